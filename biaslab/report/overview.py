@@ -7,6 +7,7 @@ import pandas as pd
 from biaslab.core.checked import checked
 from biaslab.core.output import number
 from biaslab.report.wording import check_digits, condition_text, conditions, probability, varying, with_intervals
+from biaslab.stats import corrected_effects
 
 
 @checked
@@ -25,7 +26,8 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
     pandas.DataFrame
         Texts, a row for each estimate. The index says which it is: the metric, and the attribute and those conditions
         that differ. ``estimate`` stands with its interval; ``q_value`` (corrected for the tests of the study) and
-        ``mde`` (the smallest effect that would be detected with 80 % power) where something is tested; ``n_contexts``;
+        ``mde`` (the smallest effect that a test alone detects with 80 % power) where something is tested;
+        ``detectable`` (the same, as these tests are corrected together) where there are several; ``n_contexts``;
         ``n_dropped`` (judgements that are missing) and ``note`` where there are any.
 
     Examples
@@ -46,6 +48,8 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
     if estimates["q_value"].notna().any():
         table["q_value"] = estimates["q_value"].map(probability)
         table["mde"] = [number(value, digits) for value in estimates["mde"]]
+        if estimates["q_value"].notna().sum() > 1:
+            table["detectable"] = [number(value, digits) for value in corrected_effects(estimates)]
     table["n_contexts"] = estimates["n_contexts"]
     if (estimates["n_dropped"] > 0).any():
         table["n_dropped"] = estimates["n_dropped"]

@@ -14,12 +14,16 @@ Floats = NDArray[np.float64]
 _EXACT_CONTEXTS = 12
 _DRAWN = 9_999
 _CHUNK = 1 << 16
+_MOST = 0.5  # of the contexts, which add nothing
 
 
 def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
     """Two-sided sign-flip test that contributions, one a context, are symmetric around 0.
 
     All 2^G sign patterns are enumerated for up to 12 contexts, 9,999 are drawn beyond (and the observed one counted).
+    Where half of the contexts or more add nothing, as where a sure judge rarely decides otherwise, the test is of the
+    others alone, and with few of them far below its level; patterns that are as extreme as the observed one then count
+    half (mid-p). Its type-I error is .017 with 4 such contexts in 24 and .039 with 8, instead of .005 and .019.
 
     Parameters
     ----------
@@ -33,17 +37,24 @@ def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
     float
         The p-value, in (0, 1]; NaN for no context, or where a contribution is NaN.
 
+    References
+    ----------
+    Lancaster 1961, *Significance tests in discrete distributions*, JASA 56.
+
     Examples
     --------
-    >>> sign_flip([1.0, 1.0, 1.0, 1.0, 1.0])
-    0.0625
+    >>> sign_flip([1.0, 1.0, 1.0, 1.0, 1.0]), sign_flip([1.0, 1.0, 1.0, 1.0, 1.0, *6 * [0.0]])
+    (0.0625, 0.03125)
     """
     values = np.sort(np.asarray(contributions, float))
     size = float(np.abs(values).sum())
-    return swap_test(lambda flips: values.sum() - 2 * (flips @ values), len(values), seed, size)
+    rare = bool(len(values)) and float(np.mean(is_rounding(values, size))) >= _MOST and not is_rounding(size)
+    return swap_test(lambda flips: values.sum() - 2 * (flips @ values), len(values), seed, size, mid_p=rare)
 
 
-def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 0, size: float = 0.0) -> float:
+def swap_test(
+    statistic: Callable[[Floats], Floats], contexts: int, seed: int = 0, size: float = 0.0, *, mid_p: bool = False
+) -> float:
     """Two-sided permutation test that two conditions are exchangeable: swap them in whole contexts.
 
     Judgements of one context are not independent, so the two conditions change places in all of a context or in none of
@@ -60,6 +71,8 @@ def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 
         Of the drawn patterns.
     size : float
         How large the numbers are that the statistic comes of: values that differ by rounding only are as extreme.
+    mid_p : bool
+        Count patterns that are exactly as extreme as the observed one half.
 
     Returns
     -------
@@ -88,14 +101,17 @@ def swap_test(statistic: Callable[[Floats], Floats], contexts: int, seed: int = 
     observed = evaluate(statistic, np.zeros((1, contexts)))[0]
     if np.isnan(observed):
         return float("nan")
-    extreme, total = 0, 0
+    extreme, alike, total = 0, 0, 0
     for flips in patterns(contexts, seed):
         found = np.abs(evaluate(statistic, flips))
-        extreme += int(np.sum((found >= abs(observed)) | is_rounding(found - abs(observed), size) | np.isnan(found)))
+        same = is_rounding(found - abs(observed), size)
+        extreme += int(np.sum((found >= abs(observed)) | same | np.isnan(found)))
+        alike += int(np.sum(same))
         total += len(flips)
+    counted = extreme - (alike / 2 if mid_p and alike < total else 0)  # where all are alike nothing is known
     if contexts <= _EXACT_CONTEXTS:
-        return extreme / total
-    return (extreme + 1) / (total + 1)
+        return counted / total
+    return (counted + 1) / (total + 1)
 
 
 def patterns(contexts: int, seed: int = 0) -> Iterator[Floats]:

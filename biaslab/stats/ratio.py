@@ -215,6 +215,7 @@ class Ratio:
                 lambda *_: untested if null is None else sign_flip(sums @ (1, -null), resampling.seed),
                 lambda value, error: student(value, error, len(sums), level),
                 null=null,
+                by_signs=True,
             )
         test = RatioTest(sums, self._excess() if self.inference == "score" else None)
         return _Method(
@@ -269,6 +270,7 @@ class _Method:
     label: str = ""
     kind: str = "t over contexts"
     null: float | None = None
+    by_signs: bool = False
 
 
 def _estimate(
@@ -294,8 +296,16 @@ def _estimate(
     least, most = bounds or (-np.inf, np.inf)
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     low, high, p_value = settled((low, high), method.null, p_value, level)
-    effect, note = effect_or_why_not(error, contexts)
+    effect, note = effect_or_why_not(error, contexts, _at_null(sums, gradients[0], value, method.null), method.by_signs)
     return Estimate(value, error, low, high, p_value, effect, contexts, kind + label, note)
+
+
+def _at_null(sums: Floats, gradient: Floats, value: float, null: float | None) -> Floats | None:
+    """Return what each context adds to the distance from the null; None where there is none to test."""
+    if null is None:
+        return None
+    share = sums[:, 1] / sums[:, 1].sum() if sums.shape[1] == len(("numerator", "denominator")) else 1 / len(sums)
+    return np.asarray(sums @ gradient + (value - null) * share, float)
 
 
 def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +14,13 @@ from scipy.optimize import brentq
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.stats.estimate import Estimate, is_rounding, settled
+from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled
 
 Floats = NDArray[np.float64]
 #: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
 FEWEST = 6
 _DOUBLINGS = 60
+_POWER = 0.8
 
 
 @checked
@@ -152,11 +154,80 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
 
 
 @checked
-def effect_or_why_not(error: float, contexts: int) -> tuple[float, str]:
-    """Return the smallest detectable effect, or NaN and the reason."""
+def effect_or_why_not(
+    error: float, contexts: int, contributions: ArrayLike | None = None, by_signs: bool = False
+) -> tuple[float, str]:
+    """Return the smallest detectable effect, or NaN, and what to know of it.
+
+    Parameters
+    ----------
+    error : float
+        Standard error of the estimate.
+    contexts : int
+        Number of contexts G.
+    contributions : array_like, shape (contexts,), optional
+        What each context adds to the distance from the null. Where fewer contexts add nearly all than a test needs, as
+        where a sure judge rarely decides otherwise, the standard error promises too much, and the effect is that of a
+        model of rare differences, `rare_effect`.
+    by_signs : bool
+        Whether the test flips signs, with mid-p, and is no t test.
+    """
     if contexts < FEWEST:
         return math.nan, f"fewer than {FEWEST} contexts: no test can reach p < .05, whatever the effect"
-    return detectable_effect(error, contexts), ""
+    known = detectable_effect(error, contexts)
+    if contributions is None or math.isnan(known):
+        return known, ""
+    least, needed = rare_effect(contributions, by_signs)
+    if math.isnan(least) or least <= known:
+        return known, ""
+    return least, f"few contexts differ: a test needs {needed} that do, to one side"
+
+
+@checked
+def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float, int]:
+    """Return the effect that a test finds with 80 % power if contexts differ rarely, and all to one side.
+
+    Parameters
+    ----------
+    contributions : array_like, shape (contexts,)
+        What each context adds to the distance from the null; their sum is that distance.
+    by_signs : bool
+        Whether the test flips signs, with mid-p, and is no t test.
+
+    Returns
+    -------
+    tuple of float and int
+        In the unit of the contributions' sum: the share of contexts that have to differ, so that enough of them do in
+        80 % of studies, times the size of one that does, Σ c² / Σ |c|; and how many of them a test needs. NaN where as
+        many already differ, (Σ |c|)² / Σ c² of them, so that the standard error tells.
+
+    Examples
+    --------
+    Of 24 contexts one differs, by 1; four are needed, which 22 % of contexts are in 80 % of studies:
+
+    >>> effect, needed = rare_effect([1 / 24] + [0.0] * 23)
+    >>> round(effect, 3), needed
+    (0.225, 4)
+    """
+    sizes = np.abs(np.asarray(contributions, float))
+    contexts, total = len(sizes), float(sizes.sum())
+    if is_rounding(total):
+        return math.nan, 0
+    needed = _fewest_alike(contexts, by_signs)
+    if total**2 > (needed - 0.5) * float((sizes**2).sum()):
+        return math.nan, needed
+    share = float(stats.beta.ppf(_POWER, needed, contexts - needed + 1))
+    return share * contexts * float((sizes**2).sum()) / total, needed
+
+
+@cache
+def _fewest_alike(contexts: int, by_signs: bool) -> int:
+    """Return how many contexts have to differ by the same, while the others do not, for p < .05."""
+    for alike in range(1, contexts):
+        p_value = 0.5**alike if by_signs else t_test([1.0] * alike + [0.0] * (contexts - alike))
+        if p_value < ALPHA:
+            return alike
+    return contexts
 
 
 @checked

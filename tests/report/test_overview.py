@@ -11,7 +11,7 @@ def test_only_columns_that_say_something_are_shown(estimates):
     rates = estimates[estimates["human_gap"].isna() & (estimates["metric"] == "first_position_rate")]
     table = overview(rates)
     assert list(table.index.names) == ["judge", "metric", "attribute", "template"]
-    assert list(table.columns) == ["estimate", "q_value", "mde", "n_contexts"]
+    assert list(table.columns) == ["estimate", "q_value", "mde", "detectable", "n_contexts"]
     one = rates[(rates["judge"] == rates["judge"].iloc[0]) & (rates["template"] == 1)]
     assert "template" not in overview(one).index.names
     assert "judge" not in overview(one).index.names
@@ -31,3 +31,9 @@ def test_numbers_are_written_as_everywhere(make_row):
 def test_where_nothing_is_tested_no_test_is_shown(make_row):
     table = overview(pd.DataFrame([make_row(q_value=math.nan)]))
     assert list(table.columns) == ["estimate", "n_contexts"]
+
+
+def test_several_tests_are_shown_with_what_they_detect_together(make_row):
+    table = overview(pd.DataFrame([make_row(judge=str(i), p_value=0.5, q_value=0.5) for i in range(3)]), digits=3)
+    assert list(table.columns) == ["estimate", "q_value", "mde", "detectable", "n_contexts"]
+    assert (table["detectable"].astype(float) > table["mde"].astype(float)).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.core.errors import InputError
-from biaslab.study.planning.pilot import Spread
+from biaslab.stats.power import KURTOSIS
+from biaslab.study.planning.pilot import Spread, Unvarying
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +23,9 @@ RATE = "first_position_rate"
 #: With more flips than this in a study the noncentral t distribution is near enough, and nothing is simulated.
 MANY = 30
 _STUDIES, _STEP, _ASSUMED = 1_000, 1.2, 5_000
-_HALF, _FINE, _MOST_TOGETHER = 0.5, 0.001, 0.9
-_FEW_FLIPS = 0.5  # added to those of a pilot, so that one without a flip knows no rate of 0
+_HALF, _FINE, _MOST = 0.5, 0.001, 0.95
+_POINTS, _NODES = 14, 32  # of the curve of power, and of what a pilot does not know
+_TOGETHER = 2, 0.1  # flips that are added to a pilot's, and how far pairs flip together in their contexts
 _CELL = ["judge", "dataset", "attribute", "template"]
 _PAIR = ["context_id", "one", "two", "replicate"]
 
@@ -44,6 +47,8 @@ class Flips(Spread):
         Those that went to the first, and to the second, both times.
     pilot : int
         Contexts of the pilot; 0 where the flips are an assumption.
+    unflipped : Unvarying, optional
+        Of a pilot in which no pair flips, or all do to one side: which shifts as many equal contexts exclude.
 
     Examples
     --------
@@ -57,6 +62,7 @@ class Flips(Spread):
     pairs: NDArray[np.int64] = field(repr=False)
     first: NDArray[np.int64] = field(repr=False)
     second: NDArray[np.int64] = field(repr=False)
+    unflipped: Unvarying | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def rate(self) -> float:
@@ -64,32 +70,31 @@ class Flips(Spread):
         return float((self.first + self.second).sum() / self.pairs.sum())
 
     def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
-        """Return the share of simulated studies in which the test finds a shift.
+        """Return the share of simulated studies in which the test finds a shift, averaged over the pilot's uncertainty.
 
         A study draws contexts of the pilot with replacement, each with its bias turned round at random, so that there
-        is none on average; of a pilot that was drawn itself, so that the power is averaged over its uncertainty. Then
-        the log odds of the first are raised until the metric shifts.
+        is none on average. Then the log odds of the first are raised until the metric shifts.
         """
         if not 0 <= effect < _HALF:
             return math.nan
         entering = max(int(contexts * self.share + 1e-9), 1)
-        if entering * self._flips >= MANY and effect <= self.rate / 2:
+        if self._is_normal(effect, entering):
             return super().power(effect, contexts, alpha)
-        rng = np.random.default_rng([entering, len(self.pairs)])
-        return float(np.mean(p_values(self.studies(effect, entering, rng)) < alpha))
+        return float(self._powers(np.array([effect]), entering, alpha)[0])
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
         """Return the shift that this many contexts detect; NaN where too few for a test to reach α."""
-        least = super().detectable(contexts, power, alpha)
-        if math.isnan(least) or self.power(_HALF - _FINE, contexts, alpha) < power:
-            return math.nan
-        if contexts * self.share * self._flips >= MANY and least <= self.rate / 2:
+        entering, least = int(contexts * self.share + 1e-9), super().detectable(contexts, power, alpha)
+        if math.isnan(least) or self._is_normal(least, entering):
             return least
-        low, high = 0.0, _HALF - _FINE
-        while high - low > _FINE:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.power(middle, contexts, alpha) >= power else (middle, high)
-        return high
+        effects = np.arange(1, round(_HALF / _FINE)) * _FINE
+        enough = np.flatnonzero(self._powers(effects, entering, alpha) >= power)
+        return float(effects[enough[0]]) if len(enough) else math.nan
+
+    def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
+        """Return the shift that this many contexts exclude, with that power, where there is none."""
+        excluding = self.unflipped or super()
+        return excluding.excludable(contexts, power, alpha)
 
     def required(self, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
         """Return how many contexts it takes to detect a shift.
@@ -111,38 +116,76 @@ class Flips(Spread):
         """Flips of a context, on average."""
         return float((self.first + self.second).mean())
 
+    def _is_normal(self, effect: float, entering: int) -> bool:
+        """Say whether flips are so many that nothing has to be simulated."""
+        return entering * self._flips >= MANY and effect <= self.rate / 2
+
+    def _powers(self, effects: Floats, entering: int, alpha: float) -> Floats:
+        """Return the power against each shift, averaged over how much contexts may vary in truth.
+
+        What varies without a bias is known from the pilot alone, and may be more or less; a bias adds flips that vary
+        by themselves. So the power of studies that are drawn from the pilot is taken where the shift is as many
+        standard deviations as it would be then.
+        """
+        at = np.geomspace(_FINE, _HALF - _FINE, _POINTS)
+        nets = [self.studies(each, entering, np.random.default_rng([entering, len(self.pairs)])) for each in at]
+        powers = np.maximum.accumulate([np.mean(p_values(each) < alpha) for each in nets])
+        spread = np.array([each.std() for each in nets])
+        ratios = np.maximum.accumulate(at / np.maximum(spread, _FINE))
+        unbiased = float((self._drawn[:, 1:] @ (1, -1)) @ (self._drawn[:, 1:] @ (1, -1))) / len(self._drawn)
+        square = np.interp(effects, at, spread)[:, None] ** 2 + unbiased * (self._unknown() - 1)
+        wanted = effects[:, None] / np.sqrt(np.maximum(square, _FINE**2))
+        return np.asarray(np.interp(wanted, ratios, powers).mean(axis=1))
+
+    def _unknown(self) -> Floats:
+        """Return quantiles of how many times the variance of a pilot's contexts may be in truth.
+
+        A gamma distribution, as of the rate of a Poisson count: of as many independent flips as the contexts' squares
+        amount to, the squared sum of these over the sum of their squares (Satterthwaite 1946), but no more than of
+        contexts whose kurtosis is 4; and one.
+        """
+        if not self.pilot:
+            return np.ones(1)
+        squares = (self.first - self.second).astype(float) ** 2
+        total, most = float(squares.sum()), float((squares**2).sum())
+        least = most / total**2 - 1 / len(squares) if total else math.inf
+        half = min(1 / least if least > 0 else math.inf, (len(squares) - 1) / (KURTOSIS - 1)) + 1
+        return np.asarray(stats.gamma.ppf((np.arange(_NODES) + 0.5) / _NODES, half) / half)
+
     def studies(self, effect: float, contexts: int, rng: np.random.Generator) -> Floats:
         """Return what each context of simulated studies adds to the shift, in pairs; shape (studies, contexts)."""
-        count = len(self.pairs)
-        if self.pilot:
-            pilots = rng.integers(count, size=(_STUDIES, count))
-            drawn = np.take_along_axis(pilots, rng.integers(count, size=(_STUDIES, contexts)), axis=1)
-        else:
-            pilots = np.arange(count)[None]
-            drawn = rng.integers(count, size=(_STUDIES, contexts))
-        flips = (self.first + self.second)[pilots].sum(axis=1, keepdims=True) + _FEW_FLIPS
-        rate = flips / (self.pairs[pilots].sum(axis=1, keepdims=True) + 2 * _FEW_FLIPS)
-        kept, moved = _tilted(rate, effect)
-        swapped = rng.uniform(size=drawn.shape) < 0.5
-        one, two = self.first[drawn], self.second[drawn]
+        drawn = self._drawn[rng.integers(len(self._drawn), size=(_STUDIES, contexts))]
+        swapped = rng.uniform(size=drawn.shape[:2]) < 0.5
+        pairs, one, two = np.moveaxis(drawn, -1, 0)
         first, second = np.where(swapped, two, one), np.where(swapped, one, two)
+        kept, moved = _tilted(min(float(self._drawn[:, 1:].sum() / self._drawn[:, 0].sum()), _MOST), effect)
         staying = rng.binomial(second, self._of_contexts(kept, second.shape, rng))
-        alike = self.pairs[drawn] - first - staying
+        alike = pairs - first - staying
         return np.asarray(first + rng.binomial(alike, self._of_contexts(moved, alike.shape, rng)) - staying, float)
 
-    def _of_contexts(self, share: Floats, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    @cached_property
+    def _drawn(self) -> NDArray[np.int64]:
+        """Contexts that studies draw: pairs, flips to the first, and to the second.
+
+        To those of a pilot half a flip is added, Jeffreys' prior of a count, so that none knows a rate of 0.
+        """
+        known = np.column_stack([self.pairs, self.first, self.second])
+        return np.vstack([known, known, [max(1, round(float(self.pairs.mean()))), 1, 0]]) if self.pilot else known
+
+    def _of_contexts(self, share: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Draw the share of each context: pairs of a context flip together as far as they do in the pilot."""
-        size, net = float(self.pairs.mean()), self.first - self.second
-        spread = float((net**2).sum()) / max(float((self.first + self.second).sum()), 1.0)  # 1 if they are independent
-        together = min((spread - 1) / (size - 1), _MOST_TOGETHER) if size > 1 else 0.0
-        whole = np.broadcast_to(np.clip(share, 0.0, 1.0), shape)
+        share, size, net = min(max(share, 0.0), 1.0), float(self.pairs.mean()), self.first - self.second
+        more, together = _TOGETHER if self.pilot else (0, 0.0)
+        flips = float((self.first + self.second).sum()) + more
+        spread = (float((net**2).sum()) + more * (1 + together * (size - 1))) / max(flips, 1.0)  # 1: independent
+        together = min((spread - 1) / (size - 1), _MOST) if size > 1 else 0.0
         if together <= 0:
-            return whole
-        scale, inside = 1 / together - 1, np.clip(whole, _FINE * _FINE, 1 - _FINE * _FINE)
-        return np.asarray(rng.beta(inside * scale, (1 - inside) * scale), float)
+            return np.full(shape, share)
+        scale, inside = 1 / together - 1, min(max(share, _FINE**2), 1 - _FINE**2)
+        return np.asarray(rng.beta(inside * scale, (1 - inside) * scale, size=shape), float)
 
 
-def _tilted(rate: Floats, effect: float) -> tuple[Floats, Floats]:
+def _tilted(rate: float, effect: float) -> tuple[float, float]:
     """Return which share of flips to the second stays, and of all but flips to the first becomes one, for a shift.
 
     A rise of the log odds of the first in both orders multiplies the odds of two verdicts for it against one by x, and
@@ -150,7 +193,7 @@ def _tilted(rate: Floats, effect: float) -> tuple[Floats, Floats]:
     """
     half, alike, gap = rate / 2, 1 - rate, 2 * effect
     square, linear, constant = half * (1 - gap), -gap * alike, -half * (1 + gap)
-    odds = (-linear + np.sqrt(linear**2 - 4 * square * constant)) / (2 * square)
+    odds = (-linear + math.sqrt(linear**2 - 4 * square * constant)) / (2 * square)
     total = half * odds + alike + half / odds
     first, second = half * odds / total, half / odds / total
     return second / half, (first - half) / (1 - half - second)
@@ -182,7 +225,8 @@ def flips_of(trials: pd.DataFrame, found: Spread) -> Flips:
     cells = [part for _, part in _outcomes(trials).groupby(_CELL, sort=False)]
     worst = max(cells, key=lambda part: float(((part["first"] - part["second"]) / part["pairs"]).var()))
     counts = [worst[name].to_numpy() for name in ("pairs", "first", "second")]
-    made = Flips(found.deviation, found.share, found.origin, *counts, pilot=found.pilot)
+    made = Flips(found.deviation, found.share, found.origin, *counts, pilot=len(worst))
+    made = replace(made, unflipped=found if isinstance(found, Unvarying) else None)
     return replace(made, origin=f"{found.origin}; {made.rate:.2g} of the pairs flip with their order")
 
 

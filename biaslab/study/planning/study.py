@@ -320,7 +320,7 @@ def _spread(probe: Probe, trials: pd.DataFrame, metric: str, origin: str, flips:
             raise InputError("flips", flips, f"nothing for {metric}", f"only {RATE} depends on it alone")
         return assumed_flips(trials, flips)
     found = spread_of(probe, trials, metric, origin)
-    return flips_of(trials, found) if metric == RATE and found.deviation else found
+    return flips_of(trials, found) if metric == RATE else found
 
 
 def _open_store(store: Store | str | PathLike[str] | None) -> Store | None:

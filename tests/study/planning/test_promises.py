@@ -73,7 +73,7 @@ def promised(rng, contexts, sharpness):
     """Return the plan of a pilot: a spread, and how pairs flip."""
     trials = pilot(rng, contexts, sharpness)
     found = spread_of(PROBE, trials, RATE)
-    return flips_of(trials, found) if found.deviation else found
+    return flips_of(trials, found)
 
 
 def power_of_plans(size, sharpness, pilots, study=24, seed=0):
@@ -95,8 +95,8 @@ def test_a_plan_from_a_small_unbiased_pilot_promises_an_effect_and_keeps_it():
 @pytest.mark.parametrize("sharpness", [1.0, 3.0, 8.0])
 @pytest.mark.parametrize("size", [8, 24, 100])
 def test_plans_keep_their_word(size, sharpness):
-    """Wanted are .75 to .87; measured with 25 pilots: .73 from 8 contexts, where flips are few, and .79 from 100."""
-    low, high = (0.68, 0.92) if size == 8 else (0.73, 0.89)
+    """Wanted are .75 to .87; a fifth of a tenth more for 60 pilots."""
+    low, high = (0.71, 0.91) if size == 8 else (0.73, 0.89)
     assert low <= power_of_plans(size, sharpness, 60).mean() <= high
 
 

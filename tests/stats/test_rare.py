@@ -1,0 +1,85 @@
+"""Sure judges: where most differences are 0, tests keep their level, and the effect that is stated can be found."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import biaslab as bl
+from biaslab.stats import Ratio
+from biaslab.stats.permutation import sign_flip
+from biaslab.stats.t_inference import effect_or_why_not, rare_effect, t_test
+
+
+def flipped(up, down, contexts):
+    """Contexts of which so many differ by 1, and so many by -1."""
+    return np.r_[np.ones(up), -np.ones(down), np.zeros(contexts - up - down)]
+
+
+def type_one_error(test, contexts, expected):
+    """Return how often a test rejects if so many contexts differ on average, to either side alike, by every case."""
+    total = 0.0
+    for differ in range(contexts + 1):
+        likely = stats.binom.pmf(differ, contexts, expected / contexts)
+        for up in range(differ + 1) if likely > 1e-7 else ():
+            if test(flipped(up, differ - up, contexts)) < 0.05:
+                total += likely * stats.binom.pmf(up, differ, 0.5)
+    return total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expected", [4, 6, 8, 12])
+def test_the_t_test_of_rare_differences_keeps_its_level_where_it_can_reach_it(expected):
+    assert 0.035 <= type_one_error(t_test, 24, expected) <= 0.065
+
+
+@pytest.mark.slow
+def test_a_sign_flip_test_of_rare_differences_is_nearer_to_its_level_by_mid_p():
+    def exact(values):
+        up, differ = int((values > 0).sum()), int((values != 0).sum())
+        return stats.binomtest(up, differ).pvalue if differ else 1.0
+
+    for expected in (3, 5):
+        plain, mid = (type_one_error(test, 12, expected) for test in (exact, sign_flip))
+        assert plain < mid <= 0.05
+
+
+def test_mid_p_is_that_of_the_contexts_that_differ():
+    for up, down in ((5, 0), (4, 1)):
+        tail = stats.binom.sf(up - 1, up + down, 0.5) - stats.binom.pmf(up, up + down, 0.5) / 2
+        assert sign_flip(flipped(up, down, 12)) == pytest.approx(2 * tail)
+    assert sign_flip(np.ones(5)) == 2 / 2**5  # all differ: nothing is rare
+    assert sign_flip(np.zeros(5)) == sign_flip(flipped(1, 0, 5)) == 1.0
+
+
+@pytest.mark.parametrize("contexts", [12, 24, 60])
+def test_the_effect_that_is_stated_of_a_sure_judge_is_found(contexts):
+    """Contexts that differ, all to one side and each by 1, tested by scipy's t test."""
+    effect, needed = rare_effect(flipped(1, 0, contexts) / contexts)
+    rng, p_values = np.random.default_rng(contexts), []
+    for _ in range(600):
+        values = (rng.uniform(size=contexts) < effect).astype(float)
+        p_values.append(stats.ttest_1samp(values, 0.0).pvalue if values.any() else 1.0)
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.8, abs=0.05)
+    assert needed == 4
+
+
+def test_the_model_is_that_of_few_differences_alone():
+    error = 1 / 24
+    stated, note = effect_or_why_not(error, 24, flipped(1, 0, 24) / 24)
+    known = effect_or_why_not(error, 24)[0]
+    assert stated > 1.7 * known
+    assert note == "few contexts differ: a test needs 4 that do, to one side"
+    assert effect_or_why_not(error, 24, flipped(5, 4, 24) / 24) == (known, "")
+    assert effect_or_why_not(error, 24, np.full(24, 0.3 / 24)) == (known, "")
+    assert math.isnan(rare_effect(np.zeros(8))[0])
+
+
+@pytest.mark.parametrize("inference", ["t", "resampling"])
+def test_an_estimate_of_a_sure_judge_states_it(inference):
+    found = Ratio(np.arange(24), flipped(1, 0, 24), np.ones(24), 0.0, (-1.0, 1.0), inference=inference)
+    estimate = found.estimate(bl.Resampling(n=100))
+    needed = 4 if inference == "t" else 5
+    assert estimate.note == f"few contexts differ: a test needs {needed} that do, to one side"
+    assert estimate.mde == pytest.approx(stats.beta.ppf(0.8, needed, 25 - needed))
