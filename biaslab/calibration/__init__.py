@@ -24,6 +24,7 @@ import pandas as pd
 
 from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, Cell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
+from biaslab.calibration.promises import PROMISES, keep_promises
 from biaslab.calibration.sheet import Sheet
 from biaslab.core import Metric, Probe
 from biaslab.core.checked import checked
@@ -37,11 +38,13 @@ __all__ = [
     "BANDS",
     "GENERATORS",
     "MODES",
+    "PROMISES",
     "REFUSALS",
     "WIDER",
     "calibrate",
     "calibrate_all",
     "describe",
+    "keep_promises",
     "outside",
     "validate",
     "validate_all",

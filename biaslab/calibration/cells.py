@@ -277,7 +277,8 @@ def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[fl
     width = cell.bands[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
     clusters = contexts if cell.generator in JUDGES else contexts // find_generator(cell.generator).twins
-    few = cell.generator == "few_flips" or clusters < _FEWEST_CLUSTERS or _is_guarded(cell)
+    rare = cell.generator not in JUDGES and find_generator(cell.generator).rare
+    few = rare or clusters < _FEWEST_CLUSTERS or _is_guarded(cell)
     if few or cell.mode in cell.calibration.conservative:
         low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)
     return (0.0, 1.0) if np.isnan(promised) else (low, high)

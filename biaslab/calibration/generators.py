@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from biaslab.calibration.own_texts import OwnTexts
+from biaslab.calibration.shown_otherwise import PROBES as SHOWN, ShownOtherwise
 from biaslab.core.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -71,6 +72,8 @@ class Generator:
     guarded : bool
         Whether tests may be refused, and reject less: so little is known of human errors, or so much is missing. A
         refused study has no interval that misses the truth.
+    shown : ShownOtherwise, optional
+        What draws the trials of edits, prompts and comparisons of a text with itself.
     """
 
     about: str
@@ -89,6 +92,12 @@ class Generator:
     better: float = 0.0
     modes: tuple[str, ...] = ("exact",)
     guarded: bool = False
+    shown: ShownOtherwise | None = None
+
+    @property
+    def rare(self) -> bool:
+        """Whether differences are rare, so that a valid test may reject less."""
+        return self.quality > 1 or (self.shown is not None and self.shown.sure)
 
 
 #: Generators by name; a probe's own simulated judge is "judge".
@@ -158,6 +167,21 @@ GENERATORS = {
     "missing_15": Generator(
         "15 % of replies are lost, not at random", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=("exact", "text")
     ),
+    "shown": Generator(
+        "texts shown otherwise: edited, under another prompt, beside themselves", SHOWN, shown=ShownOtherwise()
+    ),
+    "shown_ceiling": Generator(
+        "the same, scores at the top of the scale", SHOWN[:2], shown=ShownOtherwise(ceiling=1.5)
+    ),
+    "shown_clustered": Generator(
+        "the same, 2 to 6 texts a context, effects of contexts from a t distribution with 3 degrees of freedom, "
+        "human scores of reliability .5",
+        SHOWN,
+        shown=ShownOtherwise(unequal=True, heavy=True, reliability=0.5),
+    ),
+    "shown_sure": Generator(
+        "the same, a judge that is sure: nearly all differences are 0", SHOWN[:2], shown=ShownOtherwise(sure=True)
+    ),
 }
 
 
@@ -188,7 +212,8 @@ def generate(
     ----------
     generator : Generator
         What it is like.
-    probe : {"position", "verbosity", "familiarity", "source", "consistency", "self_preference"}
+    probe : str
+        Whose trials they are: one of ``generator.probes``.
         Whose trials they are.
     contexts : int
         How many.
@@ -213,6 +238,9 @@ def generate(
     rng, answers = np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1])
     if probe == "self_preference":
         trials = _own_texts(generator).draw(contexts, _EFFECT[probe] * planted, k, rng, answers)
+        return _finished(trials, generator, probe, answers)
+    if generator.shown is not None:
+        trials = generator.shown.draw(probe, contexts, planted, k, rng, answers)
         return _finished(trials, generator, probe, answers)
     drawn = _Drawn(generator, _items(generator, contexts, rng), _EFFECT[probe] * planted, k, rng, answers)
     if probe == "position":

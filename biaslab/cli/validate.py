@@ -9,7 +9,7 @@ import typer
 
 from biaslab.cli.options import require_table
 from biaslab.core.errors import InputError
-from biaslab.core.output import count
+from biaslab.core.output import count, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +48,9 @@ def validate(
         typer.Option(metavar="FILE.csv", help="Write rows to this file as they come; a second run continues it."),
     ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Also write the table as a page.")] = None,
+    promises: Annotated[
+        bool, typer.Option("--promises", help="Simulate instead what cards, plans and corrections promise.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 3 if a metric leaves its band.")] = False,
 ) -> None:
     """Measure error rates and power on simulated judges.
@@ -61,7 +64,12 @@ def validate(
     from biaslab.calibration.pages import write_page
     from biaslab.probes import find_probe
 
-    _refuse_a_choice(everything, probe=probe, metric=metric, contexts=contexts, mode=mode, generator=generator)
+    if promises:
+        chosen_metrics = {"probe": probe, "metric": metric, "contexts": contexts, "mode": mode, "generator": generator}
+        _refuse_a_choice("promises", promises, all=everything, **chosen_metrics)
+        _keep_promises(studies, seed, out, page, check)
+        return
+    _refuse_a_choice("all", everything, probe=probe, metric=metric, contexts=contexts, mode=mode, generator=generator)
     numbers: dict[str, Any] = {"studies": studies, "population": population, "jobs": jobs, "seed": seed}
     numbers |= {"report": _show, "out": out}
     if everything:
@@ -83,11 +91,32 @@ def validate(
         raise typer.Exit(_LEFT_BAND)
 
 
-def _refuse_a_choice(everything: bool, **chosen: object) -> None:
-    """Raise `InputError` where everything is wanted, and something is chosen."""
+def _refuse_a_choice(option: str, wanted: bool, **chosen: object) -> None:
+    """Raise `InputError` where a whole table is wanted, and something is chosen."""
     given = [name for name, value in chosen.items() if value]
-    if everything and given:
-        raise InputError("all", ", ".join(f"--{name}" for name in given), "no choice beside it", "leave one out")
+    if wanted and given:
+        raise InputError(option, ", ".join(f"--{name}" for name in given), "no choice beside it", "leave one out")
+
+
+def _keep_promises(studies: int, seed: int, out: Path | None, page: Path | None, check: bool) -> None:
+    """Simulate the promises of cards, plans and corrections, and print, write and check them."""
+    from datetime import date
+
+    from biaslab.calibration.promises import keep_promises, render_promises
+    from biaslab.core.csv_files import write_csv
+
+    found = keep_promises(studies, seed=seed)
+    for row in found.itertuples():
+        band = f"band {row.low:g} to {row.high:g}{'' if row.kept else ', left'}"
+        typer.echo(f"{row.promise}: {row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {band}: {row.sentence}")
+    if out is not None:
+        write_csv(found, out)
+    if page is not None:
+        command = f"biaslab validate --promises --studies {studies} --seed {seed}"
+        with replacing(page) as partial:
+            partial.write_text(render_promises(found, command, date.today().isoformat()), encoding="utf-8")
+    if check and not found["kept"].all():
+        raise typer.Exit(_LEFT_BAND)
 
 
 def _command(everything: bool, studies: int, population: int, seed: int, out: Path | None) -> str:

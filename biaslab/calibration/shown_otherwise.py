@@ -1,0 +1,173 @@
+"""Judgements of texts that are shown otherwise: edited, under another prompt, or beside themselves, drawn from a model.
+
+Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+Floats = NDArray[np.float64]
+PROBES = ("edit", "template", "vacuum")
+#: What is planted: points of a score for an edit, or for a prompt; log odds of what is shown first.
+_EFFECT = {"edit": 0.25, "template": 0.2, "vacuum": 0.45}
+_LOGITS = 1.2  # of a pair for a point of a score
+_VARIANTS = ("unedited", "edited", "null edit")
+
+
+@dataclass(frozen=True)
+class ShownOtherwise:
+    """Parameters of a population of judged texts.
+
+    Parameters
+    ----------
+    ceiling : float
+        By how many points scores are higher.
+    reliability : float
+        Of a human score: variance of the true quality as a share of its variance.
+    unequal : bool
+        Two to six texts a context, or three.
+    heavy : bool
+        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
+    sure : bool
+        The judge hardly errs: scores are whole points, and how a text is shown rarely moves them.
+    """
+
+    ceiling: float = 0.0
+    reliability: float = 1.0
+    unequal: bool = False
+    heavy: bool = False
+    sure: bool = False
+
+    def draw(
+        self,
+        probe: str,
+        contexts: int,
+        planted: bool,
+        k: int | None,
+        rng: np.random.Generator,
+        answers: np.random.Generator,
+    ) -> pd.DataFrame:
+        """Draw the trials of a population.
+
+        Parameters
+        ----------
+        probe : {"edit", "template", "vacuum"}
+            Whose trials they are.
+        contexts : int
+            How many.
+        planted : bool
+            With a bias, or without.
+        k : int, optional
+            Samples of an answer; exact answers where nothing is said. 1 is one text.
+        rng, answers : numpy.random.Generator
+            Of texts and judges, and of what these answer once they are drawn.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a judgement, with the columns that the probe reads.
+        """
+        of = _Drawing(self, contexts, _EFFECT[probe] * planted, k, rng, answers)
+        made = {"edit": of.edits, "template": of.prompts, "vacuum": of.nothing}[probe]()
+        return made.assign(replicate=0, status="ok", low=False)
+
+
+class _Drawing:
+    """Texts of contexts, and a judge of them."""
+
+    def __init__(
+        self,
+        of: ShownOtherwise,
+        contexts: int,
+        bias: float,
+        k: int | None,
+        rng: np.random.Generator,
+        answers: np.random.Generator,
+    ) -> None:
+        self.of, self.bias, self.k, self.rng, self.answers, self.contexts = of, bias, k, rng, answers, contexts
+        sizes = rng.integers(2, 7, contexts) if of.unequal else np.full(contexts, 3)
+        self.context = np.repeat(np.arange(contexts), sizes)
+        self.candidate = np.arange(len(self.context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self.quality = rng.normal(size=len(self.context))
+        error = np.sqrt(1 / of.reliability - 1)
+        self.human = 3 + self.quality + error * rng.normal(size=len(self.context))
+        self.moves = 0.1 if of.sure else 1.0
+
+    def edits(self) -> pd.DataFrame:
+        """Return scores and pairs of texts as they are, edited and null-edited; any change moves them, more or less."""
+        changed = 0.3 + 0.3 * self._of_contexts()
+        gains = {name: self.moves * (changed[self.context] + 0.4 * self._noise()) for name in _VARIANTS[1:]}
+        gains["edited"] += self.bias * (1 + 0.5 * self._of_contexts())[self.context]
+        gains["unedited"] = np.zeros(len(self.context))
+        mean = self._mean()
+        scores = [self._scores(mean + gains[name]).assign(variant=name, form="score") for name in _VARIANTS]
+        pairs = [self._pair(gains[name], first).assign(variant=name) for name in _VARIANTS for first in (True, False)]
+        both = pd.concat([*scores, *pairs], ignore_index=True)
+        return both.assign(edit="authority", quality="left", changed=1.0)
+
+    def prompts(self) -> pd.DataFrame:
+        """Return scores under a prompt and under another one."""
+        mean, parts = self._mean(), []
+        moved = self.moves * (0.4 * self._of_contexts()[self.context] + 0.4 * self._noise()) + self.bias
+        for template, factor, values in (("base", "base", mean), ("system prompt", "system", mean + moved)):
+            parts.append(self._scores(values).assign(template=template, factor=factor, form="score"))
+        return pd.concat(parts, ignore_index=True)
+
+    def nothing(self) -> pd.DataFrame:
+        """Return comparisons of texts with themselves, which lean to one place context by context."""
+        odds = self.bias + 0.6 * self._of_contexts()[self.context] + 0.7 * self._noise()
+        same = self._rows(self.candidate, self.candidate, self._verdicts(odds))
+        return same.assign(asked="pair", nothing="identical", template=1)
+
+    def _of_contexts(self) -> Floats:
+        return self.rng.standard_t(3, self.contexts) / np.sqrt(3) if self.of.heavy else self._noise(self.contexts)
+
+    def _noise(self, size: int | None = None) -> Floats:
+        return self.rng.normal(size=size or len(self.context))
+
+    def _mean(self) -> Floats:
+        shared, own = 0.5 * self._of_contexts()[self.context], (0.0 if self.of.sure else 0.5) * self._noise()
+        return np.asarray(3 + self.of.ceiling + self.quality + shared + own)
+
+    def _scores(self, mean: Floats) -> pd.DataFrame:
+        """Return scores from 1 to 5: rounded about a mean, their expected value or the mean of samples."""
+        deviation = 0.02 if self.of.sure else 0.7
+        if self.k is None:
+            value = 1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / deviation).sum(axis=1)
+        else:
+            drawn = mean[:, None] + deviation * self.answers.normal(size=(len(mean), self.k))
+            value = np.clip(np.round(drawn), 1, 5).mean(axis=1)
+        return self._rows(self.candidate, None, value).assign(human=self.human, scale="1-5")
+
+    def _pair(self, gain: Floats, first: bool) -> pd.DataFrame:
+        """Return comparisons of each text, edited, with the next of its context, which never is, in one order."""
+        one = np.flatnonzero(np.r_[self.context[1:] == self.context[:-1], False])
+        sharp, noise = (8.0, 0.3) if self.of.sure else (1.0, 0.7)
+        odds = sharp * (self.quality[one] - self.quality[one + 1]) + _LOGITS * gain[one]
+        odds = odds + (0.3 if first else -0.3) + noise * self.rng.normal(size=len(one))
+        sides = (one, one + 1) if first else (one + 1, one)
+        shown, other = (self.candidate[side] for side in sides)
+        rows = self._rows(shown, other, self._verdicts(odds if first else -odds), one)
+        gap = self.human[sides[0]] - self.human[sides[1]]
+        return rows.assign(form="pair", edited_first=float(first), human_gap=gap)
+
+    def _verdicts(self, odds: Floats) -> Floats:
+        p: Floats = expit(odds)
+        return p if self.k is None else self.answers.binomial(self.k, p) / self.k
+
+    def _rows(
+        self, one: NDArray[np.intp], two: NDArray[np.intp] | None, value: Floats, of: NDArray[np.intp] | None = None
+    ) -> pd.DataFrame:
+        context = self.context if of is None else self.context[of]
+        names = {"context_id": context, "candidate_id": one, "opponent_id": None if two is None else two}
+        empty = {"human": np.nan, "human_gap": np.nan, "edited_first": np.nan, "scale": None}
+        sampled = np.nan if self.k in (None, 1) else float(self.k)
+        kind = "text" if self.k == 1 else "distribution"
+        answer = {"label_mass": np.nan if self.k == 1 else 1.0, "samples": sampled, "answer": kind}
+        return pd.DataFrame({**names, **empty, **answer, "value": value})

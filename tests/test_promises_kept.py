@@ -1,0 +1,77 @@
+"""Promises of cards, plans, corrections and sure judges, simulated by one command; populations shown otherwise."""
+
+import numpy as np
+import pytest
+
+import biaslab as bl
+from biaslab import calibration
+from biaslab.calibration.generators import GENERATORS, generate
+from biaslab.calibration.promises import PROMISES, keep_promises, render_promises
+from biaslab.cli import main
+from biaslab.core.errors import InputError
+
+SHOWN = [name for name, each in GENERATORS.items() if each.shown is not None]
+KINDS = {"edit": bl.probes.Edit, "template": bl.probes.Template, "vacuum": bl.probes.Vacuum}
+
+
+def test_a_promise_is_a_share_with_its_error_beside_a_band():
+    [row] = keep_promises(200, ["sure_type_i"]).to_dict("records")
+    assert row["studies"] == 200
+    assert row["ci_low"] < row["estimate"] < row["ci_high"]
+    assert (row["low"], row["high"]) == PROMISES["sure_type_i"].band
+    assert row["kept"]
+    again = keep_promises(200, ["sure_type_i"])["estimate"].item()
+    assert again == row["estimate"] != keep_promises(200, ["sure_type_i"], seed=1)["estimate"].item()
+
+
+def test_a_promise_that_is_not_kept_is_bold():
+    found = keep_promises(50, ["sure_power"])
+    assert "**" not in render_promises(found, "command", "2026-01-31").split("|---")[1]
+    broken = render_promises(found.assign(kept=False), "command", "2026-01-31")
+    assert f"| **{found['estimate'].item():.3f}** |" in broken
+
+
+@pytest.mark.parametrize(("options", "name"), [({"studies": 3}, "studies"), ({"names": ["luck"]}, "card_power")])
+def test_parameters_are_checked(options, name):
+    with pytest.raises(InputError, match=name):
+        keep_promises(**options)
+
+
+def test_the_command_takes_no_choice_beside_it(capsys):
+    assert main(["validate", "--promises", "--probe", "position"]) == 2
+    assert "promises is '--probe'" in capsys.readouterr().err
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", sorted(PROMISES))
+def test_promises_are_kept(name):
+    found = keep_promises(400, [name])
+    assert found["kept"].all(), found.to_string()
+
+
+@pytest.mark.parametrize("generator", SHOWN)
+def test_texts_that_are_shown_otherwise_are_read_by_their_probes(generator):
+    for probe in GENERATORS[generator].probes:
+        metric = next(each for each in KINDS[probe].metrics if each.primary)
+        trials = generate(GENERATORS[generator], probe, 12, planted=True)
+        found = KINDS[probe](**metric.calibration.parameters).estimate(trials, [metric.name])
+        assert len(found) == 1
+        assert np.isfinite(found["estimate"]).all()
+        again = generate(GENERATORS[generator], probe, 12, planted=True)
+        assert again.equals(trials)
+
+
+def test_a_sure_judge_rarely_differs():
+    trials = generate(GENERATORS["shown_sure"], "template", 200, planted=False, k=1)
+    values = trials.pivot_table(index=["context_id", "candidate_id"], columns="template", values="value")
+    assert (values["base"] != values["system prompt"]).mean() < 0.15
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_texts_shown_otherwise_keep_the_bands(kind):
+    """Reduced: 200 studies of 24 contexts; `biaslab validate --all` runs them all."""
+    drawn = [name for name in SHOWN if kind.name in GENERATORS[name].probes]
+    found = bl.validate([kind], studies=200, population=1000, contexts=[24], generators=drawn)
+    bad = calibration.outside(found)
+    assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
