@@ -253,7 +253,7 @@ def plan(
     s is that of the cell that varies most, so that the effect is detected in every one of them; α is that of one test.
 
     Only pairs that flip with their order move ``first_position_rate``. Where a study has fewer than 30 of them, its
-    power is the share of 200 simulated studies in which the probe's own test finds the shift; these draw contexts of
+    power is the share of 1,000 simulated studies in which the probe's own test finds the shift; these draw contexts of
     the pilot: `biaslab.study.planning.flips.Flips`.
 
     What an adaptive design asks in its later rounds depends on the answers. These rounds are counted with answers from

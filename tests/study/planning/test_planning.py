@@ -250,10 +250,13 @@ def test_pilots_that_say_nothing(data):
 def test_a_pilot_without_variation_plans_what_equal_contexts_exclude(data):
     """0 of G contexts differ: at most a share of 1 − (α/2)^(1/G) does, each by ½ at most."""
     pilot = bl.collect(PROBE, bl.SimulatedJudge(data), data, progress=False)
-    planned = plan(PROBE, Silent(), data, effect=0.05, pilot=pilot)
-    assert 0.5 * (1 - 0.025 ** (1 / planned.contexts)) <= 0.05 < 0.5 * (1 - 0.025 ** (1 / (planned.contexts - 1)))
-    assert str(planned).startswith("To exclude a shift of 0.05 in first_position_rate (α = 0.05)")
-    assert plan(PROBE, Silent(), data, contexts=96, pilot=pilot).excluded == pytest.approx(0.0188, abs=1e-4)
+    spread = spread_of(PROBE, pilot, "first_position_rate")
+    contexts = spread.required(0.05)
+    assert 0.5 * (1 - 0.025 ** (1 / contexts)) <= 0.05 < 0.5 * (1 - 0.025 ** (1 / (contexts - 1)))
+    planned = plan(PROBE, Silent(), data, contexts=96, pilot=pilot)
+    assert planned.excluded == pytest.approx(0.0188, abs=1e-4)
+    assert str(planned).startswith("To detect a shift of 0.0")  # a bias makes flips that the pilot does not have
+    assert 0.001 < planned.effect < 0.05
 
 
 @given(SPREADS, st.integers(6, 500), POWERS)
