@@ -168,7 +168,10 @@ GENERATORS = {
         "15 % of replies are lost, not at random", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=("exact", "text")
     ),
     "shown": Generator(
-        "texts shown otherwise: edited, under another prompt, beside themselves", SHOWN, shown=ShownOtherwise()
+        "texts shown otherwise: edited, under another prompt, beside themselves",
+        SHOWN,
+        shown=ShownOtherwise(),
+        modes=("exact", "text"),
     ),
     "shown_ceiling": Generator(
         "the same, scores at the top of the scale", SHOWN[:2], shown=ShownOtherwise(ceiling=1.5)

@@ -22,8 +22,8 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.correct import correct
 from biaslab.stats import corrected, corrected_effects
-from biaslab.stats.t_inference import p_by_t, rare_effect, t_test
-from biaslab.study.planning.flips import Flips
+from biaslab.stats.t_inference import p_by_t, rare_effect
+from biaslab.study.planning.flips import Flips, p_values
 
 Floats = NDArray[np.float64]
 _CONTEXTS, _TESTS, _PAIRS = 24, 14, 6
@@ -62,9 +62,9 @@ def _card(rng: np.random.Generator, shift: float, contexts: int) -> pd.DataFrame
     values = 0.5 + 0.15 * rng.standard_t(8, (_TESTS, contexts))
     values[0] += shift
     mean, error = values.mean(axis=1), values.std(axis=1, ddof=1) / math.sqrt(contexts)
-    p_values = [p_by_t(m - 0.5, e, contexts) for m, e in zip(mean, error, strict=True)]
+    tested = [p_by_t(m - 0.5, e, contexts) for m, e in zip(mean, error, strict=True)]
     reach = stats.t.ppf([0.975, 0.8], contexts - 1)
-    columns = {"judge": [f"judge {n}" for n in range(_TESTS)], "p_value": p_values, "mde": reach.sum() * error}
+    columns = {"judge": [f"judge {n}" for n in range(_TESTS)], "p_value": tested, "mde": reach.sum() * error}
     columns |= {"ci_low": mean - reach[0] * error, "probe": "position", "metric": "first_position_rate", "null": 0.5}
     return corrected(pd.DataFrame(columns).assign(n_contexts=contexts), np.ones(_TESTS, bool))
 
@@ -76,7 +76,7 @@ def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, test
         biases = np.r_[0.0, np.geomspace(0.05, 8, 20)]
         nets = [_nets(rng, bias, sharpness, (200, _CONTEXTS)) for bias in biases]
         shifts = [float(net.mean()) / (2 * _PAIRS) for net in nets]
-        powers = np.maximum.accumulate([np.mean(_p_values(net) < 0.05 / tests) for net in nets])
+        powers = np.maximum.accumulate([np.mean(p_values(net) < 0.05 / tests) for net in nets])
         for _ in range(max(studies // 60, 2)):
             wins = _wins(rng, 0.0, sharpness, (pilot,))
             first, second = (np.sum(wins[0] & wins[1], axis=-1), np.sum(~wins[0] & ~wins[1], axis=-1))
@@ -97,10 +97,6 @@ def _wins(
 
 def _nets(rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[int, ...]) -> Floats:
     return sum(wins.sum(axis=-1) for wins in _wins(rng, bias, sharpness, shape)) - float(_PAIRS)
-
-
-def _p_values(nets: Floats) -> Floats:
-    return np.array([t_test(net) for net in nets])
 
 
 def _covered(rng: np.random.Generator, studies: int, estimand: str, correction: str) -> Floats:
@@ -140,13 +136,13 @@ def _win_rate(pairs: pd.DataFrame) -> float:
 def _found_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
     """Return whether the effect is found that is stated where one context in 24 differs."""
     effect = rare_effect(np.r_[1.0, np.zeros(_CONTEXTS - 1)] / _CONTEXTS)[0]
-    return (_p_values((rng.uniform(size=(studies, _CONTEXTS)) < effect).astype(float)) < 0.05).astype(float)
+    return (p_values((rng.uniform(size=(studies, _CONTEXTS)) < effect).astype(float)) < 0.05).astype(float)
 
 
 def _rejected_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
     """Return whether a fair judge is called biased of whom a quarter of the contexts differ, to either side alike."""
     differ = rng.uniform(size=(studies, _CONTEXTS)) < 0.25
-    return (_p_values(np.where(differ, rng.choice([-1.0, 1.0], differ.shape), 0.0)) < 0.05).astype(float)
+    return (p_values(np.where(differ, rng.choice([-1.0, 1.0], differ.shape), 0.0)) < 0.05).astype(float)
 
 
 #: Promises by name.
