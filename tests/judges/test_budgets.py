@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.core import BaseJudge, Choice, Completion, request_fields, request_from_fields, request_json, request_key
+from biaslab.core import (
+    BaseJudge,
+    Choice,
+    Completion,
+    request_fields,
+    request_from_fields,
+    request_json,
+    request_key,
+    with_thinking,
+)
 from biaslab.core.errors import CutOffError, InputError, UnsupportedRequestError
 from biaslab.core.thinking import EFFORTS
 from biaslab.judges.api import Patience
@@ -51,6 +60,19 @@ def test_the_key_is_that_of_the_json_with_the_budget_where_one_is_set(budget, se
         assert request_key(request, "j") == hashlib.sha256(whole.encode()).hexdigest()
         assert json.loads(request_json(request)) == fields
         assert request_from_fields(request.kind, fields) == request == pickle.loads(pickle.dumps(request))
+
+
+def test_requests_made_of_parts_differ_by_budget_and_replicate():
+    """Whose keys are hashed from a beginning that several share."""
+    parts = tuple("abcdefgh")
+    given = ({}, {"thinking": 0}, {"thinking": "low"}, {"replicate": 1}, {"replicate": 1, "thinking": 0})
+    for each in given:
+        whole = Choice("abcdefgh", ("A", "B"), **each)
+        assert request_key(Choice("abcdefgh", ("A", "B"), parts=parts, **each), "j") == request_key(whole, "j")
+        if "thinking" in each:
+            plain = Choice("abcdefgh", ("A", "B"), parts=parts, replicate=each.get("replicate", 0))
+            assert request_key(with_thinking(plain, each["thinking"]), "j") == request_key(whole, "j")
+    assert len({request_key(Choice("abcdefgh", ("A", "B"), parts=parts, **each), "j") for each in given}) == len(given)
 
 
 def test_a_request_without_a_budget_keeps_its_key():
