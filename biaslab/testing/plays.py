@@ -57,7 +57,7 @@ def raw(data: bytes) -> Play:
     async def play(exchange: Exchange) -> web.StreamResponse:
         transport = exchange.request.transport
         if transport is not None:
-            transport.write(data)  # type: ignore[attr-defined]
+            transport.write(data)
             transport.close()
         return web.Response()
 
@@ -70,7 +70,7 @@ async def reset(exchange: Exchange) -> web.StreamResponse:
     if transport is not None:
         own = transport.get_extra_info("socket")
         own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        transport.abort()  # type: ignore[attr-defined]
+        transport.abort()
     return web.Response()
 
 

@@ -36,7 +36,7 @@ def _length(headers: Any) -> int:
 
 
 @cache
-def _bounded(base: type) -> Any:
+def _bounded(base: Any) -> Any:
     class Bounded(base):  # type: ignore[misc]
         """The body of a response, unpacked, as far as that is allowed."""
 
