@@ -41,27 +41,27 @@ from biaslab.cli import main
 from biaslab.judges.api import ApiJudge, Patience
 
 url, places = json.loads(sys.stdin.readline())
-SMALL = ["--attribute", "coherence", "--contexts", "1", "--candidates", "2"]
+SMALL = ["--attribute", "coherence", "--contexts", "1"]
 
-def run(*words):
-    print("$", *words, "->", main(list(words)))
+def run(*words, works=True):
+    code = main(list(words))
+    print("$", *words, "->", code, flush=True)
+    assert (code == 0) == works, words
 
 for judge in ("named", "password", f"api:plain@{url}", f"api:option@{url}?api_key=OPTION_KEY"):
     name = judge.replace(":", "")[:8]
     run("probe", "position", "--judge", judge, *SMALL, "--out", f"{name}.csv", "--trials", f"{name}.parquet")
 for fault in ("error", "redirect", "broken", "denied"):
-    run("probe", "position", "--judge", fault, *SMALL)
-    run("--debug", "probe", "position", "--judge", fault, *SMALL)
+    run("probe", "position", "--judge", fault, *SMALL, works=False)
+    run("--debug", "probe", "position", "--judge", fault, *SMALL, works=False)
 run("card", "named", "reply", "model", *SMALL, "--probe", "position")
 run("batch", "export", "position", "s.jsonl", "--judge", "named", *SMALL)
 run("batch", "submit", "s.jsonl")
 run("batch", "import", "s.jsonl")
-run("plan", "position", "--judge", "password", *SMALL)
 run("store", "info")
 run("store", "export", "export.jsonl")
 run("store", "export", "export.csv")
 run("audit", "export.jsonl")
-run("list")
 for source in (lambda: places["a function"], "NAMED_KEY", None):
     for model in ("plain", "reply", "model", "error", "redirect", "broken"):
         judge = ApiJudge(model, url, source, patience=Patience(0, 0.01, 0.001))
@@ -169,8 +169,6 @@ def test_planted_keys_are_nowhere(tmp_path):
         watcher.join(60)
         sent = {value for headers in server.headers for name, value in headers.items() if name == "Authorization"}
     assert process.returncode == 0, err[-3000:]
-    if os.environ.get("SHOW_OUT"):
-        Path("/tmp/sent.out").write_text(out + "\n=====\n" + err)
     assert sum(key in value for key in PLACES.values() for value in sent) >= 8  # they were used
     left = {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     (own,) = [name for name in left if name.endswith("biaslab.toml")]
