@@ -11,8 +11,11 @@ plain     ``collect`` without a store and without a file
 floor     the same design made twice and nothing else: what of ``plain`` is the probe's own work
 store     ``collect`` into an empty store: every pack is on the disk before it is handed on
 again     the same once more: everything comes from the store
-single    into an empty store by a judge that yields its replies one by one: one commit a reply
+single    into an empty store by a judge that yields its replies one by one; those within 5 ms share a commit
 estimate  all estimates of the files that ``memory`` wrote
+bare      the design made once, and a loop over the judge's replies to it: nothing is checked, read or kept
+sqlite    the rows of ``store``, which are there, written by sqlite3's own ``executemany`` in one transaction
+commits   the same, each row in a transaction of its own: what ``single`` would cost without groups
 
 Columns: judgements, seconds, judgements a second, CPU seconds of the process, peak memory in MB, of which the process
 held so much before it began.
@@ -23,11 +26,13 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +107,21 @@ def copies(judgements: int) -> bl.Dataset:
     return replace(data, candidates=frames[0], human=frames[1])
 
 
+def write(rows: list[tuple[Any, ...]], path: Path, one_by_one: bool) -> None:
+    """Write rows as a store does: each transaction is on the disk."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(
+            f"CREATE TABLE replies (key TEXT PRIMARY KEY, {', '.join(f'c{n}' for n in range(1, len(rows[0])))})"
+        )
+        insert = f"INSERT OR IGNORE INTO replies VALUES ({', '.join('?' * len(rows[0]))})"
+        for part in ([row] for row in rows) if one_by_one else [rows]:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(insert, part)
+            connection.execute("COMMIT")
+
+
 def peak() -> float:
     """Largest resident memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -113,6 +133,10 @@ def measure(what: str, size: int, folder: Path) -> dict[str, Any]:
     data = None if what == "estimate" else copies(size)
     if what == "again":
         bl.collect(probe, Instant(), data, store=store, progress=False)
+    if what in ("sqlite", "commits"):
+        bl.collect(probe, Instant(), data, store=store, progress=False)
+        with closing(sqlite3.connect(store)) as connection:
+            rows = connection.execute("SELECT * FROM replies").fetchall()
     before, started, worked = peak(), time.perf_counter(), time.process_time()
     if what == "estimate":
         with warnings.catch_warnings():
@@ -121,6 +145,10 @@ def measure(what: str, size: int, folder: Path) -> dict[str, Any]:
     elif what == "floor":
         for _ in range(2):
             sum(1 for _ in probe.design(data))
+    elif what == "bare":
+        sum(1 for pack in Instant().packs(trial.request for trial in probe.design(data)) for _ in pack)
+    elif what in ("sqlite", "commits"):
+        write(rows, folder / f"{what}-bare.sqlite", one_by_one=what == "commits")
     elif what == "memory":
         bl.collect(probe, Instant(), data, progress=False, out=file)
     elif what == "plain":
@@ -147,7 +175,9 @@ def main() -> None:
     parser.add_argument("--sizes", type=float, nargs="+", default=[80_000, 800_000], help="of memory and estimate")
     parser.add_argument("--size", type=float, default=120_000, help="of the other rows")
     parser.add_argument(
-        "--only", nargs="+", default=["memory", "floor", "plain", "store", "again", "single", "estimate"]
+        "--only",
+        nargs="+",
+        default=["memory", "floor", "bare", "plain", "sqlite", "store", "again", "commits", "single", "estimate"],
     )
     parser.add_argument("--folder", type=Path, help="where files and stores lie; a temporary one by default")
     parser.add_argument("--out", type=Path, help="write the table as CSV")
@@ -163,7 +193,7 @@ def main() -> None:
             sizes = given.sizes if what in ("memory", "estimate") else [given.size]
             for size in sizes:
                 (folder / f"{what}.sqlite").unlink(missing_ok=True)
-                size = 12_000 if what == "single" else size  # a commit each
+                size = 12_000 if what in ("single", "commits") else size
                 asked = [sys.executable, "-P", __file__, "--folder", str(folder), "--row", what, str(int(size))]
                 found = subprocess.run(asked, check=True, capture_output=True, text=True)
                 rows.append(json.loads(found.stdout.splitlines()[-1]))

@@ -94,9 +94,11 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         self._streams, self._handed, self._error = {}, [], None
 
     def _end(self) -> None:
+        import ray
+
         self._left.clear()
         self._returning.clear()
-        for actor in self._actors if self._streams else ():
+        for actor in self._actors if self._streams and ray.is_initialized() else ():
             actor.stop.options(concurrency_group="control").remote(self._run)
 
     def _send(self) -> None:
