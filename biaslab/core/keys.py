@@ -121,7 +121,7 @@ def _turns(request: Choice | Completion) -> str:
 
 def _digest(request: Request, judge_id: str) -> hashlib._Hash:
     """Return the hash of a request's `_key_document`; what requests of a context begin with is hashed once."""
-    parts = request.__dict__.get("_parts", ())
+    parts: tuple[str, ...] = request.__dict__.get("_parts", ())
     if not isinstance(request, Choice) or request.replicate or request.thinking is not None or len(parts) <= _BEGINNING:
         return hashlib.sha256(_key_document(request, judge_id).encode("ascii"))  # with fields behind the messages
     digest = _begun(judge_id, request.labels, parts[:_BEGINNING]).copy()

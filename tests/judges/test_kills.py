@@ -206,24 +206,3 @@ def die_and_go_on(folder, number, data, times, replicas):
                 trials = bl.collect(PROBE, judge, data, path, progress=False)
             assert_same(trials, expected)
             assert server.again <= (IN_FLIGHT if number == signal.SIGKILL else 0)
-
-
-@needs_ray
-@SIZES
-def test_the_cluster_dies_under_the_process_that_asks(tmp_path, monkeypatch, size, times):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    data = data_of(size)
-    expected = undisturbed(data)
-    for each in range(times):
-        path = tmp_path / f"{each}.sqlite"
-        with HoldingServer() as server:
-            process = started(server, path, data, 2)
-            (raylet,) = (child for child in psutil.Process(process.pid).children(True) if child.name() == "raylet")
-            raylet.kill()
-            _, said = process.communicate(timeout=LONG)  # it ends by itself
-            assert process.returncode != 0, said
-            server.let_go()
-            wait_for(lambda server=server: server.open == 0)
-            with closing(bl.load_judge(server.name())) as judge:
-                assert_same(bl.collect(PROBE, judge, data, path, progress=False), expected)
-            assert 0 < server.again <= IN_FLIGHT
