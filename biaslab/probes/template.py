@@ -268,11 +268,17 @@ class Template(ScoreProbe):
         parts = []
         for form, rows, prompt, cell in (
             ("score", scored(trials), "configuration", [*CELL, "scale"]),
-            ("pair", paired(trials), "template", [*CELL]),
+            ("pair", _alike_in_order(paired(trials)), "template", [*CELL]),
         ):
             varied = rows[rows.groupby(cell, sort=False)[prompt].transform("nunique") > 1]
             parts.append(varied.assign(form=form, template=varied[prompt], factor="prompt"))
         return self._accepted(pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True))
+
+
+def _alike_in_order(judged: pd.DataFrame) -> pd.DataFrame:
+    """Leave out pairs in an unknown order beside those in a known one: their prompts would differ by the order, too."""
+    known = judged["order_known"].astype(bool)
+    return judged[known | ~known.groupby([judged[name] for name in CELL]).transform("any")]
 
 
 def _shift(name: str, base: str) -> Callable[[pd.DataFrame], Ratio]:

@@ -111,3 +111,16 @@ def test_counts_are_those_of_the_system(tmp_path):
     found = found_in(read(tmp_path, rows), "replies")
     counts = found.loc[["win_rate"]].set_index("system")[["n_trials", "n_dropped"]]
     assert counts.loc[["x", "y", "z"]].to_numpy().tolist() == [[1, 1], [2, 0], [1, 1]]
+
+
+def test_prompts_are_not_compared_where_only_one_of_them_tells_the_order():
+    """Of a pair in an unknown order beside one whose first is known, the difference may be that of the order."""
+    rows = [
+        {"context_id": f"q{n}", "candidate_id": "x", "opponent_id": "y", "winner": "x" if n % 3 else "y",
+         "template": prompt, "order_known": prompt == "told"}
+        for n in range(30) for prompt in ("told", "untold")
+    ]  # fmt: skip
+    trials = bl.read_judgements(pd.DataFrame(rows))
+    assert bl.probes.Template().accepts(trials).trials.empty
+    alike = bl.read_judgements(pd.DataFrame(rows).assign(order_known=False))
+    assert len(bl.probes.Template().accepts(alike).trials) == 60
