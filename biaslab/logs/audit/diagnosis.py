@@ -55,9 +55,9 @@ class Diagnosis:
         if self.unread.empty:
             return
         yield from ("", "not read:")
-        for row in self.unread.itertuples():
-            yield f"  {row.status}: {row.n:,}"
-            yield from (f"    {example!r}" for example in row.examples)
+        for row in self.unread.to_dict("records"):
+            yield f"  {row['status']}: {row['n']:,}"
+            yield from (f"    {example!r}" for example in row["examples"])
         yield from (f"  {line}" for line in self.advice if not line.startswith(("'", '"')))
 
     def _estimable(self) -> Iterator[str]:
