@@ -55,7 +55,7 @@ for fault in ("error", "redirect", "broken", "denied"):
     run("probe", "position", "--judge", fault, *SMALL, works=False)
     run("--debug", "probe", "position", "--judge", fault, *SMALL, works=False)
 run("card", "named", "reply", "model", *SMALL, "--probe", "position")
-run("batch", "export", "position", "s.jsonl", "--judge", "named", *SMALL)
+run("batch", "export", "position", "s.jsonl", "--judge", "named", "--attribute", "fluency", "--contexts", "1")
 run("batch", "submit", "s.jsonl")
 run("batch", "import", "s.jsonl")
 run("store", "info")
