@@ -47,25 +47,13 @@ EACH = CANDIDATES * (CANDIDATES - 1) * 8  # judgements of a context: both orders
 PACK = 500
 
 
-class Instant:
-    """A judge that answers at once, a pack at a time."""
+class OneByOne:
+    """A judge that answers at once, one request after the other."""
 
     id, kinds = "instant", frozenset({Choice})
 
     def check(self, requests: Any) -> None:
         """Refuse nothing."""
-
-    def packs(self, requests: Any) -> Any:
-        """Answer a pack at a time."""
-        asked = list(requests)
-        for start in range(0, len(asked), PACK):
-            yield [(request, reply_to(request)) for request in asked[start : start + PACK]]
-
-
-class OneByOne(Instant):
-    """The same without packs."""
-
-    packs = None
 
     def ask(self, requests: Any) -> Any:
         """Answer one after the other."""
@@ -73,7 +61,14 @@ class OneByOne(Instant):
             yield request, reply_to(request)
 
 
-Instant.ask = OneByOne.ask
+class Instant(OneByOne):
+    """The same, a pack at a time."""
+
+    def packs(self, requests: Any) -> Any:
+        """Answer a pack at a time."""
+        asked = list(requests)
+        for start in range(0, len(asked), PACK):
+            yield [(request, reply_to(request)) for request in asked[start : start + PACK]]
 
 
 REPLIES = [Reply(logprobs=(-0.05 * (1 + at), -0.9), usage=Usage(400)) for at in range(37)]
