@@ -71,7 +71,7 @@ class Instant(OneByOne):
             yield [(request, reply_to(request)) for request in asked[start : start + PACK]]
 
 
-REPLIES = [Reply(logprobs=(-0.05 * (1 + at), -0.9), usage=Usage(400)) for at in range(37)]
+REPLIES = [Reply(logprobs=(-0.05 * (1 + at), -3.2), usage=Usage(400)) for at in range(37)]
 
 
 def reply_to(request: Any) -> Reply:
