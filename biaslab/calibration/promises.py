@@ -63,9 +63,9 @@ def _card(rng: np.random.Generator, shift: float, contexts: int) -> pd.DataFrame
     values[0] += shift
     mean, error = values.mean(axis=1), values.std(axis=1, ddof=1) / math.sqrt(contexts)
     tested = [p_by_t(m - 0.5, e, contexts) for m, e in zip(mean, error, strict=True)]
-    reach = stats.t.ppf([0.975, 0.8], contexts - 1)
-    columns = {"judge": [f"judge {n}" for n in range(_TESTS)], "p_value": tested, "mde": reach.sum() * error}
-    columns |= {"ci_low": mean - reach[0] * error, "probe": "position", "metric": "first_position_rate", "null": 0.5}
+    half, power = (float(stats.t.ppf(share, contexts - 1)) for share in (0.975, 0.8))
+    columns = {"judge": [f"judge {n}" for n in range(_TESTS)], "p_value": tested, "mde": (half + power) * error}
+    columns |= {"ci_low": mean - half * error, "probe": "position", "metric": "first_position_rate", "null": 0.5}
     return corrected(pd.DataFrame(columns).assign(n_contexts=contexts), np.ones(_TESTS, bool))
 
 
@@ -96,7 +96,9 @@ def _wins(
 
 
 def _nets(rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[int, ...]) -> Floats:
-    return sum(wins.sum(axis=-1) for wins in _wins(rng, bias, sharpness, shape)) - float(_PAIRS)
+    first, second = (wins.sum(axis=-1) for wins in _wins(rng, bias, sharpness, shape))
+    nets: Floats = (first + second).astype(float) - _PAIRS
+    return nets
 
 
 def _covered(rng: np.random.Generator, studies: int, estimand: str, correction: str) -> Floats:

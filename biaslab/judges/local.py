@@ -214,7 +214,7 @@ class LocalJudge(LocalModel, BaseJudge):
 
     def _answer(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
         """Score what is scored, and write what is written."""
-        scored = {r: e for r, e in encoded.items() if not isinstance(r, Completion)}
+        scored: dict[Request, list[Scored]] = {r: e for r, e in encoded.items() if not isinstance(r, Completion)}
         written = {r: e[0].ids for r, e in encoded.items() if isinstance(r, Completion)}
         yield from self._score(scored) if scored else ()
         yield from self._complete(written) if written else ()

@@ -91,11 +91,11 @@ class RewardJudge(LocalJudge):
         super().__init__(
             model, dtype, device, device_map=device_map, revision=revision, max_batch_tokens=max_batch_tokens
         )
-        self._prompt = _checked_prompt(prompt)
+        self._asked = _checked_prompt(prompt)
         self.id = f"reward:{self.id.partition(':')[2]}{_in_id(prompt)}"
 
     @classmethod
-    def from_loaded(
+    def from_loaded(  # type: ignore[override] # it has no thoughts, and a prompt
         cls,
         model: Any,
         tokenizer: Any,
@@ -119,7 +119,7 @@ class RewardJudge(LocalJudge):
         """
         judge = super().from_loaded(model, tokenizer, name, max_batch_tokens=max_batch_tokens)
         assert isinstance(judge, RewardJudge)  # noqa: S101 - the class that it was called on
-        judge.__dict__["_prompt"] = _checked_prompt(prompt)
+        judge.__dict__["_asked"] = _checked_prompt(prompt)
         judge.id = f"reward:{judge.id.partition(':')[2]}{_in_id(prompt)}"
         return judge
 
@@ -155,7 +155,7 @@ class RewardJudge(LocalJudge):
         encoder = self._encoder
         return max(encoder.at_most(turns) for turns in self._turns(request)) + _CLOSING
 
-    def _sequences(self, request: Request) -> list[Scored]:
+    def _sequences(self, request: Request, thought: tuple[int, ...] = ()) -> list[Scored]:  # noqa: ARG002
         """Turn a request into the texts that are scored: one, or the two of a pair."""
         from biaslab.judges.reward_scorers import is_causal, rewarded
 
@@ -183,7 +183,7 @@ class RewardJudge(LocalJudge):
         else:
             raise UnsupportedRequestError("a reward model reads no prompt, only texts", request)
         shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
-        asked = _SLOT.sub(lambda slot: shown[slot[1]], self._prompt)
+        asked = _SLOT.sub(lambda slot: shown[slot[1]], self._asked)
         return [(Message("user", asked), Message("assistant", text)) for text in texts]
 
     def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:

@@ -284,7 +284,8 @@ def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: 
     at = codes[items]
     inside = (products * (at[:, None] == at)).sum(axis=1)
     sums = (np.diag(products), inside, products.sum(axis=1), np.ones(len(at)))
-    return _centred(*(np.bincount(at, values, contexts).astype(float) for values in sums), within)
+    square, own, rows, size = (np.bincount(at, values, contexts).astype(float) for values in sums)
+    return _centred(square, own, rows, size, within)
 
 
 def _products_within(
@@ -304,7 +305,8 @@ def _products_within(
     alike, both = ((part @ part.T)[one, two] for part in (scores, ones))
     products = (sums[one] * sums[two] - alike) / (counts[one] * counts[two] - both)
     square, own = (
-        np.bincount(home[one][chosen], products[chosen], contexts) for chosen in (one == two, np.ones(len(one), bool))
+        np.bincount(home[one][chosen], products[chosen], contexts).astype(float)
+        for chosen in (one == two, np.ones(len(one), bool))
     )
     return square, own, np.bincount(home, minlength=contexts).astype(float)
 

@@ -246,5 +246,5 @@ def _scores(dataset: str, rows: list[tuple[Any, ...]], scale: str) -> pd.DataFra
 
 def _finished(frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame.assign(judge=frame["judge"].replace(JUDGES))
-    trials = trials_of({name: frame[name] for name in frame}, frame.index)
+    trials = trials_of({str(name): frame[name] for name in frame}, frame.index)
     return trials.assign(key=[f"{frame['dataset'].iloc[0]}:{row}" for row in range(len(trials))])

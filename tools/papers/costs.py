@@ -62,7 +62,7 @@ def probes_of(each: Experiment) -> Iterator[object]:
         names = {"G-Eval": scoring.GEval, "GPTScore": scoring.GPTScore}
         for scorer in each.settings["scorers"].split(","):
             kind = names.get(scorer)
-            yield kind() if kind else scoring.PromptScoring(None, int(scorer[-1]), answer="text")
+            yield kind() if kind else scoring.PromptScoring(None, 1 if scorer.endswith("1") else 2, answer="text")
     pairs = each.notebook in ("comparative", "budget", "baselines")
     kind = find_probe("comparative" if pairs else each.notebook)
     named = hints(kind).keys() - {"steps", "rival_steps"}  # which a notebook knows by words of its own

@@ -87,14 +87,15 @@ class Flips(Spread):
         entering, least = int(contexts * self.share + 1e-9), super().detectable(contexts, power, alpha)
         if math.isnan(least) or self._is_normal(least, entering):
             return least
-        effects = np.arange(1, round(_HALF / _FINE)) * _FINE
+        effects = np.arange(1.0, round(_HALF / _FINE)) * _FINE
         enough = np.flatnonzero(self._powers(effects, entering, alpha) >= power)
         return float(effects[enough[0]]) if len(enough) else math.nan
 
     def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
         """Return the shift that this many contexts exclude, with that power, where there is none."""
-        excluding = self.unflipped or super()
-        return excluding.excludable(contexts, power, alpha)
+        if self.unflipped is not None:
+            return self.unflipped.excludable(contexts, power, alpha)
+        return super().excludable(contexts, power, alpha)
 
     def required(self, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
         """Return how many contexts it takes to detect a shift.
