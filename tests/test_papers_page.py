@@ -109,6 +109,7 @@ def rows():
     told = dict(re.findall(r'^([A-Z]+)="(.*)"$', PAGE, re.M))
     for section in re.split(r"^## ", PAGE, flags=re.M)[1:]:
         [paper] = re.findall(r'bl\.published\.load\("(\w+)"\)', section)
+        section, *_ = section.split("### ")
         table = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
         head, _, *lines = [[cell.strip() for cell in cells] for cells in table]
         assert head == HEAD
