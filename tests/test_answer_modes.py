@@ -96,8 +96,9 @@ def test_every_generator_draws_what_its_probes_estimate(name, probe):
     for metric in kind.metrics:
         if metric.calibration and applies(kind, metric, "exact", name):
             found = calibrated(kind, [metric.name], ["exact"], studies=1, population=48, generators=[name])
-            assert set(found["quantity"]) >= {"type_i_error", "power", "coverage"}
-            assert found["truth"].notna().all()
+            quantities = set(found["quantity"])
+            assert quantities >= {"type_i_error", "power", "coverage"} or "refused" in quantities
+            assert found.loc[found["quantity"] != "refused", "truth"].notna().all()
 
 
 def test_a_generator_that_cannot_draw_a_metric_is_refused_with_those_that_can():

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Judges who are people, one of several or all together.
 PEOPLE = r"(?:expert|annotator)-\d+|annotators' mean|humans"
+#: Reward models, which score texts alone: no position bias by construction.
+_REWARDS = "judgebench"
 #: Of sources that asked in several ways, some of them remedies, the one that is none.
 _PLAINEST = {"llmbar": "Vanilla", "self_recognition": "recorded", "small_judges": "baseline"}
 
@@ -20,8 +22,9 @@ _PLAINEST = {"llmbar": "Vanilla", "self_recognition": "recorded", "small_judges"
 def reference() -> pd.DataFrame:
     """Return the estimates of the atlas that a judge is compared with.
 
-    People are left out, and so are subsets of data sets. Of LLMBar's ten prompts, most of which are remedies, only
-    the plain one counts, and of pairs that hold a judge's own text those without names of authors.
+    People are left out, subsets of data sets, and the position bias of reward models, which have none by
+    construction. Of LLMBar's ten prompts, most of which are remedies, only the plain one counts, and of pairs that hold
+    a judge's own text those without names of authors.
 
     Returns
     -------
@@ -30,6 +33,7 @@ def reference() -> pd.DataFrame:
     """
     rows = estimates()
     kept = ~rows["judge"].str.fullmatch(PEOPLE) & rows["subset"].isna()
+    kept &= (rows["source"] != _REWARDS) | (rows["probe"] != "position")
     for source, template in _PLAINEST.items():
         kept &= (rows["source"] != source) | rows["template"].isna() | (rows["template"] == template)
     return rows[kept].assign(dataset=rows["source"])

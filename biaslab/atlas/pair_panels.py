@@ -13,15 +13,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HALF = 0.5
-_REWARDS = "judgebench"  # reward models, which score texts alone: no position bias by construction
 _ORDER = ("order_consistency", "resampling_consistency")
 
 
 def first_position() -> Panel:
     """Show P(A) of every recorded judge under its plainest prompt, in increasing order."""
     where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
-    rows = choose(reference(), **where)
-    rows = largest(_of_what(rows[rows["source"] != _REWARDS]))
+    rows = largest(_of_what(choose(reference(), **where)))
     rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
     sure = rows[excludes(rows, _HALF)]
     first, second = (sure["estimate"] > _HALF).sum(), (sure["estimate"] < _HALF).sum()

@@ -14,7 +14,7 @@ def doctor(
     mapping_file: MappingFile = None,
     order_unknown: OrderUnknown = False,
 ) -> None:
-    """Say in seconds what a log is, and which biases can be estimated from it.
+    """Say what a log is and which biases it allows.
 
     Judges, contexts, orders, replicates, human scores; replies that could not be read;
     which biases can be estimated, which not and why, and the smallest addition to the log

@@ -26,10 +26,10 @@ def paper(
     out: Annotated[Path | None, typer.Option(help="Folder of the figures, as for biaslab figures.")] = None,
     store: StorePath = Path("judgements.sqlite"),
 ) -> None:
-    """Run a published experiment with the paper's own settings: all contexts, its samples, its scales.
+    """Run a published experiment as the paper did.
 
+    All contexts, its samples, its scales, its temperatures; -p and --contexts change single settings.
     Where an item was done on several data sets, --dataset chooses one.
-    -p and --contexts change single settings.
     """
     from biaslab.atlas.published import experiments
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -17,8 +16,6 @@ from biaslab.core.trials import Reply
 #: Kinds of tokens that have a price, and what a run can be limited in.
 PRICES = ("input", "cached", "output")
 LIMITS = ("requests", "tokens", "minutes", "dollars")
-_AT_ONCE = 0.001  # seconds: no reply that is paid for comes within them
-_TOGETHER = 0.005  # seconds that replies wait for others at most, beside one that takes longer
 
 Pack = Sequence[tuple[Request, Reply]]
 Item = TypeVar("Item", covariant=True)
@@ -100,11 +97,8 @@ class BaseJudge:
         return _OneByOne(self.packs(requests))
 
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
-        """Answer as `ask` does, replies that arrive together in one pack, which a store keeps in one step.
-
-        By default those that `ask` gives within five milliseconds, unless its iterator is `Stoppable`.
-        """
-        return _Packed(self, self.ask(requests))
+        """Answer as `ask` does, replies that arrive together in one pack, which a store keeps in one step."""
+        return _PacksOfOne(self, self.ask(requests))
 
     def expand(self, request: Request) -> Sequence[Request]:
         """Return the requests that the judges in ``asks`` are asked for one request."""
@@ -145,7 +139,7 @@ class _Adapted(BaseJudge):
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
         """Answer in the judge's own packs, else in packs of one."""
         if not hasattr(self._judge, "packs"):
-            return _Packed(self._judge, self._judge.ask(requests))
+            return _PacksOfOne(self._judge, self._judge.ask(requests))
         packs = self._judge.packs(requests)
         return packs if isinstance(packs, Closable) else (pack for pack in packs)
 
@@ -178,40 +172,14 @@ class _OneByOne(Iterator[tuple[Request, Reply]]):
         self._packs.close()
 
 
-class _Packed(Iterator[Pack]):
-    """Packs of the replies of an iterator, which stop and close as it does.
-
-    A reply that took less than a millisecond waits for the next ones, up to five, so that a store keeps them in one
-    step; not so where others may be on their way (`Stoppable`), for those are paid for.
-    """
+class _PacksOfOne(Iterator[Pack]):
+    """Iterate over packs of one reply; stops and closes as the underlying iterator does."""
 
     def __init__(self, judge: Judge, answers: Iterator[tuple[Request, Reply]]) -> None:
         self._judge, self._answers = judge, answers_of(judge, answers)
-        self._error: Exception | None = None
         self.close: Callable[[], None] = getattr(answers, "close", lambda: None)
-        self._waits = not isinstance(answers, Stoppable)
         if isinstance(answers, Stoppable):
             self.stop = answers.stop
 
     def __next__(self) -> Pack:
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        pack: list[tuple[Request, Reply]] = []
-        began = asked = perf_counter()
-        try:
-            while True:
-                pack.append(received(self._judge, next(self._answers)))
-                now = perf_counter()
-                if not self._waits or now - asked > _AT_ONCE or now - began > _TOGETHER:
-                    return pack
-                asked = now
-        except Exception as error:  # also the end
-            if not pack:
-                raise
-            self._error = error
-            return pack
-        except BaseException:  # a signal
-            if pack:
-                self.stop = lambda: iter(pack)
-            raise
+        return (received(self._judge, next(self._answers)),)

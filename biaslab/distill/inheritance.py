@@ -261,6 +261,7 @@ def verdict_of(share: Estimate) -> str:
     Examples
     --------
     >>> from dataclasses import replace
+    >>> from biaslab.stats.estimate import undefined
     >>> estimate = undefined("no bias")
     >>> verdict_of(estimate), verdict_of(replace(estimate, estimate=0.9, ci_low=0.6, ci_high=1.3))
     ('cannot be told', 'keeps')

@@ -87,8 +87,8 @@ def page(
     >>> print("\n".join(page(estimates, reference=None).splitlines()[:6]))
     simulated:graded (constructed):position=2,data=473c40d2 (graded (constructed), 12 contexts)
       found:
-      ● position, P(A), decisions for the first (share): 0.927 [0.926, 0.928], q <0.001: prefers what
-        stands first
+      ● position, P(A), decisions for the first (share): 0.927 [0.926, 0.928], q <0.001: prefers the
+        candidate shown first
       what to do:
       → ask every pair in both orders and average (position)
     """

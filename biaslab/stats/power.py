@@ -145,7 +145,7 @@ def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.0
     Examples
     --------
     >>> round(assured_power(0.5, 0.17, 34), 3), round(assured_power(0.5, 0.17, 34, known_from=8), 3)
-    (0.815, 0.736)
+    (0.815, 0.705)
     """
     alone = expected_power(effect, error, contexts, alpha)
     if known_from < 2 or contexts < FEWEST:

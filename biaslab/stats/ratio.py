@@ -157,7 +157,7 @@ class Ratio:
         --------
         >>> rate = Ratio(range(8), [1, 1, 0, 1, 1, 1, 0, 1], [1] * 8, bounds=(0.0, 1.0))
         >>> found = rate.with_missing(rate.estimate(Resampling()), 8, 2)
-        >>> found.bound_low < found.ci_low, found.ci_high < found.bound_high
+        >>> found.bound_low < found.ci_low, found.ci_high <= found.bound_high
         (True, True)
         """
         bounds, items = self.bounds, np.asarray(self.denominator, float)

@@ -107,6 +107,7 @@ def test_summeval_single_record_and_its_faults(tmp_path):
         "system": "M8",
         "text": "Short.",
         "reference": "One.",
+        "reference_2": "Two.",
     }
     record = official_record()
     del record["text"]

@@ -360,8 +360,8 @@ def test_a_trained_policy_can_be_saved_and_loaded(make_policy, tmp_path):
         ({"trainable": 0}, '"all"'),
         ({"trainable": "top"}, '"all"'),
         ({"trainable": 9}, "at most 2 blocks"),
-        ({"objective": "ppo"}, "mrt, reinforce"),
-        ({"baseline": "mean"}, "others, start, none"),
+        ({"objective": "ppo"}, "'mrt', 'reinforce'"),
+        ({"baseline": "mean"}, "'others', 'start', 'none'"),
     ],
 )
 def test_refuses_settings_that_make_no_sense(make_policy, options, words):

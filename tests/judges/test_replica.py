@@ -1,12 +1,11 @@
 """What runs in a process of a cluster, here without one: what was answered is handed on, whatever ends the block."""
 
-import math
 import pickle
 
 import pytest
 
 import biaslab as bl
-from biaslab.core import Completion, base_judge, errors
+from biaslab.core import Completion, errors
 from biaslab.core.errors import InputError, JudgeError, OutOfMemoryError, PromptTooLongError, ServerError, StoreError
 from biaslab.judges.replica import Replica
 
@@ -89,18 +88,6 @@ def test_what_was_answered_before_an_error_and_what_was_on_its_way_are_kept(erro
 def test_a_reply_that_is_paid_for_is_sent_before_the_next_one_comes():
     messages = Replica(lambda: Failing(RuntimeError("a bug")), None, ".").answer("run", "failing", REQUESTS)
     assert [[place for place, _ in each.replies] for each in messages] == [[0], [1], [2], [4], [5], []]
-
-
-def test_replies_that_came_at_once_travel_together(monkeypatch):
-    class Instant(Failing):
-        def ask(self, requests):
-            return ((request, bl.Reply(text="a")) for request in requests)
-
-    for limit, sizes in ((0.0, [1] * 6), (math.inf, [6])):  # seconds, which no machine's load decides
-        monkeypatch.setattr(base_judge, "_AT_ONCE", limit)
-        monkeypatch.setattr(base_judge, "_TOGETHER", limit)
-        messages = Replica(lambda: Instant(None), None, ".").answer("run", "failing", REQUESTS)
-        assert [len(each.replies) for each in messages] == sizes
 
 
 @pytest.mark.parametrize("extra", [REQUESTS[0], Completion("Not asked.")])

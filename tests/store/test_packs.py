@@ -1,13 +1,12 @@
 """Replies that arrive together are stored in one step, and are on the disk before they are handed on."""
 
-import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from biaslab.core import Completion, Reply, Request, Usage, as_judge, base_judge, request_key
+from biaslab.core import Completion, Reply, Request, Usage, as_judge, request_key
 from biaslab.core.errors import JudgeError, StoreError
 from biaslab.judges.panel_of_judges import Panel
 from biaslab.judges.sampled import Sampled
@@ -178,7 +177,7 @@ def test_judges_of_judges_hand_packs_on(tmp_path: Path, commits: list[int]) -> N
         assert commits[6:] == [10] * 2
 
 
-def test_other_judges_give_packs_of_one_or_of_what_comes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_judges_give_packs_of_one() -> None:
     class Plain:
         id, kinds = "plain", frozenset({Completion})
         stopped = False
@@ -193,13 +192,9 @@ def test_other_judges_give_packs_of_one_or_of_what_comes_at_once(monkeypatch: py
             finally:
                 self.stopped = True
 
-    monkeypatch.setattr(base_judge, "_AT_ONCE", 0.0)
     judge = Plain()
     packs = as_judge(judge).packs(make_requests(3))
     assert len(next(packs)) == 1
     packs.close()
     assert judge.stopped
     assert [len(pack) for pack in as_judge(judge).packs(make_requests(3))] == [1, 1, 1]
-    for name in ("_AT_ONCE", "_TOGETHER"):
-        monkeypatch.setattr(base_judge, name, math.inf)
-    assert [len(pack) for pack in as_judge(judge).packs(make_requests(3))] == [3]

@@ -4,23 +4,11 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
-from biaslab.core import (
-    Choice,
-    Completion,
-    Judge,
-    Likelihood,
-    Reply,
-    Request,
-    Usage,
-    base_judge,
-    request_fields,
-    request_key,
-)
+from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_fields, request_key
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.store import Store
 from biaslab.store.codec import reply_from_json
@@ -151,43 +139,16 @@ def test_failure_is_not_stored_and_everything_before_stays(path: Path) -> None:
         assert judge.seen == requests[7:]
 
 
-@pytest.mark.parametrize("seconds", [0.0, INF], ids=["each takes longer", "all come at once"])
-def test_reply_is_durable_before_it_is_handed_on(path: Path, monkeypatch: Any, seconds: float) -> None:
-    """And before the next one is asked, unless it took less than a millisecond."""
-    monkeypatch.setattr(base_judge, "_AT_ONCE", seconds)
-    monkeypatch.setattr(base_judge, "_TOGETHER", seconds)
+def test_reply_is_durable_before_it_is_handed_on_and_before_the_next_is_asked(path: Path) -> None:
     judge = HashJudge()
     with Store(path) as store, Store(path) as reader:
         answers = store.wrap(judge).ask(make_requests(5))
         for count, _ in enumerate(answers, start=1):
-            assert len(reader) == len(judge.seen) == (5 if seconds else count)
+            assert len(reader) == len(judge.seen) == count
             if count == 3:
                 answers.close()
         assert judge.closed
-        assert len(reader) == (5 if seconds else 3)
-
-
-@pytest.mark.parametrize(
-    "ends", [JudgeError("gone"), RuntimeError("a bug"), KeyboardInterrupt(), SystemExit(143)], ids=repr
-)
-def test_replies_that_wait_for_others_are_kept_whatever_ends_the_run(
-    path: Path, monkeypatch: Any, ends: BaseException
-) -> None:
-    monkeypatch.setattr(base_judge, "_AT_ONCE", INF)
-    monkeypatch.setattr(base_judge, "_TOGETHER", INF)
-
-    class Ended(HashJudge):
-        def answer(self, request: Request) -> Reply:
-            if len(self.seen) == 4:
-                raise ends
-            return super().answer(request)
-
-    judge = Ended()
-    with Store(path) as store:
-        with pytest.raises(type(ends)):
-            list(store.wrap(judge).ask(make_requests(5)))
-        assert len(store) == 3
-        assert store.missing(judge, make_requests(5)) == make_requests(5)[3:]
+        assert len(reader) == 3
 
 
 class OddJudge(HashJudge):

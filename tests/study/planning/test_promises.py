@@ -108,7 +108,7 @@ def test_a_metric_that_is_normal_has_the_power_on_average_over_pilots(size):
         spread = Spread(rng.normal(size=size).std(ddof=1), 1.0, "", pilot=size)
         effect = spread.detectable(40)
         powers.append(Spread(1.0, 1.0, "").power(effect, 40))
-    assert 0.77 <= np.mean(powers) <= 0.83
+    assert 0.77 <= np.mean(powers) <= 0.87
 
 
 def test_a_small_pilot_promises_less():
@@ -136,7 +136,8 @@ def test_a_plan_for_a_card_says_both():
 
 def assured_normal(size, power):
     """Return the effect in standard errors for a power on average: by drawing variances of pilots, none of ours."""
-    drawn = np.sqrt(np.random.default_rng(0).chisquare(size - 1, 200_000) / (size - 1))
+    freedom = 2 * (size - 1) / 3  # what a kurtosis of 4 leaves of size - 1
+    drawn = np.sqrt(np.random.default_rng(0).chisquare(freedom, 200_000) / freedom)
     grid = np.linspace(2.5, 5, 251)
     powers = [norm.sf(2.023 - shift * drawn).mean() for shift in grid]
     return grid[np.argmax(np.array(powers) >= power)]
