@@ -20,7 +20,16 @@ OF_MODELS = {
     *(f"distill/test_{name}" for name in ("evaluator_judge", "reinforce", "samples", "training", "weighted")),
     *(
         f"judges/test_{name}"
-        for name in ("continuous", "encoding", "generation", "memory", "placement", "prefix_tree", "reward")
+        for name in (
+            "continuous",
+            "encoding",
+            "generation",
+            "local_thoughts",
+            "memory",
+            "placement",
+            "prefix_tree",
+            "reward",
+        )
     ),
 }
 #: The house, floor by floor from the ground: a room may import those of lower floors.

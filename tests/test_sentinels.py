@@ -58,9 +58,9 @@ run("card", "named", "reply", "model", *SMALL, "--probe", "position")
 run("batch", "export", "position", "s.jsonl", "--judge", "named", "--attribute", "fluency", "--contexts", "1")
 run("batch", "submit", "s.jsonl")
 run("batch", "import", "s.jsonl")
-run("store", "info")
-run("store", "export", "export.jsonl")
-run("store", "export", "export.csv")
+run("store", "info", "judgements.sqlite")
+run("store", "export", "judgements.sqlite", "export.jsonl")
+run("store", "export", "judgements.sqlite", "export.csv")
 run("audit", "export.jsonl")
 for source in (lambda: places["a function"], "NAMED_KEY", None):
     for model in ("plain", "reply", "model", "error", "redirect", "broken"):

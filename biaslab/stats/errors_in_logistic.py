@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from biaslab.core.checked import checked
+from biaslab.core.errors import TrialsError
 from biaslab.stats.attenuated import LEAST_BESIDE, Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
@@ -95,7 +96,12 @@ def log_odds_at_equal(
     np.add.at(own, codes, products[:, :, None] * products[:, None, :])
     sums = without_each(own)
     gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
-    error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
+    try:
+        error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
+    except ValueError as fault:
+        raise TrialsError(
+            "sides", str(fault), "both sides of each row: context_id, human and, if known, ratings"
+        ) from fault
 
     def at(shared: float) -> Estimate:
         if why_not := too_unreliable(error, shared):

@@ -91,6 +91,7 @@ def shift_extremes(
     return filled({first: low, second: high}), filled({first: high, second: low})
 
 
+@checked
 def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> bool:
     """Return whether what is missing decides: the bounds of an estimate hold the null, or nothing bounds its effect.
 

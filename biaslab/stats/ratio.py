@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import (
     VALUES_ONLY,
@@ -131,6 +132,7 @@ class Ratio:
         >>> Ratio(list("aab"), [1, 0, 1], [1, 1, 1]).without_each([0, 0, 1], 2).round(2).tolist()
         [0.67, 1.0, 0.5]
         """
+        require_whole("units", units, 0)
         up, down, at = np.asarray(self.numerator, float), np.asarray(self.denominator, float), np.asarray(unit)
         there = ~(np.isnan(up) | np.isnan(down))
         sums = np.array([np.bincount(at[there], values[there], units) for values in (up, down)])

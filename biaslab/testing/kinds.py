@@ -233,7 +233,7 @@ ANSWERS: Mapping[str, Kind] = {
     "no text": _document("ends at its limit before the first word", "cut_off", "ok", "", _message("", "length")),
     "filter": _document("filters the answer", "refused", "refused", "", _message(None, "content_filter")),
     "refusal": _document("refuses in a field", "refused", "refused", "", _message(None, refusal="I will not.")),
-    "megabyte": _document("a text of 1 MB", "ok", "ok", "", _longer),
+    "megabyte": _document("a text of 1 MB", "unparsable", "ok", "", _longer),
     "surrogate": _document("half of a character, and NUL", "ok", "ok", "", _surrogate),
     "usage": _document(
         "2⁶³ tokens read", "asked again", "asked again", "number of tokens", _set(usage={"prompt_tokens": 2**63})
@@ -272,7 +272,7 @@ ANSWERS: Mapping[str, Kind] = {
     "one label alone": _document(
         "one label alone", "ok", "unusable", "", _shows(("Summary A", 0.5), ("Summary A ", 0.2))
     ),
-    "no label": _document("no label among the tokens", "ok", "unparsable", "", _shows(("Both", 0.6), ("The", 0.3))),
+    "no label": _document("no label among the tokens", "ok", "refused", "", _shows(("Both", 0.6), ("The", 0.3))),
 }
 #: Every kind by its name.
 FAULTS: Mapping[str, Kind] = {**REFUSALS, **ANSWERS}

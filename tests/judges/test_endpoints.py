@@ -134,7 +134,7 @@ def test_a_server_that_dies_loses_nothing(judge_of, tmp_path):
         for _ in range(60):
             next(answers)
         assert sum(dies.paid.values()) > 5
-        dies.__exit__()
+        dies.__exit__(None, None, None)
         assert sum(1 for _ in answers) == 240
         assert len(store) == 300
         twice = stays.paid + dies.paid - Counter(dict.fromkeys(stays.asked | dies.asked, 1))

@@ -250,6 +250,20 @@ class TestReplicas:
             assert around.id == plain.id
             assert dict(around.ask(planned(graded.head(1)))) == dict(plain.ask(planned(graded.head(1))))
 
+    def test_a_protocol_is_asked_and_read_as_by_one_judge(self, graded):
+        prompt = "{question}\n\n1: {answer_1}\n\n2: {answer_2}\n\nReply as JSON."
+        mine = bl.Protocol.from_template(prompt, verdicts={"1": 1, "2": 0}, json="winner")
+        probe, data = bl.probes.Position(["coherence"], protocol=mine, n_pairs=3), graded.head(4)
+        name = "simulated:position=1,noise=1,context_noise=0.5"
+        around, plain = (
+            bl.collect(probe, bl.load_judge(each, data), data, progress=False).sort_values("key")
+            for each in (f"ray:2:{name}", name)
+        )
+        assert set(plain["status"]) == {"ok"}
+        assert '"winner"' in plain["reply"].iloc[0]
+        columns = ["key", "template", "value", "status", "reply"]
+        assert around[columns].to_dict("list") == plain[columns].to_dict("list")
+
     def test_a_cluster_that_is_there_is_joined_and_left_as_it_is(self, monkeypatch):
         import ray
 

@@ -199,7 +199,7 @@ def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(popula
     liking = dataclasses.replace(judge, familiarity=-1.0)
     estimates = probe.estimate(collect(probe, liking, population))
     assert row_of(estimates, "familiarity_excess")["ci_high"] < 0
-    assert row_of(estimates, "familiarity_slope")["ci_high"] < 0
+    assert row_of(estimates, "familiarity_slope")["estimate"] < 0
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ LEFT_OUT = {
     "LocalJudge": "loads a language model; its own tests call it with one",
     "MeanOverThoughts": "needs a judge that thinks; its own tests call it with one",
     "RayJudge": "starts Ray",
+    "stats.ThoughtVariance": "a result, which `stats.thought_variance` makes",
     "RewardJudge": "loads a reward model; its own tests call it with one",
     "ApiJudge.ask": "needs a server",
     "ApiJudge.packs": "needs a server",

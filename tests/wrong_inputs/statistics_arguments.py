@@ -63,6 +63,12 @@ OF_STATISTICS = {
     | {"n_contexts": value(3), "method": value("t")},
     "stats.Ratio": {"numerator": value([1.0, 0, 1, 1]), "denominator": value([1.0, 1, 1, 1])},
     "stats.Ratio.difference": {"other": lambda w: w.ratio},
+    "stats.Ratio.without_each": {"unit": value([0, 0, 1, 1]), "units": value(2)},
+    "stats.Ratio.with_missing": {
+        "found": lambda w: w.ratio.estimate(bl.Resampling()),
+        "n_trials": value(4),
+        "n_dropped": value(1),
+    },
     "stats.adjust_families": {"family": value(["a", "a"])},
     "stats.agreement_within": {
         "context": value(["a", "a", "b", "b"]),

@@ -16,7 +16,8 @@ import typer
 
 import biaslab as bl
 from biaslab import scoring
-from biaslab.atlas.published import PAPERS, Experiment, experiments
+from biaslab.atlas.published import PAPERS, experiments
+from biaslab.atlas.published.experiments import Experiment
 from biaslab.cli.knobs import hints, make_probes
 from biaslab.core import Request
 from biaslab.probes import find_probe

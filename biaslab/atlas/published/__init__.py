@@ -31,14 +31,14 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from biaslab.atlas.published.experiments import Experiment, experiments
+from biaslab.atlas.published.experiments import experiments
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BESIDE_DATA", "PAPERS", "Experiment", "experiments", "load", "of_dataset"]
+__all__ = ["BESIDE_DATA", "PAPERS", "experiments", "load", "of_dataset"]
 
 #: Names of the papers that biaslab follows, in the order in which `load` returns them.
 PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")

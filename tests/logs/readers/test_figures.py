@@ -197,10 +197,10 @@ def test_length_pays_with_gpt4_at_equal_expert_score(judge_scores, summeval):
     plain = row_of(bl.probes.Verbosity().estimate(as_means, ["verbosity_slope"]), "verbosity_slope")
     assert plain["estimate"] == pytest.approx(slope)
     assert plain["estimate"] == pytest.approx(0.367, abs=5e-4)
-    assert plain["ci_low"] > 0.19
-    assert plain["note"] == "holds if human scores, one rating an item, have a reliability above 0.14"
+    assert "no test: " in plain["note"]  # more than a fifth of its scores lie at the top of the scale
     found = row_of(audit(mine, summeval, ["verbosity"]), "verbosity_slope")
-    assert tuple(found[["estimate", "ci_low", "ci_high"]]) == pytest.approx((0.412, 0.241, 0.583), abs=1e-3)
+    assert found["estimate"] == pytest.approx(0.412, abs=2e-3)
+    assert "no test: " in found["note"]
     assert found["n_contexts"] == 100
 
 
