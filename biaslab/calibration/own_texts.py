@@ -6,6 +6,7 @@ Shares no code with `biaslab.SimulatedJudge` and none with the probe that reads 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -130,12 +131,7 @@ class OwnTexts:
             template=1,
             scale="",
             human_gap=pairs["human"] - pairs["opponent_human"],
-            replicate=0,
-            value=value,
-            status="ok",
-            answer="text" if k == 1 else "distribution",
-            label_mass=np.nan if k == 1 else 1.0,
-            samples=np.nan if k is None or k == 1 else float(k),
+            **_answered(value, k),
             low=np.where(first, value, 1 - value) < 0.5,
         )
 
@@ -161,11 +157,18 @@ class OwnTexts:
             own=SYSTEMS[0],
             template="",
             scale="1-5",
-            replicate=0,
-            value=value,
-            status="ok",
-            answer="text" if k == 1 else "distribution",
-            label_mass=np.nan if k == 1 else 1.0,
-            samples=np.nan if k is None or k == 1 else float(k),
+            **_answered(value, k),
             low=value < np.median(value),
         )
+
+
+def _answered(value: Floats, k: int | None) -> dict[str, Any]:
+    """Return the columns of answers: exact (None), one text (1), or means of k."""
+    return {
+        "replicate": 0,
+        "value": value,
+        "status": "ok",
+        "answer": "text" if k == 1 else "distribution",
+        "label_mass": np.nan if k == 1 else 1.0,
+        "samples": np.nan if k is None or k == 1 else float(k),
+    }

@@ -8,10 +8,12 @@ import contextlib
 import json
 import math
 import random
+import runpy
 import shutil
 import sqlite3
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ import biaslab as bl
 from biaslab.core import Choice, Completion, Reply, Usage, request_key
 from biaslab.core.errors import BiaslabError
 
+damaged = runpy.run_path(str(Path(__file__).parents[1] / "damage.py"))["damaged"]
 SWAPS = (True, 0, -1, 3.5, 10**30, "", "x", [], {}, [None], {"a": 1}, float("nan"), "\ud800", "2" * 400, None)
 VALUES = (
     None,
@@ -54,22 +57,6 @@ def made(path):
     with bl.Store(path) as store:
         store.put_all(answers, "judge")
     return {request_key(request, "judge"): reply for request, reply in answers}
-
-
-def damaged(data, rng):
-    """Flip, cut, insert, remove or repeat bytes."""
-    at, to = sorted(rng.randrange(len(data)) for _ in range(2))
-    kind = rng.randrange(5)
-    if kind == 0:
-        flipped = bytearray(data)
-        for _ in range(rng.randint(1, 8)):
-            flipped[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        return bytes(flipped)
-    if kind == 1:
-        return data[:at]
-    if kind == 2:
-        return data[:at] + rng.randbytes(rng.randint(1, 64)) + data[at:]
-    return data[:at] + data[to:] if kind == 3 else data[:to] + data[at:to] + data[to:]
 
 
 def swap(document, rng):
@@ -156,7 +143,7 @@ def fuzz(folder, mutants, seed):
             shutil.copy(folder / "whole", path)
             rewritten(path, rng)
         else:
-            path.write_bytes(damaged(whole, rng))
+            path.write_bytes(damaged(whole, rng, lambda rng: rng.randbytes(rng.randint(1, 64))))
         began = time.process_time()
         replies = []
         try:

@@ -9,9 +9,11 @@ import json
 import math
 import random
 import re
+import runpy
 import tarfile
 import time
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ import biaslab as bl
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.logs.readers import read_judgements
 
+damaged = runpy.run_path(str(Path(__file__).parents[2] / "damage.py"))["damaged"]
 LOGS = (
     "summeval_judges/h2h_gpt35_both_orders.jsonl.gz",
     "summeval_judges/judge_scores.jsonl.gz",
@@ -85,6 +88,13 @@ MADE_UP = (
 )  # fmt: skip
 SWAPS = (None, True, 0, -1, 3.5, 10**30, "", "x", "[[A]]", [], {}, [None], {"a": 1}, float("nan"), "\ud800", "2" * 400)
 PIECES = (b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\x00", b"\xff", b"null", b"1e999", b"NaN", b"[[A]]", b"\n")
+
+
+def piece(rng):
+    """Draw bytes that mean something to a reader."""
+    return rng.choice(PIECES)
+
+
 SLOWEST = 60.0  # seconds of CPU for one small file: whatever else the machine does, more is a hang
 
 
@@ -131,22 +141,6 @@ def swapped(records, rng):
     else:
         place[key] = rng.choice(SWAPS)
     return records
-
-
-def damaged(data, rng):
-    """Flip, cut, insert, remove or repeat bytes."""
-    at, to = sorted(rng.randrange(len(data)) for _ in range(2))
-    kind = rng.randrange(5)
-    if kind == 0:
-        flipped = bytearray(data)
-        for _ in range(rng.randint(1, 8)):
-            flipped[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        return bytes(flipped)
-    if kind == 1:
-        return data[:at]
-    if kind == 2:
-        return data[:at] + rng.choice(PIECES) + data[at:]
-    return data[:at] + data[to:] if kind == 3 else data[:to] + data[at:to] + data[to:]
 
 
 def a_decision(trial, sources):
@@ -262,11 +256,11 @@ def fuzz(folder, path, mutations, seed):
         if rng.random() < 0.4:
             data = written(swapped(records, rng), as_list)
         else:
-            data = damaged(written(records, as_list), rng)
+            data = damaged(written(records, as_list), rng, piece)
         text = data.decode("utf-8", "replace")
         packed = rng.random() < 0.1
         if packed:
-            data = damaged(gzip.compress(data), rng) if rng.random() < 0.5 else gzip.compress(data)
+            data = damaged(gzip.compress(data), rng, piece) if rng.random() < 0.5 else gzip.compress(data)
         path.write_bytes(data)
         started = time.process_time()
         try:
@@ -330,7 +324,7 @@ def test_mutated_logs_through_a_mapping(tmp_path):
     }  # fmt: skip
     rng, read, records = random.Random(3), 0, MADE_UP[0]
     for number in range(150):
-        data = written(swapped(records, rng), False) if number % 2 else damaged(written(records, False), rng)
+        data = written(swapped(records, rng), False) if number % 2 else damaged(written(records, False), rng, piece)
         (tmp_path / "log").write_bytes(data)
         try:
             trials = read_judgements(tmp_path / "log", mapping=mapping)
