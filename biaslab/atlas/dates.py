@@ -59,7 +59,8 @@ def trend(estimates: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
         and data set.
     null : float, optional
         The value of a fair judge. With it the distance from it, the absolute difference, is regressed: has the bias
-        become smaller, whatever its direction?
+        become smaller, whatever its direction? Noise alone makes a distance, so that a fair judge with a wide interval
+        counts as somewhat biased: where newer judges have fewer contexts, a fall is underestimated.
 
     Returns
     -------

@@ -118,6 +118,7 @@ def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
     passes, blamed, fault = _PASSES, blame, Exception
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the function; where it fails, say which argument is wrong."""
         if before:
             blamed(function, args, kwargs)
         try:

@@ -184,3 +184,18 @@ def text_of(value: Any) -> str | None:
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, str) else None
+
+
+def people_means(
+    rows: Rows,
+    is_persons: Callable[[Mapping[str, Any]], bool],
+    key: Callable[[Mapping[str, Any]], tuple[Any, ...]],
+    score: Callable[[Mapping[str, Any]], Any],
+) -> Callable[[Mapping[str, Any]], float]:
+    """Return a function from a record to the mean of people's scores of the same key; NaN where nobody scored it."""
+    given: dict[tuple[Any, ...], list[float]] = {}
+    for record in rows.records:
+        if is_persons(record) and not math.isnan(number := number_of(score(record))):
+            given.setdefault(key(record), []).append(number)
+    means = {each: sum(scores) / len(scores) for each, scores in given.items()}
+    return lambda record: means.get(key(record), math.nan)

@@ -7,13 +7,12 @@ score has no number and is left out. The numbers of a scale other than 0 to 1 ne
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
-from biaslab.logs.readers.judged_scores import Judged, number_of, score_trials
+from biaslab.logs.readers.judged_scores import Judged, people_means, score_trials
 from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"traceId", "name", "value", "source"})
@@ -24,23 +23,21 @@ _OTHER = "sent by a program, which may be no model"
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a score of a model, with the mean of people's scores."""
-    people: dict[tuple[Any, ...], list[float]] = {}
-    for record in rows.records:
-        if record.get("source") == "ANNOTATION" and not math.isnan(number := number_of(record.get("value"))):
-            people.setdefault(_key(record), []).append(number)
+    people = people_means(
+        rows, lambda record: record.get("source") == "ANNOTATION", _key, lambda record: record.get("value")
+    )
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+        """Yield the score of a record, or why it is none of a model."""
         if str(record.get("dataType") or "NUMERIC").upper() == "CATEGORICAL":
             yield _CATEGORY
         elif record["source"] != "EVAL":
             yield _BY_PEOPLE if record["source"] == "ANNOTATION" else _OTHER
         else:
-            given = people.get(_key(record), [])
-            human = sum(given) / len(given) if given else math.nan
             metadata = record.get("metadata")
             judge = metadata.get("model") if isinstance(metadata, dict) else None
             yield Judged(record["traceId"], record.get("observationId") or "trace", record["name"], record["value"],
-                         judge, reply=record.get("comment"), human=human)  # fmt: skip
+                         judge, reply=record.get("comment"), human=people(record))  # fmt: skip
 
     return score_trials(rows, source, scores, "langfuse")
 

@@ -7,13 +7,12 @@ feedback.KEY, example_id``. The numbers of a scale other than 0 to 1 need ``--ma
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from biaslab.logs.readers.judged_scores import Judged, number_of, score_trials
+from biaslab.logs.readers.judged_scores import Judged, people_means, score_trials
 from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"run_id", "key", "score"})
@@ -30,21 +29,17 @@ def tells_table(records: Sequence[Mapping[str, Any]]) -> bool:
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a feedback that no person gave, with the mean of people's."""
-    people: dict[tuple[str, str], list[float]] = {}
-    for record in rows.records:
-        if _kind(record) == "app" and not math.isnan(number := number_of(record.get("score"))):
-            people.setdefault(_key(record), []).append(number)
+    people = people_means(rows, lambda record: _kind(record) == "app", _key, lambda record: record.get("score"))
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+        """Yield the score of a record, or why it is none of a model."""
         if _kind(record) == "app":
             yield _BY_PEOPLE
             return
-        given = people.get(_key(record), [])
-        human = sum(given) / len(given) if given else math.nan
         origin = record.get("feedback_source")
         metadata = (origin.get("metadata") or {}) if isinstance(origin, dict) else {}
         yield Judged(record["run_id"], "run", record["key"], record["score"], metadata.get("model"),
-                     reply=record.get("comment"), human=human)  # fmt: skip
+                     reply=record.get("comment"), human=people(record))  # fmt: skip
 
     return score_trials(rows, source, scores, "langsmith")
 
@@ -53,6 +48,7 @@ def read_table(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a column of feedback."""
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
+        """Yield the scores that a record holds."""
         output = next((record[name] for name in record if str(name).startswith(_OUTPUTS)), None)
         for name in record:
             if str(name).startswith(_FEEDBACK) and record[name] is not None:

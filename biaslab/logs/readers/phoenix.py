@@ -9,14 +9,13 @@ than 0 to 1 need ``--map scale==LOW-HIGH``.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from biaslab.logs.readers.judged_scores import BY_CODE, Judged, number_of, score_trials
+from biaslab.logs.readers.judged_scores import BY_CODE, Judged, people_means, score_trials
 from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"span_id", "annotator_kind"})
@@ -32,22 +31,20 @@ def tells_spans(records: Sequence[Mapping[str, Any]]) -> bool:
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial an annotation by a model, with the mean of people's."""
-    people: dict[tuple[str, str], list[float]] = {}
-    for record in rows.records:
-        if record.get("annotator_kind") == "HUMAN" and not math.isnan(number := number_of(_result(record, "score"))):
-            people.setdefault(_key(record), []).append(number)
+    people = people_means(
+        rows, lambda record: record.get("annotator_kind") == "HUMAN", _key, lambda record: _result(record, "score")
+    )
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+        """Yield the score of a record, or why it is none of a model."""
         if record["annotator_kind"] != "LLM":
             yield _BY_PEOPLE if record["annotator_kind"] == "HUMAN" else BY_CODE
             return
-        given = people.get(_key(record), [])
-        human = sum(given) / len(given) if given else math.nan
         metadata = record.get("metadata")
         judge = metadata.get("model") if isinstance(metadata, dict) else None
         score = _score(_result(record, "score"), _result(record, "label"))
         yield Judged(record["span_id"], "span", _name(record), score, judge, reply=_result(record, "explanation"),
-                     human=human)  # fmt: skip
+                     human=people(record))  # fmt: skip
 
     return score_trials(rows, source, scores, "phoenix")
 
@@ -56,6 +53,7 @@ def read_spans(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial an evaluation of a span."""
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
+        """Yield the scores that a record holds."""
         names = dict.fromkeys(match["name"] for name in record if (match := _EVALUATION.fullmatch(str(name))))
         for name in names:
             score, label = record.get(f"eval.{name}.score"), record.get(f"eval.{name}.label")
