@@ -13,6 +13,17 @@ from tools.atlas.estimating import FEWEST_CONTEXTS
 
 #: What estimators say beside an estimate.
 NOTES = {
+    "# % of scores lie at the bottom of the scale",
+    "# % of scores lie at the top of the scale",
+    "doublings does not rise or fall with human scores",
+    "log_perplexity does not rise or fall with human scores",
+    "few contexts differ: a test needs # that do, to one side",
+    *(
+        f"no test: # % of scores lie at the {end} of the scale, so that quality makes less difference there, and human "
+        "scores differ with it"
+        for end in ("bottom", "top")
+    ),
+    "tipping point: missing scores # points off what the rest predict",
     "# of #,# judgements are cut off at the limit of tokens",
     "what is missing depends on whether the better candidate is shown first (p = #)",
     "no variation between contexts",
