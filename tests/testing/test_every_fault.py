@@ -48,7 +48,9 @@ def played(name, mode, bad, path, once):
     """Ask all with a fault at some prompts; return the server, the judge, what is stored and the error."""
     prompts = {f"Summary A or Summary B? {number:03}" for number in bad}
     script = lambda text, attempt: name if text in prompts and not (once and attempt) else ""  # noqa: E731
-    patience = Patience(RETRIES, minutes=10.0 if once else 0.05, first_wait=0.001, grace=60)
+    first = 0.001 if once or name in REFUSED else 0.05  # seconds: between two attempts others are answered
+    minutes = 0.005 if name in REFUSED and not once else 10.0
+    patience = Patience(RETRIES, minutes=minutes, first_wait=first, grace=60)
     error, began = None, time.monotonic()
     with FaultServer(script, latency=0.02) as server, bl.Store(path) as store:
         judge = ApiJudge(
