@@ -31,7 +31,7 @@ needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need R
 PROBE = bl.probes.Position(templates=[1])
 ANSWERED, IN_FLIGHT = 80, 64
 GENTLE = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-LONG = 1800.0  # seconds: on a machine that does much else, replicas start in minutes
+LONG = 900.0  # seconds: on a machine that does much else, replicas start in minutes
 # One kill of each kind at a push, with a data set that Ray does not send along; five with each size otherwise.
 SIZES = pytest.mark.parametrize(
     ("size", "times"),
@@ -59,16 +59,24 @@ bl.collect(probe, judge, data, sys.argv[3], progress=False)
 
 
 class HoldingServer(FaultServer):
-    """Answers so many requests at once, and the others when it is let go."""
+    """Answers so many requests, when each replica has sent its first one, and the others when it is let go."""
 
-    answers, begun = ANSWERED, 0
+    answers, begun, replicas = ANSWERED, 0, 1
 
     async def play(self, *request):
         self.begun += 1
         place, until = self.begun, time.monotonic() + LONG
-        while place > self.answers and time.monotonic() < until:
+        while (place > self.answers or self.begun < self.replicas) and time.monotonic() < until:
             await asyncio.sleep(0.01)
         return await super().play(*request)
+
+    def wait_until_all_hang(self, process=None):
+        """Wait until no more requests come: how many are in flight is up to each replica's pace."""
+        before = -1
+        while not self.replicas <= self.open == before:
+            before = self.open
+            assert process is None or process.poll() is None, "the run ended early"
+            time.sleep(0.5)
 
     def let_go(self):
         self.answers = math.inf
@@ -79,6 +87,7 @@ class HoldingServer(FaultServer):
         return sum(count - 1 for count in self.asked.values())
 
     def name(self, replicas=0):
+        self.replicas = replicas or 1
         where, each = (f"ray:{replicas}:", IN_FLIGHT // replicas) if replicas else ("", IN_FLIGHT // 2)
         return f"{where}api:judge@{self.url}?max_concurrency={each}&patience.retries=1&patience.first_wait=0.001"
 
@@ -124,9 +133,8 @@ def started(server, path, data, replicas, environment=None):
     given.write_bytes(pickle.dumps(data))
     command = [sys.executable, "-c", DRIVER, str(given), server.name(replicas), str(path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    in_flight = IN_FLIGHT if replicas else IN_FLIGHT // 2
-    wait_for(lambda: server.open == in_flight, process)
     wait_for(lambda: stored(path) == ANSWERED, process)
+    server.wait_until_all_hang(process)
     return process
 
 
@@ -160,10 +168,11 @@ def test_a_replica_dies(tmp_path, kill, size, times):
         ):
             answers = store.wrap(judge).ask(requests)
             replies = dict(next(answers) for _ in range(ANSWERED))
-            wait_for(lambda server=server: server.open == IN_FLIGHT)
+            server.wait_until_all_hang()
             assert len(store) == ANSWERED
+            replicas = replicas_of(psutil.Process())
             kill(judge)
-            wait_for(lambda server=server: server.open < IN_FLIGHT)
+            wait_for(lambda replicas=replicas: not all(each.is_running() for each in replicas))
             server.let_go()
             replies |= dict(answers)
             assert set(replies) == set(requests)
