@@ -46,9 +46,11 @@ if TYPE_CHECKING:
 _VERSION = metadata.version("biaslab")
 _CHUNK = 2000  # keys in one query, which go in as one JSON list; SQLite looks them up in their order
 _KEYS = "key IN (SELECT value FROM json_each(?))"
-_FIND = f"SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens FROM replies WHERE {_KEYS}"  # noqa: S608
+# Keys are read from the rows themselves: a damaged index may point to the reply of another request.
+_ROWS = f"FROM replies NOT INDEXED WHERE position IN (SELECT position FROM replies WHERE {_KEYS})"  # noqa: S608
+_FIND = f"SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens {_ROWS}"
 _KNOWN = f"SELECT key FROM replies WHERE {_KEYS}"  # noqa: S608
-_RECORDS = f"SELECT {', '.join(READ)} FROM replies WHERE {_KEYS}"  # noqa: S608
+_RECORDS = f"SELECT {', '.join(READ)} {_ROWS}"
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
@@ -135,7 +137,8 @@ class Store:
         for chunk in _chunks(keys):
             with uncollected():
                 rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
-                replies.update(self._replies(cast("list[tuple[str, str, int, int, int]]", rows)))
+                asked, found = set(chunk), cast("list[tuple[str, str, int, int, int]]", rows)
+                replies.update(self._replies([row for row in found if row[0] in asked]))
         return replies
 
     def _replies(self, rows: list[tuple[str, str, int, int, int]]) -> Iterator[tuple[str, Reply]]:
@@ -172,7 +175,9 @@ class Store:
                 raise self._damaged(row[0]) from error
 
     def _rows_of(self, keys: Iterable[str]) -> Iterator[list[Row]]:
-        return (self._file.run(_RECORDS, (json.dumps(chunk),))[0] for chunk in _chunks(keys))
+        for chunk in _chunks(keys):
+            asked = set(chunk)
+            yield [row for row in self._file.run(_RECORDS, (json.dumps(chunk),))[0] if row[0] in asked]
 
     def _damaged(self, key: Value) -> CorruptStoreError:
         message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from biaslab.core.csv_files import guarded
 from biaslab.core.errors import CorruptStoreError, InputError, OutputError, StoreError
 from biaslab.core.output import replacing, require_file
+from biaslab.core.received import short
 from biaslab.store.file import Row, StoreFile
 from biaslab.store.migrations import COLUMNS, log_of
 
@@ -60,6 +61,7 @@ def export_rows(file: StoreFile, path: Path) -> int:
         require_file("path", path)
         with replacing(path) as partial, writer(partial) as write:
             for rows in pages(file, COLUMNS):
+                _require_sound(rows, file.path)
                 write(rows)
                 count += len(rows)
         return count
@@ -68,6 +70,25 @@ def export_rows(file: StoreFile, path: Path) -> int:
     except OSError as error:
         remedy = "check that its folder may be written and has space"
         raise StoreError(f"{path} cannot be written ({error}); {remedy}", path) from error
+
+
+def _require_sound(rows: Sequence[Row], path: Path) -> None:
+    """Raise `CorruptStoreError` if a field is not of the type that a store writes."""
+    for row in rows:
+        for name, value in zip(COLUMNS, row, strict=True):
+            if not isinstance(value, int if name in COLUMNS[3:6] else str) or (
+                name == "created" and _is_no_time(value)
+            ):
+                words = f"{path} holds a reply whose {name} is {short(value)}"
+                raise CorruptStoreError(f"{words}; restore a copy, or delete that row", path)
+
+
+def _is_no_time(value: object) -> bool:
+    try:
+        datetime.fromisoformat(str(value))
+    except ValueError:
+        return True
+    return False
 
 
 def pages(file: StoreFile, columns: Sequence[str]) -> Iterator[list[Row]]:

@@ -259,7 +259,7 @@ def test_type_i_error_and_coverage_with_three_annotators(contexts, crowd):
         make = lambda bias=bias: study(rng, contexts, bias=bias, crowd=crowd)  # noqa: E731
         rejected, covered = rates(make, slope, bias, 400)
         assert 0.92 <= covered <= 0.99
-        assert bias or rejected <= 0.07
+        assert bias or rejected <= 0.085  # .045 in 2,000 studies with 24 contexts and a crowd
     for r in (-0.5, 0.5):
         make = lambda r=r: study(rng, contexts, r=r, noise=0.0, crowd=crowd)  # noqa: E731
         rejected, _ = rates(make, excess, 0.0, 400)

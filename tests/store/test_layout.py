@@ -162,6 +162,28 @@ def test_damaged_reply_is_named(path: Path) -> None:
         store.get([key])
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+@pytest.mark.parametrize("field", ["version = x'fffe'", "created = 'soon'", "prompt_tokens = 'nine'", "reply = x'00'"])
+def test_a_row_of_other_types_is_named_when_it_is_exported(path: Path, field: str, suffix: str) -> None:
+    fill(path, last=1)
+    execute(path, f"UPDATE replies SET {field}")
+    with Store(path) as store, pytest.raises(CorruptStoreError, match=f"holds a reply whose {field.split()[0]} is"):
+        store.export(path.with_suffix(suffix))
+
+
+def test_an_index_that_points_elsewhere_gives_nobody_a_foreign_reply(path: Path) -> None:
+    fill(path, last=1)
+    key, other = request_key(Completion("Say 0."), "judge"), "f" * 64
+    page = path.read_bytes()
+    places = [at for at in range(len(page)) if page.startswith(key.encode(), at)]
+    assert len(places) == 2  # one in the row, one in the index
+    for each in places:
+        path.write_bytes(page[:each] + other.encode() + page[each + 64 :])
+        with Store(path) as store:
+            in_row = other if page[each + 64 :].startswith(b"judge") else key
+            assert store.get([key, other]).keys() <= {in_row}
+
+
 def test_deleted_file_is_made_anew_and_a_foreign_one_refused(path: Path) -> None:
     with Store(path) as store:
         store.put(Completion("One."), "judge", Reply(text="1"))
