@@ -29,6 +29,7 @@ from biaslab.logs.readers.table_columns import TableReading
 __all__ = ["available", "read_judgements"]
 _TABLE = "table"  # what a data frame is called where a file has a name
 _SHOWN = 3  # files without a record of which it is said why
+_READ = 50  # records of which a mapping is made
 
 
 @checked(eager=True)
@@ -193,7 +194,7 @@ class _Reading:
         name = "table" if table is not None else name
         if first is None or name is None:
             self.lists += _lists(first)
-            self.examples = self.examples or (list(first.records[:_SHOWN]) if first else [])
+            self.examples = self.examples or (list(first.records[:_READ]) if first else [])
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
             self.skipped.append(log.file)
             return
@@ -253,7 +254,7 @@ class _Reading:
         if self.lists and not self.refusals:
             longest = max(self.lists, key=lambda name: len(examples[0][name]))
             explode, examples = {"explode": longest}, examples[0][longest]
-        refusal = self.refusals[0] if self.refusals else suggestion(examples[:50])
+        refusal = self.refusals[0] if self.refusals else suggestion(examples[:_READ])
         lines = refusal.lines()
         if explode:
             lines = [f"it is one JSON object with lists in {', '.join(self.lists[:5])}"]

@@ -143,6 +143,9 @@ ORDER = frozenset(
         "toggled",
     ]
 )
+#: Words of columns that hold the verdict of one order, and of the other one.
+AS_STANDS = frozenset(["original", "forward", "normal", "unswapped", "ab"])
+OTHER_ORDER = frozenset(["swapped", "swap", "reversed", "reverse", "backward", "flipped", "exchanged", "toggled", "ba"])
 PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "user_id", "participant")
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -191,6 +194,25 @@ def find_pairs(names: Sequence[str]) -> dict[Tokens, tuple[str, str, int]]:
                 if word == one and other in by_tokens:
                     pairs.setdefault((*words[:at], *words[at + 1 :]), (name, by_tokens[other], number))
     return pairs
+
+
+def both_orders(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the columns that hold the verdicts of one order and of the other; None where there are none.
+
+    Examples
+    --------
+    >>> both_orders(["question", "winner", "winner_swapped"]), both_orders(["verdict_ab", "verdict_ba"])
+    (('winner', 'winner_swapped'), ('verdict_ab', 'verdict_ba'))
+    """
+    beside = AS_STANDS | OTHER_ORDER | ORDER
+    known = {name: set(tokens(name)) for name in names}
+    for other, words in known.items():
+        what = words - beside
+        if words & OTHER_ORDER and what & (VERDICT | {"prediction", "result"}):
+            for name, own in known.items():
+                if name != other and own - beside == what and not own & OTHER_ORDER:
+                    return name, other
+    return None
 
 
 def third_candidate(names: Sequence[str], pairs: Mapping[Tokens, tuple[str, str, int]]) -> str | None:

@@ -21,6 +21,9 @@ and, of humans and texts:
 ``swapped``
     True where the candidate of a row was shown second: then ``winner`` says "first" and "second" as they were shown,
     and "candidate" and "opponent" as they stand in the row.
+``winner_swapped``
+    Of rows that hold both orders: the verdict when the same two were shown in the other order, read as ``winner`` of a
+    swapped row is. Each row becomes two judgements.
 ``preference``
     Names the candidate that humans prefer, as ``winner`` does; a gold label, or a list or several fields, one a person.
     It becomes ``human_gap``, -1 to 1.
@@ -66,9 +69,9 @@ COUNTED = "#"
 """The constant of ``replicate`` that counts the judgements of the same thing, in the order of the file."""
 
 _TEXTS = {"text": "words", "opponent_text": "opponent_words"}
-_EXPLICIT = (*_TEXTS, "samples", "label_mass", "swapped")  # fields of such names rarely mean that
+_EXPLICIT = (*_TEXTS, "samples", "label_mass", "swapped", "winner_swapped")  # fields of such names rarely mean that
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
-NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", "swapped", *_TEXTS)))
+NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
 _KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
 _KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
 _KINDS |= {"opponent_text": "text", "swapped": "flag"}
@@ -164,7 +167,7 @@ def require_sense(trials: pd.DataFrame, mapping: Mapping[str, Any], fields: Sequ
 
 
 def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one trial a record, of a pair where an ``opponent_id`` is given and of a score otherwise.
+    """Return one trial a record, two where it holds both orders, of a pair where an ``opponent_id`` is given.
 
     Raises
     ------
@@ -172,13 +175,32 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
         If context, candidate, outcome or scale is neither in the file nor mapped.
     """
     whole = {name: name for name in NAMES if name not in _EXPLICIT and rows.has(name)} | dict(mapping)
+    if "winner_swapped" in whole:
+        return _in_both_orders(rows, source, whole)
+    return _read_once(rows, source, mapping, whole)
+
+
+def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
+    """Return two trials a record: as it stands, and with the verdict of the other order."""
+    if "swapped" in mapping or "winner" not in mapping or "opponent_id" not in mapping:
+        allowed = "with opponent_id and winner, the verdict as the row stands, and without swapped"
+        raise InputError("mapping['winner_swapped']", mapping["winner_swapped"], allowed)
+    as_stands = {name: expression for name, expression in mapping.items() if name != "winner_swapped"}
+    other = as_stands | {"winner": mapping["winner_swapped"], "swapped": "=true"}
+    return pd.concat([_read_once(rows, source, each, each, both=True) for each in (as_stands, other)])
+
+
+def _read_once(
+    rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], both: bool = False
+) -> pd.DataFrame:
+    """Return one trial a record; where it holds ``both`` orders, people prefer what stands first in the record."""
     is_pair = "opponent_id" in whole
     possible = OF_PAIRS if is_pair else OF_SCORES
     outcome = next((name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given), None)
     _require_entries(rows, source, mapping, whole, outcome)
     found, unmatched = columns_of(rows, whole)
     if is_pair:
-        found = with_preference(as_shown(found))
+        found = as_shown(with_preference(found)) if both else with_preference(as_shown(found))
         rows.leave_out(found["candidate_id"] == found["opponent_id"], "a candidate stands beside itself")
     elif "ratings" in found and "scale" in found:
         found.setdefault("human_scale", found["scale"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
-from biaslab.logs.readers.refusing import Entries, Refusal
+from biaslab.logs.readers.refusing import Entries, Refusal, either_order
 from biaslab.logs.readers.rows import NUMERAL
 from biaslab.logs.readers.table_columns import (
     FEW,
@@ -22,6 +22,8 @@ from biaslab.logs.readers.table_columns import (
     no_context,
 )
 
+_SHOWN_THEN = {"shown", "presented", "position"}  # words of a verdict that names a place
+
 
 def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> TableReading | Refusal | None:
     """Return how pairs are read: candidates are systems where they are named, and texts otherwise."""
@@ -29,6 +31,8 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     if (context := context_of(table)) is None:
         return no_context(table, entries)
     entries = {"context_id": context, **entries, **beside(table, "template")}
+    if (orders := named.both_orders(table.names)) is not None and not GIVEN_OUTCOMES & set(table.given):
+        return _in_both_orders(table, entries, shown, orders)
     if (refusal := _order_told(table, shown)) is not None:
         return refusal
     verdicts, people = _verdict_columns(table)
@@ -47,6 +51,29 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     place = "" if "order_known" in table.given else _place_told(readings.get(verdicts[0]), shown)
     told = [f"pairs: {shown[0]} and {shown[1]} on each {context}", place, *table.told]
     return TableReading(made, "; ".join(filter(None, told)))
+
+
+def _in_both_orders(
+    table: Table, entries: Entries, shown: tuple[str, str, int], orders: tuple[str, str]
+) -> TableReading | Refusal:
+    """Return how rows are read that hold the verdicts of both orders."""
+    said, other = (_verdict(table, name, entries, shown) for name in orders)
+    if isinstance(said, Refusal) or isinstance(other, Refusal):
+        return said if isinstance(said, Refusal) else Refusal(**vars(other))
+    whole: Entries = {**entries, "winner": said, "winner_swapped": other}
+    if people := [name for name in _verdict_columns(table)[1] if name not in orders]:
+        readings = {name: _verdict(table, name, entries, shown) for name in people}
+        if refusals := [each for each in readings.values() if isinstance(each, Refusal)]:
+            return refusals[0]
+        whole["preference"] = readings[people[0]] if len(people) == 1 else _several(readings, people)
+    sides = other["values"] if isinstance(other, dict) else {}
+    if {"first", "second"} & set(sides.values()) and not _SHOWN_THEN & set(named.tokens(orders[1])):
+        return Refusal(
+            f"{orders[1]} is the verdict of the other order, and no name says what its values mean",
+            either_order(whole, shown[0], shown[1]),
+        )
+    told = f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}; {orders[0]} with {shown[0]} shown first"
+    return TableReading((whole,), "; ".join([f"{told}, {orders[1]} with it shown second", *table.told]))
 
 
 def _candidates(pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> tuple[tuple[str, str, int], Entries]:

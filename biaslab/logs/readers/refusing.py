@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
@@ -15,6 +16,7 @@ Entries = dict[str, Any]
 _SHOWN = 3  # example rows
 _LONG = 30  # characters; a longer verdict is a text that holds it
 _LONGEST = 160  # characters of each
+_NO_CANDIDATE = {"id", "len", "length", "words", "chars", "tokens", "score", "rating"}  # words of what is beside one
 _QUOTED = set(" |<>&;()$`\"'*?[]#~\\!")  # what a shell would change
 
 
@@ -69,28 +71,100 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
     the nearest mapping: --map context_id=q --map candidate_id=system --map score=mark --map scale==LOW-HIGH
     """
     names = list(dict.fromkeys(str(name) for record in records for name in record))
-    pairs = {words: pair for words, pair in named.find_pairs(names).items() if "id" not in words}
-    candidates = next(iter(pairs.values()), None)
+    pairs = {words: pair for words, pair in named.find_pairs(names).items() if not set(words) & _NO_CANDIDATE}
+    orders, winner = named.both_orders(names) or _listed_verdicts(records, names), _winner_among(records, names)
+    found = next((pair[:2] for pair in pairs.values()), None)
+    candidates = winner[1:] if winner else ("=A", "=B") if orders else found
     rest = [name for name in names if candidates is None or name not in candidates]
-    context = next(iter([*named.first_named(rest, named.CONTEXT), *rest, "FIELD"]))
+    context = _context_among(records, rest)
     rest = [name for name in rest if name != context]
-    if candidates is not None:
-        verdict = next((name for name in rest if set(named.tokens(name)) & named.VERDICT), None)
-        entries: Entries = {"context_id": context, "candidate_id": candidates[0], "opponent_id": candidates[1]}
-        entries |= _outcome(verdict, [written(record.get(verdict)) for record in records] if verdict else [])
+    if candidates is None:
+        entries = _of_scores(context, rest)
     else:
-        own = [*named.first_named(rest, named.CANDIDATE), *named.first_named(rest, named.ANSWER)]
-        candidate = next(iter([*own, *rest, "FIELD"]))
-        score = next((name for name in rest if set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES)), None)
-        entries = {"context_id": context, "candidate_id": candidate, "score": score or "FIELD", "scale": "=LOW-HIGH"}
+        entries = {"context_id": context, "candidate_id": candidates[0], "opponent_id": candidates[1]}
+        verdict = next((name for name in rest if set(named.tokens(name)) & named.VERDICT), None)
+        if winner:
+            entries["winner"] = winner[0]
+        elif orders:
+            for name, column in zip(("winner", "winner_swapped"), orders, strict=True):
+                entries |= {name: _outcome(column, _values(records, column)).get("winner", column)}
+        else:
+            entries |= _outcome(verdict, _values(records, verdict) if verdict else [])
     said = "say which fields are context_id, candidate_id, and opponent_id and winner of pairs, or score and scale"
+    if isinstance(entries.get("winner_swapped"), dict):
+        return Refusal(said, either_order(entries, "the first", "the second"))
     return Refusal(said, (("the nearest mapping", entries),))
+
+
+def _context_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Return the field that is likeliest to tell items apart: by its name, and by how many values it has."""
+    values = {name: len({written(record.get(name)) for record in records}) for name in names}
+    varied = [name for name in names if values[name] > 1] or list(names)
+    all_different = [name for name in varied if values[name] == len(records) and "id" in named.tokens(name)]
+    texts = [name for name in named.first_named(varied, named.CONTEXT) if values[name] == len(records)]
+    return next(iter([*texts, *all_different, *named.first_named(varied, named.CONTEXT), *varied, "FIELD"]))
+
+
+def either_order(entries: Entries, one: str, two: str) -> tuple[tuple[str, Entries], ...]:
+    """Return both readings of a verdict of the other order: places as they were shown then, or columns of the row."""
+    given = entries["winner_swapped"]
+    places = {"first": "candidate", "second": "opponent"}
+    columns = {"field": given["field"], "values": {v: places.get(side, side) for v, side in given["values"].items()}}
+    return (
+        (f"if {given['field']} names places as they were shown then", entries),
+        (
+            f"if {given['field']} names {one} and {two} of the row, wherever shown",
+            entries | {"winner_swapped": columns},
+        ),
+    )
+
+
+def _values(records: Sequence[Mapping[str, Any]], name: str) -> list[str | None]:
+    """Return what records have in a field, or at a place of a list such as ``"decisions.0"``."""
+    field, _, place = name.rpartition(".")
+    if not place.isdigit():
+        return [written(record.get(name)) for record in records]
+    lists = [record.get(field) for record in records]
+    return [written(given[int(place)]) if isinstance(given, list) and len(given) == 2 else None for given in lists]
+
+
+def _listed_verdicts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the places of a field that holds a list of two verdicts, one of each order."""
+    for name in names:
+        given = [value for record in records for value in _values([record], f"{name}.0") if value]
+        if given and len(given) == len(records) and any(named.side_of(value) for value in given):
+            return f"{name}.0", f"{name}.1"
+    return None
+
+
+def _of_scores(context: str, rest: Sequence[str]) -> Entries:
+    """Return the nearest mapping of scores, of the fields beside that of the context."""
+    own = [*named.first_named(rest, named.CANDIDATE), *named.first_named(rest, named.ANSWER)]
+    candidate = next(iter([*own, *rest, "FIELD"]))
+    score = next((name for name in rest if set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES)), None)
+    return {"context_id": context, "candidate_id": candidate, "score": score or "FIELD", "scale": "=LOW-HIGH"}
+
+
+def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str, str] | None:
+    """Return a field of verdicts and the two fields one of which it repeats in every record, ties aside."""
+    columns = {name: [written(record.get(name)) for record in records] for name in names}
+    for verdict in (name for name in names if set(named.tokens(name)) & named.VERDICT):
+        said = [(at, value) for at, value in enumerate(columns[verdict]) if value and named.side_of(value) is None]
+        others = [name for name in names if name != verdict and any(columns[name][at] == value for at, value in said)]
+        for one, two in combinations(others, 2):
+            matches = [(columns[one][at] == value, columns[two][at] == value) for at, value in said]
+            if all(map(any, matches)) and all(map(any, zip(*matches, strict=True))) and not any(map(all, matches)):
+                return verdict, one, two
+    return None
 
 
 def _outcome(verdict: str | None, values: Sequence[str | None]) -> Entries:
     """Return how verdicts are read that name places, or texts that hold them."""
     known = Counter(value for value in values if value)
     sides = {value: side for value in known if (side := named.side_of(value)) is not None}
+    for one, two in (*named.SIDES, ("a>b", "b>a")):  # what the first records do not say
+        for pair in ({one: "first", two: "second"}, {one.upper(): "first", two.upper(): "second"}):
+            sides |= pair if any(sides.get(value) == side for value, side in pair.items()) else {}
     if verdict and known and not sides and max(map(len, known)) > _LONG:
         return {"reply": verdict}
     return {"winner": {"field": verdict or "FIELD", "values": sides or {"A": "first", "B": "second", "tie": "tie"}}}
