@@ -27,6 +27,7 @@ from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.core.output import replacing, require_file
 from biaslab.core.strict_json import DECODER
 from biaslab.judges.api import ApiJudge, faults
+from biaslab.judges.api.responses import RESPONSES
 from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def write_whole(path: Path, lines: Iterable[str]) -> None:
 def _line(judge: ApiJudge, request: Request) -> str:
     check(judge.wire, request)
     url, body = judge.wire.write(request)
-    if url != CHAT:
+    if url not in (CHAT, RESPONSES):
         raise UnsupportedRequestError(
             "a batch holds Choice and Completion requests only; ask others one by one", request
         )

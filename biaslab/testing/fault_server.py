@@ -140,12 +140,13 @@ class FaultServer:
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Say which paths are answered."""
-        router.add_post("/v1/{kind:chat/completions|completions}", self.answer)
+        router.add_post("/v1/{kind:chat/completions|completions|responses}", self.answer)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one request as the script wants it."""
         body = await request.json()
-        text = body["prompt"] if "prompt" in body else "\n".join(each["content"] for each in body["messages"])
+        turns = body.get("messages") or body.get("input") or ()
+        text = body["prompt"] if "prompt" in body else "\n".join(each["content"] for each in turns)
         fault = self.script(text, self.asked[text])
         self.asked[text] += 1
         self.order.append(text)
@@ -182,6 +183,8 @@ class FaultServer:
     def document(self, body: Document, text: str) -> Document:
         """Return a good answer."""
         usage = {"prompt_tokens": len(text), "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2}}
+        if "input" in body:
+            return self._as_responses(body, text)
         common = {"model": body["model"], "system_fingerprint": FINGERPRINT, "usage": usage}
         if "prompt" in body:
             return common | {"choices": [self.likelihoods(body, text)]}
@@ -191,6 +194,17 @@ class FaultServer:
             shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
             choice["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
         return common | {"choices": [choice]}
+
+    def _as_responses(self, body: Document, text: str) -> Document:
+        """Return a good answer of the Responses API: a thought's item and a message."""
+        said: Document = {"type": "output_text", "text": self.answer_of(text), "annotations": []}
+        if "include" in body and self.probabilities:
+            shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
+            said["logprobs"] = [{**shown[0], "top_logprobs": shown}]
+        message = {"type": "message", "role": "assistant", "status": "completed", "content": [said]}
+        usage = {"input_tokens": len(text), "output_tokens": 1, "input_tokens_details": {"cached_tokens": 2}}
+        return {"object": "response", "status": "completed", "model": body["model"], "usage": usage,
+                "output": [{"type": "reasoning", "summary": []}, message]}  # fmt: skip
 
     def answer_of(self, text: str) -> str:
         """Return what is answered to a prompt."""

@@ -44,6 +44,7 @@ from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels, Post
 from biaslab.judges.api.reasoning import ThoughtsByBudget
 from biaslab.judges.api.refusals import Refusals
+from biaslab.judges.api.responses import TOKEN_FIELD
 from biaslab.judges.api.runner import Answers, Loop, Patience
 from biaslab.judges.api.wire import Wire, check, declined, prefix_order
 from biaslab.judges.thinking import Thinking
@@ -94,6 +95,9 @@ class ApiJudge(BaseJudge):
         Whether redirects within the server that was named are followed. Others never are: prompts go nowhere else.
     token_field : str, optional
         Name of the field that limits an answer: ``max_completion_tokens`` for OpenAI, ``max_tokens`` for others.
+    dialect : {"chat", "responses"}
+        Ask through ``/chat/completions``, or through OpenAI's Responses API, which some models need. Nothing of a
+        request is stored by the server then, samples carry no seed, and ``Likelihood`` is not to be had.
     thinking : mapping, "off" or "auto", optional
         Room for a model that thinks before it answers. ``{"tokens": 4096}`` adds so many to the limit of each answer;
         ``{"effort": "low"}`` also tells the server (``reasoning_effort``: minimal, low, medium or high); ``"auto"``
@@ -171,11 +175,13 @@ class ApiJudge(BaseJudge):
         patience: Patience | None = None,
         redirects: Literal["refuse", "same_host"] = "refuse",
         token_field: str | None = None,
+        dialect: Literal["chat", "responses"] = "chat",
         thinking: Mapping[str, Any] | str | int | None = None,
         prices: Mapping[str, float] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> None:
         check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
+        require_one_of("dialect", dialect, ("chat", "responses"))
         require_one_of("redirects", redirects, ("refuse", "same_host"))
         check_spending("prices", prices or {}, PRICES)
         check_spending("limits", limits or {}, LIMITS)
@@ -183,7 +189,8 @@ class ApiJudge(BaseJudge):
             require_one_of("prefill", prefill, tuple(PREFILLS))
             prefill = PREFILLS[prefill]
         addresses = addresses_of(base_url)
-        token_field = token_field or ("max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens")
+        of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
+        token_field = token_field or (TOKEN_FIELD if dialect == "responses" else of_chat)
         self.wire = Wire(
             model,
             token_field,
@@ -192,18 +199,20 @@ class ApiJudge(BaseJudge):
             likelihood,
             top_logprobs,
             Thinking.of(thinking),
-            off_by_effort=addresses[0].url == OPENAI,
+            off_by_effort=addresses[0].url == OPENAI or dialect == "responses",
+            dialect=dialect,
         )
         self.id = f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact)}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
+        may_name = exact and dialect == "chat"  # tokens whose probabilities are wanted
         self._endpoints = Endpoints(
             [
                 Endpoint(
                     address,
                     Key(api_key, address),
-                    ExactLabels(self.wire, address.url, None if exact and address.url != OPENAI else False),
+                    ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False),
                     max_concurrency,
                 )
                 for address in addresses

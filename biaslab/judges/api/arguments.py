@@ -24,6 +24,7 @@ def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
         "exact": None if exact else False,
         "fingerprint": fingerprint,
         "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
+        "dialect": wire.dialect if wire.dialect != "chat" else None,
         "parameters": dict(wire.parameters) or None,
         "thinking": None if wire.thinking is None else wire.thinking.setting,
         "prefill": None if wire.prefill is None else dict(wire.prefill),

@@ -140,5 +140,6 @@ class BatchJobs:
 
 
 def _start(client: openai.OpenAI, name: str, content: bytes) -> str:
+    endpoint = json.loads(content.partition(b"\n")[0])["url"]
     uploaded = client.files.create(file=(name, content), purpose="batch")
-    return client.batches.create(input_file_id=uploaded.id, endpoint="/v1/chat/completions", completion_window="24h").id
+    return client.batches.create(input_file_id=uploaded.id, endpoint=endpoint, completion_window="24h").id

@@ -32,6 +32,7 @@ _LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
 _THINKING = re.compile(r"reasoning|thinking|chat_template_kwargs", re.IGNORECASE)
 _UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx, which need not be imported
 _NO_HTTP = frozenset({"ClientResponseError", "HttpProcessingError", "ClientPayloadError", "RemoteProtocolError"})
+_OTHER_API = re.compile(r"v1/responses|responses api", re.IGNORECASE)
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
 _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _REMEDY = {
@@ -178,6 +179,8 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
     if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(said)):
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "see what it says")
+    if _OTHER_API.search(said):
+        remedy = 'the model is asked through the Responses API: dialect="responses", or ?dialect=responses in its name'
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
 
 

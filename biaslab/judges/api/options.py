@@ -26,6 +26,7 @@ OPTIONS: Mapping[str, str] = {
     "patience": "fields",
     "redirects": "text",
     "token_field": "text",
+    "dialect": "text",
     "thinking": "thought",
     "prices": "fields",
     "limits": "fields",

@@ -27,6 +27,7 @@ from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
 from biaslab.judges.api.label_mass import Place, impossible, is_vague, read_labels
 from biaslab.judges.api.reported import model_of, shows_thought, usage_of
+from biaslab.judges.api.responses import RESPONSES, as_chat, as_responses
 from biaslab.judges.thinking import Thinking
 from biaslab.prompts.parsing.thoughts import split_message
 
@@ -41,6 +42,7 @@ class Wire:
     """The dialect of one server; the parameters are those of `biaslab.judges.api.ApiJudge`.
 
     ``off_by_effort`` says whether no thought is asked for as an effort, not by a switch of the chat template.
+    With the ``dialect`` "responses", bodies and answers are those of OpenAI's Responses API.
     """
 
     model: str
@@ -51,6 +53,7 @@ class Wire:
     top_logprobs: int = 20
     thinking: Thinking | None = None
     off_by_effort: bool = False
+    dialect: Literal["chat", "responses"] = "chat"
 
     def thinking_at(self, budget: ThinkingBudget | None) -> Thinking | None:
         """Return how long the model may think, by the budget of a request or, where it sets none, by the judge's."""
@@ -76,6 +79,8 @@ class Wire:
         """
         request = as_prompt(request)
         if isinstance(request, Likelihood):
+            if self.dialect == "responses":
+                raise UnsupportedRequestError("the Responses API gives no log-probabilities of a prompt", request)
             body: dict[str, Any] = {"model": self.model, "prompt": request.given + request.text, "temperature": 0}
             if self.likelihood == "echo":
                 body |= {"echo": True, "logprobs": 1, "max_tokens": 1}
@@ -97,7 +102,10 @@ class Wire:
                 body["seed"] = seed_of(request)
         if request.messages[-1].role == "assistant":
             body |= self._prefilled(request)
-        return CHAT, self.with_parameters(body | thinking.fields)
+        body |= thinking.fields
+        if self.dialect == "responses":
+            return RESPONSES, self.with_parameters(as_responses(body))
+        return CHAT, self.with_parameters(body)
 
     def _prefilled(self, request: Request) -> Mapping[str, Any]:
         if self.prefill is None:
@@ -132,6 +140,8 @@ class Wire:
         UnsupportedRequestError
             If the server gives no log-probabilities.
         """
+        if self.dialect == "responses":
+            document = as_chat(document)
         if not isinstance(document, dict):
             raise Fault("the server sent no JSON object")
         choices = document.get("choices")
