@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core import Metric, find_metric
 from biaslab.core.checked import checked
 from biaslab.core.output import number
-from biaslab.report.plots.naming import named
+from biaslab.report.plots.naming import judge_words, named, plural
 from biaslab.report.verdicts import side_words
 from biaslab.report.wording import fair, varying, with_interval
 from biaslab.stats import LEADING, TRAILING, corrected, side_of, significant
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _METRICS = 2  # metrics of which a line tells
 _CONDITIONS = 2  # by which a row is named
 _NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
+_BEGINS = "the simulated judge"  # which a sentence writes with a capital letter
+_NOUNS = {"attribute": " attributes", "template": " templates", "dataset": " data sets", "edit": " edits"}
+_NOUNS |= {"scale": " scales", "configuration": " configurations", "order": " orders", "own": " systems"}
 _LONG = 40  # letters of a condition that is named
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
@@ -41,9 +44,9 @@ def finding(estimates: pd.DataFrame) -> str:
     Returns
     -------
     str
-        Of each of the first two metrics: on which side of its null estimates are found, and in how many of them (the
-        interval leaves it out, and q over these rows is below .05; where nothing was tested, the interval alone), else
-        from where to where they reach.
+        Whose estimates they are and, of each of the first two metrics: on which side of its null estimates are found,
+        and in how many of them (the interval leaves it out, and q over these rows is below .05; where nothing was
+        tested, the interval alone), else from where to where they reach.
 
     Examples
     --------
@@ -51,7 +54,7 @@ def finding(estimates: pd.DataFrame) -> str:
     >>> row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "p_value": 0.001}
     >>> rows = [row | {"estimate": x, "ci_low": x - 0.05, "ci_high": x + 0.05} for x in (0.7, 0.8)]
     >>> finding(pd.DataFrame(rows))
-    'prefers the candidate shown first in 2 of 2 (0.70 to 0.80)'
+    'j prefers the candidate shown first in both (0.70 to 0.80)'
     """
     told = "finding" in estimates and "sentence" not in estimates  # else it is a word of `biaslab.report.findings`
     said = list(estimates["finding"].dropna().unique()) if told else []
@@ -61,11 +64,13 @@ def finding(estimates: pd.DataFrame) -> str:
         return ""
     known = estimates[estimates["estimate"].notna()]
     known = known if "judge" in known else known.assign(judge="")  # some tables name rows otherwise
+    several = len(known["judge"].unique()) > 1
     parts = [
-        _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), len(known["metric"].unique()) == 1)
-        for (probe, metric), rows in known.groupby(["probe", "metric"], sort=False)
+        _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), place == 0 or several)
+        for place, ((probe, metric), rows) in enumerate(known.groupby(["probe", "metric"], sort=False))
     ]
-    return "; ".join(parts[:_METRICS])
+    whole = "; ".join(parts[:_METRICS])
+    return whole[:1].upper() + whole[1:] if whole.startswith(_BEGINS) else whole
 
 
 def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: float | None = None) -> None:
@@ -91,22 +96,46 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
     return replace(metric, label=text, null=metric.null if null is None or null != null else float(null))
 
 
-def _of_metric(rows: pd.DataFrame, metric: Metric, alone: bool) -> str:
+def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     """Count the estimates of one metric on each side of the null, or else give their range."""
+    judges = [str(judge) for judge in rows["judge"].unique() if judge]
+    whose = f"{judge_words(judges[0])}: " if len(judges) == 1 and names else ""
     if metric.null is None:
-        return f"{metric.label} {_reach(rows)}"
+        return f"{whose}{metric.label} {_reach(rows)}"
     ways = Counter(_sides(rows, metric.null))
     of = f" of {len(rows)}" if len(rows) > 1 else ""
-    verdicts = [f"{side_words(metric, way)}{of and f' in {n}{of}'}" for way, n in sorted(ways.items()) if way]
     reach = _reach(rows, plain=True)
-    if verdicts:
-        before = "" if alone and (metric.above or metric.below) else f"{metric.label}: "
-        return f"{before}{', '.join(verdicts)}{f' ({reach})' if of else f': {reach}'}"
+    if any(ways):
+        told = f" ({reach})" if of else f": {reach}"
+        if metric.above or metric.below:
+            return _with_subject(judges if names else [], metric, ways, rows) + told
+        verdicts = [f"{side_words(metric, way)}{of and f' in {n}{of}'}" for way, n in sorted(ways.items()) if way]
+        return f"{whose}{metric.label}: {', '.join(verdicts)}{told}"
     if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
         verdict = f"{'all intervals contain' if of else 'the interval contains'} {fair(metric.null)}"
     else:
         verdict = f"none of {len(rows)} found after correction"
-    return f"{metric.label}: {verdict} ({reach})"
+    return f"{whose}{metric.label}: {verdict} ({reach})"
+
+
+def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:
+    """Say which judges do what, and in how many of the rows."""
+    rows, differ = len(shown), _differing(shown)
+    noun = _NOUNS.get(differ[0], "") if len(differ) == 1 else ""
+    sides = [(side_words(metric, way), n) for way, n in sorted(ways.items()) if way]
+    if len(judges) > 1 and len(judges) == rows:
+        first = [f"{n} of {rows} judges {words if n == 1 else plural(words)}" for words, n in sides[:1]]
+        return ", ".join([*first, *(f"{n} {words if n == 1 else plural(words)}" for words, n in sides[1:])])
+    subject = "Judges" if len(judges) > 1 else judge_words(judges[0]) if judges else ""
+    does = [(plural(words) if len(judges) > 1 else words, n) for words, n in sides]
+    said = ", ".join(f"{words}{_in_how_many(n, rows)}{noun if rows > 1 else ''}" for words, n in does)
+    return f"{subject} {said}".strip()
+
+
+def _in_how_many(count: int, rows: int) -> str:
+    if rows < 2 or count < rows:
+        return f" in {count} of {rows}" if rows > 1 else ""
+    return " in both" if rows == 2 else f" in all {rows}"
 
 
 def _sides(rows: pd.DataFrame, null: float) -> list[str]:

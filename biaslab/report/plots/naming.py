@@ -7,6 +7,14 @@ import re
 #: What a judge writes, in order, as papers and configurations shorten it.
 _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
+_KINDS = frozenset(["api", "ray", "reward", "local", "function", "python", "sampled"])  # before a judge's name
+_PLURALS = tuple(
+    (re.compile(rf"\b{one}\b"), many)
+    for one, many in (
+        ("its", "their"), ("itself", "themselves"), ("it wins", "they win"), ("it loses", "they lose"),
+        ("it sees", "they see"), ("it thinks", "they think"),
+    )
+)  # fmt: skip
 #: Conditions whose values name themselves, without the name of the column.
 _SPEAKING = frozenset(
     [
@@ -64,6 +72,37 @@ def named(column: str, value: object) -> str:
         return words
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if column in _SPEAKING else f"{column.replace('_', ' ').strip(':')} {text}"
+
+
+def judge_words(judge: str) -> str:
+    """Name a judge as the subject of a sentence, without its address and settings.
+
+    Examples
+    --------
+    >>> [judge_words(judge) for judge in ("ray:2:api:gpt-5@host/v1", "local:m@70cc:float32", "simulated:position=0.5")]
+    ['gpt-5', 'm', 'the simulated judge']
+    """
+    kind, colon, rest = judge.partition(":")
+    if kind == "simulated":
+        return "the simulated judge"
+    if colon and (kind in _KINDS or kind.isdigit()):
+        return judge_words(rest)
+    return kind.partition("@")[0].rstrip("/").rpartition("/")[2] or judge
+
+
+def plural(verb_phrase: str) -> str:
+    """Return what several judges do, from what one does.
+
+    Examples
+    --------
+    >>> plural("prefers its own texts"), plural("has a higher value"), plural("loses more often than it wins")
+    ('prefer their own texts', 'have a higher value', 'lose more often than they win')
+    """
+    verb, space, rest = verb_phrase.partition(" ")
+    verb = {"has": "have", "is": "are"}.get(verb, verb.removesuffix("s"))
+    for one, many in _PLURALS:
+        rest = one.sub(many, rest)
+    return f"{verb}{space}{rest}"
 
 
 def row_name(column: str, value: object) -> str:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 _INCH = 2.54
-_LETTERS, _LINE = 7.0, 0.36  # of a headline: letters of a centimetre, centimetres of a line
+_LETTERS, _LINE = 6.4, 0.36  # of a headline: letters of a centimetre, centimetres of a line
 PALETTE = sns.color_palette("colorblind")
 MARKERS = "osD^vP"
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
 RECORDED = "recorded judges"  # in the label of other judges' marks
-NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1, "zorder": 0}  # the line of no effect
+NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1.2, "zorder": 0}  # the line of no effect
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -131,7 +131,7 @@ def dots(
         "color": PALETTE[index % len(PALETTE)],
         "markersize": 4,
         "linewidth": 1,
-        "capsize": 2,
+        "capsize": 0,
         "label": None if label is None else str(label),
         **({"markerfacecolor": "white"} if hollow else {}),
     }
@@ -152,4 +152,4 @@ def head(figure: Figure, text: str) -> None:
     lines = textwrap.wrap(text, int(_LETTERS * width))
     grown = len(lines) - len(figure.get_suptitle().splitlines())
     figure.set_figheight(figure.get_figheight() + _LINE * grown / _INCH)
-    figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=7.5, color="0.1", parse_math=False)
+    figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=7.5, fontweight="bold", color="0.1", parse_math=False)

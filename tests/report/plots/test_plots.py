@@ -232,27 +232,35 @@ def row(value, low, high, p=0.001, **more):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([row(0.7, 0.6, 0.8)], "prefers the candidate shown first: 0.70 [0.60, 0.80]"),
+        ([row(0.7, 0.6, 0.8)], "j prefers the candidate shown first: 0.70 [0.60, 0.80]"),
         (
             [row(0.7, 0.6, 0.8), row(0.2, 0.1, 0.3), row(0.55, 0.4, 0.6, 0.3)],
-            "prefers the candidate shown first in 1 of 3, prefers the candidate shown second in 1 of 3 (0.20 to 0.70)",
+            "j prefers the candidate shown first in 1 of 3, prefers the candidate shown second in 1 of 3 (0.20 to 0.70)",
         ),
-        ([row(0.52, 0.4, 0.6, 0.3)], "P(A), decisions for the first: the interval contains 0.5 (0.52 [0.40, 0.60])"),
+        ([row(0.52, 0.4, 0.6, 0.3)], "j: P(A), decisions for the first: the interval contains 0.5 (0.52 [0.40, 0.60])"),
         (
             [row(0.52, 0.4, 0.6, 0.3, attribute=name) for name in "ab"],
-            "P(A), decisions for the first: all intervals contain 0.5 (0.52 in both)",
+            "j: P(A), decisions for the first: all intervals contain 0.5 (0.52 in both)",
         ),
         (
             [row(0.6, 0.51, 0.7, p, attribute=name) for p, name in ((0.04, "a"), (0.06, "b"), (0.9, "c"))],
-            "P(A), decisions for the first: none of 3 found after correction (0.60 in all 3)",
+            "j: P(A), decisions for the first: none of 3 found after correction (0.60 in all 3)",
         ),
-        ([row(0.6, 0.5, 0.7, 0.01)], "P(A), decisions for the first: the interval contains 0.5 (0.60 [0.50, 0.70])"),
-        ([row(0.7, 0.6, 0.8, np.nan)], "prefers the candidate shown first: 0.70 [0.60, 0.80]"),
+        ([row(0.6, 0.5, 0.7, 0.01)], "j: P(A), decisions for the first: the interval contains 0.5 (0.60 [0.50, 0.70])"),
+        ([row(0.7, 0.6, 0.8, np.nan)], "j prefers the candidate shown first: 0.70 [0.60, 0.80]"),
         (
             [row(x, 0.2, 0.4, metric="tie_rate", attribute=name) for x, name in ((0.3, "a"), (0.35, "b"))],
-            "ties from 0.30 (a) to 0.35 (b)",
+            "j: ties from 0.30 (a) to 0.35 (b)",
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
+        (
+            [row(0.7, 0.6, 0.8, judge=name) for name in ("a", "b")] + [row(0.2, 0.1, 0.3, judge="c")],
+            "2 of 3 judges prefer the candidate shown first, 1 prefers the candidate shown second (0.20 to 0.70)",
+        ),
+        (
+            [row(0.7, 0.6, 0.8, judge="simulated:position=1"), row(0.1, 0.05, 0.2, metric="tie_rate")],
+            "The simulated judge prefers the candidate shown first: 0.70 [0.60, 0.80]; j: ties 0.10 [0.05, 0.20]",
+        ),
     ],
 )  # fmt: skip
 def test_a_finding_follows_the_rule_of_verdicts(rows, said):
