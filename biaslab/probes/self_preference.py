@@ -6,23 +6,22 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, groupby
 from typing import Any, Literal
 
 import pandas as pd
 
-from biaslab.core import Compare, Comparison, Likelihood, Metric, Nearest, Reply, Request, Scalar, Status, Trial
+from biaslab.core import Comparison, Likelihood, Metric, Nearest, Request, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_some_of
-from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Item, items, ratings_by_item
+from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes import _own_texts as texts
+from biaslab.probes._ordered_pairs import ordered_pairs
 from biaslab.probes.base import (
     LABEL_MASS,
     Accepted,
     Cell,
     Estimable,
-    FeatureProbe,
+    PairFeatureProbe,
     Part,
     ScoreProbe,
     label_mass,
@@ -31,41 +30,26 @@ from biaslab.probes.base import (
     scored,
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.human_errors import has_several_ratings, noted, over_reliabilities, without_ratings
-from biaslab.probes.base.own_protocol import settle, settled
-from biaslab.probes.base.pair_probe import read_pair
+from biaslab.probes.base.human_errors import noted
+from biaslab.probes.base.pair_differences import add_perplexities, column_or_blank, is_recorded, win_excess
 from biaslab.probes.base.scale_ends import width_of
-from biaslab.probes.position import Position
-from biaslab.prompts.protocols import Protocol
-from biaslab.stats import (
-    Corrected,
-    Estimate,
-    Ratio,
-    Resampling,
-    each_cell,
-    has_value,
-    log_odds_at_equal,
-    logistic_model,
-    note_missing,
-    undefined,
-    usable,
-    warn_missing,
-)
+from biaslab.stats import Estimate, Ratio, each_cell, has_value, note_missing, undefined
 
 _WAYS = ("template", "configuration", "scale")
+_LIKELIHOOD = "likelihood"
 _NAMELESS = "undefined: no candidate has a system"
 _UNNAMED = "not tested: own names no system, so that each is taken for the judge's own in turn"
 _SYSTEMS = ("own", "another", "a third")
 
 
 @dataclass(frozen=True)
-class SelfPreference(FeatureProbe):
+class SelfPreference(PairFeatureProbe):
     """Self-preference: a preference for what the judge's own system wrote, where humans score alike.
 
     That own texts win, or score higher, is no bias: they may be better. Bias is what remains at equal quality, as
     humans see it. Own texts are compared with others' in both orders, and all texts are scored; prompts are those of
     `Position` and `Verbosity`: with a store one reply serves both. Further parameters, and errors of human scores:
-    `biaslab.probes.base.FeatureProbe`. What humans overlook and the judge does not, no regression takes out.
+    `biaslab.probes.base.PairFeatureProbe`. What humans overlook and the judge does not, no regression takes out.
 
     Parameters
     ----------
@@ -76,8 +60,6 @@ class SelfPreference(FeatureProbe):
         Compare own texts with others' in both orders, score all texts, or both; an evaluator does one of them.
     perplexity : bool
         Ask the judge for the likelihood of each text as well, and estimate at equal perplexity too.
-    template : {1, 2}
-        Comparative template.
 
     Raises
     ------
@@ -186,31 +168,18 @@ class SelfPreference(FeatureProbe):
         LABEL_MASS,
     )
 
-    protocol_form = "pair or score"
-
     own: str | None = None
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     perplexity: bool = field(default=False, kw_only=True)
-    template: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_some_of("asks", self.asks, ("pairs", "scores"))
-        require_one_of("template", self.template, (1, 2))
-
-    def take_protocol(self) -> None:
-        """Ask with the protocol by its form alone."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.loaded(self.protocol)
-        if protocol.form == "score":
-            super().take_protocol()
-        settle(self, {**settled(protocol), "asks": ("pairs",) if protocol.form == "pair" else ("scores",)})
 
     @property
-    def _scale(self) -> Scale:
-        of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
-        return find_scale("1-5") if of_pairs else super()._scale
+    def forms(self) -> tuple[str, ...]:
+        """What is asked for."""
+        return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the pairs of an own text and another's in both orders, and the score of every text."""
@@ -219,37 +188,17 @@ class SelfPreference(FeatureProbe):
             remedy = "" if systems else "name who wrote each text in the column system"
             require_one_of("own", self.own, systems or ["nobody: no candidate has a system"], remedy)
         if "pairs" in self.asks:
-            yield from self._pairs(dataset)
+            yield from ordered_pairs(self, dataset, self._is_planned, self._columns)
         for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():
             condition = {"asked": "score", **self._columns(question.item, question.attribute, ratings)}
             yield from question.trials(self.asking, condition)
         for question, ratings in self._rated_questions(dataset) if self.perplexity else ():
-            condition = {"asked": texts.LIKELIHOOD, **self._columns(question.item, question.attribute, ratings)}
+            condition = {"asked": _LIKELIHOOD, **self._columns(question.item, question.attribute, ratings)}
             yield self._likelihood_trial(question, question.item.text, condition)
 
-    def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan all pairs of texts of two systems, one of them the judge's own, in both orders."""
-        comparing, ratings = self._comparing, ratings_by_item(dataset)
-        attributes = dataset.require_attributes(self.attributes)
-        for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
-            for pair in combinations(candidates, 2):
-                systems = [item.system for item in pair]
-                if systems[0] == systems[1] or self.own not in (None, *systems):
-                    continue
-                for both in (pair, pair[::-1]):
-                    shown = [(item.candidate_id, item.text) for item in both]
-                    for attribute in attributes:
-                        first, second = (
-                            self._columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {}))
-                            for item in both
-                        )
-                        gap = both[0].human[attribute] - both[1].human[attribute]
-                        asked = {"asked": "pair", "template": self.template, "human_gap": gap, **first}
-                        asked |= {f"opponent_{name}": value for name, value in second.items() if name != "own"}
-                        context = (context_id, both[0].context)
-                        yield from comparing.ask_pair(
-                            dataset, self.template, attribute, context, (shown[0], shown[1]), asked
-                        )
+    def _is_planned(self, one: Item, two: Item) -> bool:
+        """Say whether two texts are of two systems, one of them the judge's own."""
+        return one.system != two.system and self.own in (None, one.system, two.system)
 
     def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Return the columns of a text: the judge's own system, who wrote it, and what humans think of it."""
@@ -259,25 +208,17 @@ class SelfPreference(FeatureProbe):
         """Return the nearest design: without perplexities, text instead of label probabilities, then numbers."""
         if isinstance(refused, Likelihood):
             return Nearest(replace(self, perplexity=False), "does without the perplexity of the texts")
-        if self.answer == "score" and len(self.asks) > 1:
-            left: Literal["pairs", "scores"] = "scores" if isinstance(refused, Compare) else "pairs"
-            words = f"asks {left} alone"
-            return Nearest(replace(self, asks=(left,)), words, omits=words)
         return super().nearest(refused)
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return how likely the first wins, the score, or the log perplexity, and the status."""
-        return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each way of asking and own system: of pairs, or of scores."""
         columns = (*_WAYS, "own")
-        trials = texts.add_perplexities(cell.trials)
-        trials = trials.assign(**{name: texts.column_or_blank(trials, name) for name in columns})
+        trials = add_perplexities(cell.trials, _LIKELIHOOD)
+        trials = trials.assign(**{name: column_or_blank(trials, name) for name in columns})
         for values, part in each_cell(trials, columns):
             where = dict(zip(columns, values, strict=True))
             here, own = replace(cell, trials=part), str(where["own"])
-            are_pairs = bool((texts.column_or_blank(part, "opponent_id") != "").any())
+            are_pairs = bool((column_or_blank(part, "opponent_id") != "").any())
             systems = [own] if own else texts.systems_of(part)
             for system in systems:
                 at = {**where, "own": system, "adjusted": "", "system": ""}
@@ -296,14 +237,6 @@ class SelfPreference(FeatureProbe):
         beside_own = own.groupby([scores[n] for n in (*self.cell, "configuration", "context_id")]).transform("any")
         return self._accepted(pd.concat([one_own, scores[beside_own]]))
 
-    @property
-    def _comparing(self) -> Position:
-        """How pairs are asked for and read."""
-        answer = "verdict" if self.answer == "score" else self.answer
-        how = {"answer": answer, "replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
-        protocol = self.protocol if "pairs" in self.asks else None
-        return Position(self.attributes, templates=(self.template,), protocol=protocol, **how)  # type: ignore[arg-type]
-
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of pairs for one system."""
         judged, resampling = texts.seen_from_own(cell.trials, at["own"]), cell.resampling
@@ -311,10 +244,12 @@ class SelfPreference(FeatureProbe):
             nothing = undefined(f"undefined: no text of {at['own']} beside another's")
             yield Part({"self_preference_logit": nothing}, (0, 0), at)
             return
-        recorded, rated = texts.is_recorded(judged), judged[judged["gap"].notna()]
+        recorded, rated = is_recorded(judged), judged[judged["gap"].notna()]
         if len(rated) or not recorded:
-            yield from self._at_equal_quality(cell, rated, at)
-            yield Part({"own_win_excess": partial(texts.win_excess, rated)}, rated, at)
+            adjusted = _adjustments(rated, "log_perplexity_here")
+            each = [({**at, "adjusted": named}, [*terms, "own"]) for named, terms in adjusted]
+            yield from self._at_equal_quality(cell, "self_preference_logit", rated, each)
+            yield Part({"own_win_excess": partial(win_excess, rated)}, rated, at)
         mass = {} if recorded else {"label_mass": label_mass(judged)}
         yield Part({"own_win_rate": partial(texts.win_rate, judged, resampling), **mass}, judged, at)
         others = list(dict.fromkeys(judged["other"]))
@@ -323,68 +258,9 @@ class SelfPreference(FeatureProbe):
             rate = partial(texts.win_rate, against, resampling)
             yield Part({"own_win_rate": rate}, against, {**at, "system": str(other)})
 
-    def _at_equal_quality(self, cell: Cell, rated: pd.DataFrame, at: Mapping[str, Any]) -> Iterator[Part]:
-        """Yield the log odds for own texts at equal human score and, where it is known, at equal perplexity."""
-        if not cell.wants("self_preference_logit"):
-            return
-        whole = usable(rated) if texts.is_recorded(rated) else texts.in_both_orders(rated)
-        dropped = len(rated) - len(whole)
-        why = "they or, of this probe's own, their twin in the other order are missing"
-        warn_missing(cell.what, dropped, len(rated), why)
-        note = note_missing(rated["context_id"], ~has_value(rated), rated["own_first"], "the order")
-        for adjusted, covariates in _adjustments(whole, "log_perplexity_own"):
-            logit = self._log_odds(whole, covariates, cell.resampling)
-            if dropped and not texts.is_exact(whole):
-                logit = self._with_bounds(logit, rated, covariates, cell.resampling)
-            yield Part({"self_preference_logit": logit}, (len(whole), dropped), {**at, "adjusted": adjusted}, note)
-
-    def _with_bounds(
-        self, logit: Estimate, rated: pd.DataFrame, covariates: Sequence[str], resampling: Resampling
-    ) -> Estimate:
-        """Return log odds of verdicts with their bounds: every missing verdict as it makes them least, and greatest."""
-        adds = texts.adds_to_own(rated, ["first", *covariates]) > 0
-        ends = [
-            self._verdict_log_odds(texts.with_verdicts(rated, wins), covariates, resampling) for wins in (~adds, adds)
-        ]
-        low, high = min(logit.ci_low, ends[0].ci_low), max(logit.ci_high, ends[1].ci_high)
-        return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
-
-    def _log_odds(self, judged: pd.DataFrame, covariates: Sequence[str], resampling: Resampling) -> Estimate:
-        """Regress the log odds for the own text on what tells the two texts apart; return the intercept."""
-        if texts.is_exact(judged):
-            sides, contexts = texts.by_side(judged)
-            clusters = dict(zip(contexts, resampling.cluster_of([*contexts.values()]), strict=True))
-            return self._slope_given_quality(
-                sides, replace(resampling, clusters=clusters), covariates=["first", *covariates]
-            )
-        return self._verdict_log_odds(judged, covariates, resampling)
-
-    def _verdict_log_odds(self, judged: pd.DataFrame, covariates: Sequence[str], resampling: Resampling) -> Estimate:
-        """Regress verdicts on what tells the two texts apart; return the log odds for the own text.
-
-        Where the errors of human scores are unknown, interval and test hold at every reliability down to .3.
-        """
-        verdicts, terms = texts.as_verdicts(judged), ["first", *covariates]
-        known = verdicts[["won", "human", *terms]].notna().all(axis=1)
-        judged, verdicts = judged[known], verdicts[known]
-        sides = texts.by_side(judged)[0]
-
-        def at_equal(rated: pd.DataFrame) -> Corrected:
-            return log_odds_at_equal(verdicts, "won", [*terms, "own"], rated, resampling)
-
-        logit = self._allowing_for_errors(
-            sides,
-            # own is last: the term that is dropped where terms coincide
-            lambda: logistic_model(verdicts, "won", [*terms, "human", "own"], resampling)["own"],
-            at_equal,
-        )
-        if self.reliability is not None or has_several_ratings(sides) or math.isnan(logit.estimate):
-            return logit
-        return over_reliabilities(logit, at_equal(without_ratings(sides)))
-
     def _of_scores(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of scores for one system."""
-        scores, own, recorded = cell.trials, cell.trials["system"] == at["own"], texts.is_recorded(cell.trials)
+        scores, own, recorded = cell.trials, cell.trials["system"] == at["own"], is_recorded(cell.trials)
         if cell.wants("self_preference_shift") and (scores["human"].notna().any() or not recorded):
             columns = ("human", "system", "log_perplexity", *kept_columns(scores))
             keep = [name for name in columns if name in scores]

@@ -3,6 +3,7 @@
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.logs import by_configuration, paired, rated, scored
+from biaslab.probes.base.pair_feature import PairFeatureProbe
 from biaslab.probes.base.pair_probe import PairProbe
 from biaslab.probes.base.probe import FAIR, WRITTEN, Accepted, Probe, planted
 from biaslab.probes.base.score_probe import ScoreProbe
@@ -15,6 +16,7 @@ __all__ = [
     "Cell",
     "Estimable",
     "FeatureProbe",
+    "PairFeatureProbe",
     "PairProbe",
     "Part",
     "Probe",

@@ -207,17 +207,20 @@ class FeatureProbe(ScoreProbe):
         resampling: Resampling,
         within_contexts: bool = True,
         covariates: Sequence[str] = (),
+        feature: str = "",
     ) -> Estimate:
         """Regress the score on the feature, controlling for human score and covariates; return the slope.
 
-        Parameters are those of `_slope`; level and clusters are those of ``resampling``.
+        Parameters are those of `_slope`; level and clusters are those of ``resampling``, and ``feature`` is another
+        column than the probe's own.
         """
-        formula = " + ".join([*covariates, self.feature, "human"])
+        feature = feature or self.feature
+        formula = " + ".join([*covariates, feature, "human"])
         options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
         return self._allowing_for_errors(
             items,
-            lambda: linear_model(items, f"score ~ {formula}", **options)[self.feature],  # type: ignore[arg-type]
-            lambda rated: slope_at_equal(rated, "score", self.feature, resampling, within_contexts, covariates),
+            lambda: linear_model(items, f"score ~ {formula}", **options)[feature],  # type: ignore[arg-type]
+            lambda rated: slope_at_equal(rated, "score", feature, resampling, within_contexts, covariates),
         )
 
     def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:

@@ -1,0 +1,62 @@
+"""Comparisons of texts in both orders, asked as `Position` asks them: with a store one reply serves both probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations, groupby
+
+from biaslab.core import Scalar, Trial
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Item, items, ratings_by_item
+from biaslab.probes.base import PairFeatureProbe
+from biaslab.probes.position import Position
+
+#: The columns of a text: from the text, the attribute, and its single human ratings.
+Columns = Callable[[Item, str, Mapping[str, Scalar]], dict[str, Scalar]]
+
+
+def ordered_pairs(
+    probe: PairFeatureProbe, dataset: Dataset, is_planned: Callable[[Item, Item], bool], columns: Columns
+) -> Iterator[Trial]:
+    """Plan pairs of a context's texts in both orders, on each attribute.
+
+    Parameters
+    ----------
+    probe : PairFeatureProbe
+        Says how they are asked for.
+    dataset : Dataset
+        What is judged.
+    is_planned : callable
+        Says of two texts whether they are compared.
+    columns : callable
+        Returns the columns of a text; those of the one shown second are called ``opponent_…``, but for ``own``, which
+        is the trial's.
+    """
+    comparing, ratings = _comparing(probe), ratings_by_item(dataset)
+    attributes = dataset.require_attributes(probe.attributes)
+    for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
+        for pair in combinations(candidates, 2):
+            if not is_planned(*pair):
+                continue
+            for both in (pair, pair[::-1]):
+                shown = [(item.candidate_id, item.text) for item in both]
+                for attribute in attributes:
+                    first, second = (
+                        columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {}))
+                        for item in both
+                    )
+                    gap = both[0].human[attribute] - both[1].human[attribute]
+                    asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
+                    asked |= {f"opponent_{name}": value for name, value in second.items() if name != "own"}
+                    context = (context_id, both[0].context)
+                    yield from comparing.ask_pair(
+                        dataset, probe.template, attribute, context, (shown[0], shown[1]), asked
+                    )
+
+
+def _comparing(probe: PairFeatureProbe) -> Position:
+    """Return how pairs are asked for."""
+    answer = "verdict" if probe.answer == "score" else probe.answer
+    how = {"answer": answer, "replicates": probe.replicates, "temperature": probe.temperature, "seed": probe.seed}
+    protocol = probe.protocol if "pairs" in probe.forms else None
+    return Position(probe.attributes, templates=(probe.template,), protocol=protocol, **how)  # type: ignore[arg-type]

@@ -1,0 +1,183 @@
+"""Judgements of two texts, seen from one of them: how often it wins, and what tells it from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.order_odds import is_counted, log_odds
+from biaslab.probes.base.cell import mean_of
+from biaslab.stats import Ratio, has_value, usable
+from biaslab.stats.rating_error import rating_error
+
+_HUMANS = ("human", "ratings", "annotators")
+
+
+def add_perplexities(trials: pd.DataFrame, likelihood: str) -> pd.DataFrame:
+    """Return scores and pairs, with the log perplexity that the judge itself gave each text, where it was asked.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Of one cell.
+    likelihood : str
+        What trials of a candidate's likelihood are called in the column ``asked``.
+    """
+    if "asked" not in trials or not (read := trials["asked"] == likelihood).any():
+        return trials
+    perplexity = usable(trials[read]).groupby(["context_id", "candidate_id"])["value"].mean()
+    rest = trials[~read]
+    columns = {
+        f"{side}log_perplexity": perplexity.reindex(pd.MultiIndex.from_frame(rest[["context_id", who]])).to_numpy(float)
+        for side, who in (("", "candidate_id"), ("opponent_", "opponent_id"))
+    }
+    return rest.assign(**columns)
+
+
+def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ()) -> pd.DataFrame:
+    """Return judgements of two texts, re-expressed from the side of one of them.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        Of pairs.
+    first : array_like of bool, shape (judged,)
+        Whether that one is shown first.
+    known : sequence of str
+        Columns of the text shown first, such as ``"words"``; those of its opponent are called ``opponent_…``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The trials, with ``seen_first``; ``won``, the probability that the text wins (of both orders, where a log tells
+        but that); ``one``, that of this judgement; ``gap``, how much higher humans score it; and what is known of both
+        texts, ``human_here``, ``human_there`` and so on. Human scores of which but the difference is known are half of
+        it, up and down.
+    """
+    ahead = np.asarray(first, bool)
+    shown = judged["p_both_orders"].fillna(judged["value"]) if "p_both_orders" in judged else judged["value"]
+    gap = judged["human_gap"].to_numpy(float) * np.where(ahead, 1, -1)
+    columns: dict[str, Any] = {
+        "seen_first": ahead,
+        "won": shown.where(ahead, 1 - shown),
+        "one": judged["value"].where(ahead, 1 - judged["value"]),
+        "gap": gap,
+    }
+    for name in dict.fromkeys((*_HUMANS, "log_perplexity", *known)):
+        one, two = (judged.get(column) for column in (name, f"opponent_{name}"))
+        if one is None or two is None:
+            continue
+        columns[f"{name}_here"], columns[f"{name}_there"] = one.where(ahead, two), two.where(ahead, one)
+    if "human_here" not in columns or not pd.Series(columns["human_here"]).notna().any():
+        columns |= {"human_here": gap / 2, "human_there": -gap / 2}
+    return judged.assign(**columns)
+
+
+def in_both_orders(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements that can be read and whose pair was judged in both orders."""
+    whole: pd.DataFrame = judged[has_value(judged) & pairs.in_both_orders(judged, [])]
+    return whole
+
+
+def is_exact(judged: pd.DataFrame) -> bool:
+    """Say whether values are probabilities, neither shares of samples nor verdicts throughout."""
+    return len(judged) > 0 and not is_counted(judged)
+
+
+def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> tuple[pd.DataFrame, dict[int, Any]]:
+    """Return one row a text and judgement, and the context of each judgement.
+
+    The difference between both rows of a judgement is its log odds for the text that it is seen from, so that a
+    regression within judgements is one of these log odds on differences: of human scores, of terms, and of who stands
+    first.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        As `seen_from` returns them.
+    terms : sequence of str
+        Of which ``…_here`` and ``…_there`` are known, numbers.
+
+    Returns
+    -------
+    tuple of pandas.DataFrame and dict
+        ``context_id``, the number of the judgement; ``score``, half the log odds, up or down; ``first``, 0 or 1; the
+        terms; and what humans think of the text. The dict maps judgements to contexts.
+    """
+    half = log_odds(judged["one"].to_numpy(float)) / 2
+    first, number = judged["seen_first"].to_numpy(bool), np.arange(len(judged))
+    parts = []
+    for side, sign in (("here", 1.0), ("there", -1.0)):
+        names = [name for name in dict.fromkeys((*_HUMANS, *terms)) if f"{name}_{side}" in judged]
+        known = {name: judged[f"{name}_{side}"].to_numpy() for name in names}
+        known |= {name: np.asarray(known[name], float) for name in names if name in ("human", *terms)}
+        columns = {"context_id": number, "score": sign * half, "first": (first == (side == "here")).astype(float)}
+        parts.append(pd.DataFrame(columns | known))
+    return pd.concat(parts, ignore_index=True), dict(zip(number.tolist(), judged["context_id"], strict=True))
+
+
+def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
+    """Return one row a verdict: ``won`` by the text it is seen from, and the differences that may explain it.
+
+    Parameters
+    ----------
+    judged, terms
+        As for `by_side`.
+    """
+    columns: dict[str, Any] = {"context_id": judged["context_id"], "won": judged["one"]}
+    columns["first"] = np.where(judged["seen_first"], 1.0, -1.0)
+    for name in ("human", *terms):
+        columns[name] = judged[f"{name}_here"].astype(float) - judged[f"{name}_there"].astype(float)
+    return pd.DataFrame(columns)
+
+
+def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
+    """Return what a won verdict adds to the log odds of the last term, beside the others, to first order.
+
+    Parameters
+    ----------
+    judged, terms
+        As for `by_side`.
+
+    Returns
+    -------
+    numpy.ndarray, shape (judged,)
+        NaN where a term is missing.
+    """
+    x = as_verdicts(judged, terms)[["first", *terms[:-1], "human", terms[-1]]].to_numpy(float)
+    known = np.isfinite(x).all(axis=1)
+    gram = x[known].T @ x[known]
+    gram[-2, -2] -= 2 * rating_error(by_side(judged[known], terms)[0]).error[0]
+    found = np.full(len(x), np.nan)
+    found[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
+    return found
+
+
+def with_verdicts(judged: pd.DataFrame, wins: NDArray[np.bool_]) -> pd.DataFrame:
+    """Return judgements of which none is missing: the text wins those that are, or loses them."""
+    lost = ~has_value(judged)
+    filled = {name: judged[name].where(~lost, wins.astype(float)) for name in ("one", "won")}
+    return judged.assign(**filled, status=judged["status"].where(~lost, "ok"))
+
+
+def win_excess(judged: pd.DataFrame) -> Ratio:
+    """Return the mean probability that the text wins, less how often humans prefer it."""
+    read = usable(judged)
+    return mean_of(read, read["won"] - (np.sign(read["gap"]) + 1) / 2, 0.0, (-1.0, 1.0))
+
+
+def is_recorded(trials: pd.DataFrame) -> bool:
+    """Say whether judgements come from a log, and from no probe's design."""
+    return "probe" in trials and bool((trials["probe"] == "recorded").all())
+
+
+def column_or_blank(trials: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column, "" where it has nothing or does not exist."""
+    if name not in trials:
+        return pd.Series("", trials.index, object)
+    return trials[name].astype(object).where(trials[name].notna(), "")

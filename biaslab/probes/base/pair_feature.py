@@ -1,0 +1,163 @@
+"""Base for probes of a feature that tells two texts apart: what it does to verdicts where humans score alike."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core import Compare, Nearest, Reply, Request, Status, Trial
+from biaslab.core.checks import require_one_of
+from biaslab.core.scales import Scale, find_scale
+from biaslab.probes.base import pair_differences as differences
+from biaslab.probes.base.cell import Cell, Part
+from biaslab.probes.base.feature_probe import FeatureProbe
+from biaslab.probes.base.human_errors import has_several_ratings, over_reliabilities, without_ratings
+from biaslab.probes.base.own_protocol import settle, settled
+from biaslab.probes.base.pair_probe import read_pair
+from biaslab.prompts.protocols import Protocol
+from biaslab.stats import (
+    Corrected,
+    Estimate,
+    Resampling,
+    has_value,
+    log_odds_at_equal,
+    logistic_model,
+    note_missing,
+    usable,
+    warn_missing,
+)
+
+
+@dataclass(frozen=True)
+class PairFeatureProbe(FeatureProbe):
+    """Base for probes that ask for scores of texts, for comparisons of two in both orders, or for both.
+
+    The feature's effect on scores is that of `biaslab.probes.base.FeatureProbe`. On comparisons it is a regression of
+    the log odds that a text wins on the differences between both texts in the feature and in human scores, and on who
+    stands first: least squares of exact log odds, logistic of verdicts and of shares of samples, which lie nearer to ½
+    the noisier they are. Errors of human scores are taken out of both; where they are unknown, interval and test of
+    verdicts hold at every reliability from .3 to 1.
+
+    Parameters
+    ----------
+    template : {1, 2}
+        Comparative template.
+    """
+
+    protocol_form = "pair or score"
+
+    template: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of("template", self.template, (1, 2))
+
+    @property
+    @abstractmethod
+    def forms(self) -> tuple[str, ...]:
+        """What is asked for: "pairs", "scores", or both."""
+
+    def take_protocol(self) -> None:
+        """Ask with the protocol by its form alone."""
+        if self.protocol is None:
+            return
+        protocol = Protocol.loaded(self.protocol)
+        if protocol.form == "score":
+            super().take_protocol()
+        settle(self, {**settled(protocol), "asks": ("pairs",) if protocol.form == "pair" else ("scores",)})
+
+    @property
+    def _scale(self) -> Scale:
+        of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
+        return find_scale("1-5") if of_pairs else super()._scale
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: of an evaluator that gives no such numbers, one that asks for the others alone."""
+        if self.answer == "score" and len(self.forms) > 1:
+            left = "scores" if isinstance(refused, Compare) else "pairs"
+            words = f"asks {left} alone"
+            return Nearest(replace(self, asks=(left,)), words, omits=words)  # type: ignore[call-arg]
+        return super().nearest(refused)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return how likely the first wins, the score, or the log perplexity, and the status."""
+        return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
+
+    def _at_equal_quality(
+        self, cell: Cell, metric: str, rated: pd.DataFrame, each: Sequence[tuple[Mapping[str, Any], Sequence[str]]]
+    ) -> Iterator[Part]:
+        """Yield the log odds of a feature at equal human score.
+
+        Parameters
+        ----------
+        cell : Cell
+            Whose judgements they are.
+        metric : str
+            Name of the log odds.
+        rated : pandas.DataFrame
+            As `biaslab.probes.base.pair_differences.seen_from` returns them, of pairs that humans judged.
+        each : sequence of tuple
+            Of each estimate the condition columns, and the terms that are regressed on beside human scores and places,
+            the feature last; of each term, ``…_here`` and ``…_there`` are known.
+        """
+        if not cell.wants(metric):
+            return
+        whole = usable(rated) if differences.is_recorded(rated) else differences.in_both_orders(rated)
+        dropped = len(rated) - len(whole)
+        why = "they or, of this probe's own, their twin in the other order are missing"
+        warn_missing(cell.what, dropped, len(rated), why)
+        note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
+        for at, terms in each:
+            logit = self._log_odds(whole, terms, cell.resampling)
+            if dropped and not differences.is_exact(whole):
+                logit = self._with_bounds(logit, rated, terms, cell.resampling)
+            yield Part({metric: logit}, (len(whole), dropped), at, note)
+
+    def _with_bounds(
+        self, logit: Estimate, rated: pd.DataFrame, terms: Sequence[str], resampling: Resampling
+    ) -> Estimate:
+        """Return log odds of verdicts with their bounds: every missing verdict as it makes them least, and greatest."""
+        adds = differences.adds(rated, terms) > 0
+        ends = [
+            self._verdict_log_odds(differences.with_verdicts(rated, wins), terms, resampling) for wins in (~adds, adds)
+        ]
+        low, high = min(logit.ci_low, ends[0].ci_low), max(logit.ci_high, ends[1].ci_high)
+        return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
+
+    def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
+        """Regress the log odds for a text on what tells it from the other; return the coefficient of the last term."""
+        if differences.is_exact(judged):
+            sides, contexts = differences.by_side(judged, terms)
+            clusters = dict(zip(contexts, resampling.cluster_of([*contexts.values()]), strict=True))
+            within = replace(resampling, clusters=clusters)
+            return self._slope_given_quality(sides, within, covariates=["first", *terms[:-1]], feature=terms[-1])
+        return self._verdict_log_odds(judged, terms, resampling)
+
+    def _verdict_log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
+        """Regress verdicts on what tells both texts apart; return the log odds of the last term.
+
+        Where the errors of human scores are unknown, interval and test hold at every reliability down to .3.
+        """
+        verdicts, feature = differences.as_verdicts(judged, terms), terms[-1]
+        beside = ["first", *terms[:-1]]
+        known = verdicts[["won", "human", *beside]].notna().all(axis=1) & verdicts[feature].notna()
+        judged, verdicts = judged[known], verdicts[known]
+        sides = differences.by_side(judged, terms)[0]
+
+        def at_equal(rated: pd.DataFrame) -> Corrected:
+            return log_odds_at_equal(verdicts, "won", [*beside, feature], rated, resampling)
+
+        logit = self._allowing_for_errors(
+            sides,
+            # the feature is last: the term that is dropped where terms coincide
+            lambda: logistic_model(verdicts, "won", [*beside, "human", feature], resampling)[feature],
+            at_equal,
+        )
+        if self.reliability is not None or has_several_ratings(sides) or math.isnan(logit.estimate):
+            return logit
+        return over_reliabilities(logit, at_equal(without_ratings(sides)))
