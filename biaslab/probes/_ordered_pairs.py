@@ -16,7 +16,10 @@ Columns = Callable[[Item, str, Mapping[str, Scalar]], dict[str, Scalar]]
 
 
 def ordered_pairs(
-    probe: PairFeatureProbe, dataset: Dataset, is_planned: Callable[[Item, Item], bool], columns: Columns
+    probe: PairFeatureProbe,
+    dataset: Dataset,
+    columns: Columns,
+    is_planned: Callable[[Item, Item], bool] | None = None,
 ) -> Iterator[Trial]:
     """Plan pairs of a context's texts in both orders, on each attribute.
 
@@ -26,17 +29,17 @@ def ordered_pairs(
         Says how they are asked for.
     dataset : Dataset
         What is judged.
-    is_planned : callable
-        Says of two texts whether they are compared.
     columns : callable
         Returns the columns of a text; those of the one shown second are called ``opponent_…``, but for ``own``, which
         is the trial's.
+    is_planned : callable, optional
+        Says of two texts whether they are compared; all are by default.
     """
     comparing, ratings = _comparing(probe), ratings_by_item(dataset)
     attributes = dataset.require_attributes(probe.attributes)
     for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
         for pair in combinations(candidates, 2):
-            if not is_planned(*pair):
+            if is_planned is not None and not is_planned(*pair):
                 continue
             for both in (pair, pair[::-1]):
                 shown = [(item.candidate_id, item.text) for item in both]

@@ -188,7 +188,7 @@ class SelfPreference(PairFeatureProbe):
             remedy = "" if systems else "name who wrote each text in the column system"
             require_one_of("own", self.own, systems or ["nobody: no candidate has a system"], remedy)
         if "pairs" in self.asks:
-            yield from ordered_pairs(self, dataset, self._is_planned, self._columns)
+            yield from ordered_pairs(self, dataset, self._columns, self._is_planned)
         for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():
             condition = {"asked": "score", **self._columns(question.item, question.attribute, ratings)}
             yield from question.trials(self.asking, condition)

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Metric, Trial
-from biaslab.core.checks import require_one_of
+from biaslab.core import Comparison, Metric, Scalar, Trial
+from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.schema import Dataset, count_words
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, FeatureProbe, Part, ScoreProbe, label_mass, planted
+from biaslab.measures.scoring.pointwise import Item
+from biaslab.probes._ordered_pairs import ordered_pairs
+from biaslab.probes.base import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    PairFeatureProbe,
+    Part,
+    ScoreProbe,
+    label_mass,
+    planted,
+)
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.logs import by_configuration, rated
+from biaslab.probes.base.logs import by_configuration, paired, rated
+from biaslab.probes.base.pair_differences import is_recorded, seen_from, win_excess
 
 _ADVICE = "compare scores only of texts that are alike in length, or adjust for it"
+_ADVICE_ON_PAIRS = "compare only texts that are alike in length, or adjust win rates for it"
 
 
 @dataclass(frozen=True)
-class Verbosity(FeatureProbe):
+class Verbosity(PairFeatureProbe):
     """Verbosity bias: a reward for length beyond what human raters give.
 
-    Every candidate is scored, and its words, separated by white space, are counted (column ``words``). Length enters as
-    log2 words, so that a doubling is one unit wherever it starts. Prompts are those of `Familiarity`: with a store one
-    reply serves both. Further parameters, and errors of human scores: `biaslab.probes.base.FeatureProbe`.
+    Every candidate is scored, or compared with every other of its context in both orders, and its words, separated by
+    white space, are counted (column ``words``). Length enters as log2 words, so that a doubling is one unit wherever it
+    starts. Prompts are those of `Familiarity` and `Position`: with a store one reply serves both. Further parameters,
+    and errors of human scores: `biaslab.probes.base.PairFeatureProbe`.
 
     Parameters
     ----------
+    asks : sequence of {"pairs", "scores"}
+        Compare texts in both orders, score them, or both; an evaluator does one of them.
     level : {"context", "dataset"}
         Of the correlations with length: within contexts, averaged over them, or pooled.
 
@@ -40,7 +56,8 @@ class Verbosity(FeatureProbe):
 
     Notes
     -----
-    A trial's ``value`` is the score. There is one estimate for each judge × data set × attribute:
+    A trial's ``value`` is the score, or the probability that the candidate shown first wins (column ``asked``). There
+    is one estimate for each judge × data set × attribute and, of pairs, ``template``:
 
     - ``verbosity_slope`` — standard deviations of the judge's score per doubling of words, at equal human score. Null
       0; above: length pays. Primary. Regression of score on log2 words, human score and an intercept for each context.
@@ -48,10 +65,19 @@ class Verbosity(FeatureProbe):
       null 0; above: the judge prefers longer texts more than humans do. A judge that is merely noisier has a
       correlation nearer to 0: read it with the slope.
     - ``verbosity_correlation`` — the two correlations themselves (column ``scorer``). −1 to 1, null 0.
+    - ``verbosity_logit`` — log odds by which a text twice as long as its opponent wins, at equal human score. Null 0;
+      above: length pays; .2 logits turn an even chance into .55. Primary. Regression of logit P(wins) on the
+      differences of log2 words and of human scores and on who stands first, over pairs judged in both orders (in logs
+      over all judgements); logistic for verdicts and shares of samples. Where a log has people's verdicts and no
+      scores, these (−1, 0, 1) take the place of the difference.
+    - ``longer_wins_excess`` — probability that the longer text wins, less the share of pairs in which humans prefer it.
+      −1 to 1, null 0. A judge that is merely noisier is off 0 too: read the logit.
     - ``label_mass`` — probability that all labels have together. 0–1.
 
-    **Inference.** Slope, and excess within contexts: Student's t over contexts. Everything else: bootstrap or jackknife
-    intervals and sign-flip tests over contexts; ``method`` says which.
+    **Inference.** The logit: Student's t over contexts with a cluster jackknife; of verdicts it has bounds where some
+    are missing, and with one rating an item, interval and test hold at every reliability from .3 to 1. Slope, and
+    excess within contexts: Student's t over contexts. Everything else: bootstrap or jackknife intervals and sign-flip
+    tests over contexts; ``method`` says which.
 
     References
     ----------
@@ -72,7 +98,7 @@ class Verbosity(FeatureProbe):
 
     name = "verbosity"
     feature = "doublings"
-    conditions = ("scorer", "level")
+    conditions = ("scorer", "level", "template", "configuration")
     columns = (*ScoreProbe.columns, "words", "label_mass")
     needs = "human scores and the lengths of the judged texts: a data set with both, or a column words"
     metrics = (
@@ -99,23 +125,68 @@ class Verbosity(FeatureProbe):
             advice=_ADVICE,
             matters=0.1,
         ),
+        Metric(
+            "verbosity_logit",
+            "a text wins per doubling of words",
+            "logits",
+            null=0.0,
+            above="prefers the longer of two texts where humans score alike",
+            below="prefers the shorter of two texts where humans score alike",
+            advice=_ADVICE_ON_PAIRS,
+            matters=0.2,
+            primary=True,
+            calibration=planted(
+                {"verbosity": 0.25},
+                {"asks": ("pairs",), "reliability": 1.0},
+                longest=16,
+                conservative=("text", "sampled:3"),  # few verdicts of 8 contexts are often separated
+            ),
+        ),
+        Metric(
+            "longer_wins_excess",
+            "the longer text wins, minus how often humans prefer it",
+            "share",
+            null=0.0,
+            above="prefers the longer of two texts more than humans do",
+            below="prefers the longer of two texts less than humans do",
+            advice=_ADVICE_ON_PAIRS,
+            matters=0.05,
+            comparison=Comparison("verdicts on pairs that humans judged too"),
+        ),
         Metric("verbosity_correlation", "score and words", "Spearman's ρ", null=0.0),
         LABEL_MASS,
     )
 
     level: Literal["context", "dataset"] = "context"
+    asks: Sequence[Literal["pairs", "scores"]] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("level", self.level, ("context", "dataset"))
+        require_some_of("asks", self.asks, ("pairs", "scores"))
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What is asked for."""
+        return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the score of every candidate on each attribute."""
-        for question, ratings in self._rated_questions(dataset):
+        """Plan the score of every candidate on each attribute, and every pair in both orders."""
+        for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():
             words = count_words(question.item.text)
             yield from question.trials(self.asking, {"asked": "score", "words": words, **ratings})
+        if "pairs" in self.asks:
+            yield from ordered_pairs(self, dataset, _columns)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield what scores give, and what comparisons of each prompt do."""
+        scores, comparisons = self._apart(cell)
+        if len(scores.trials):
+            yield from self._of_scores(scores)
+        for at, part in comparisons:
+            yield from self._of_pairs(part, at)
+
+    def _of_scores(self, cell: Cell) -> Iterator[Part]:
         """Yield slope and excess, and the correlations themselves of the judge and of humans."""
         keep = ("human", "words", *kept_columns(cell.trials))
         items = _with_doublings(cell.items(keep))
@@ -128,10 +199,32 @@ class Verbosity(FeatureProbe):
             correlation = partial(self._correlation, items, scorer, self.level)
             yield Part({"verbosity_correlation": correlation}, items, level | {"scorer": scorer})
 
+    def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
+        """Yield what doubling a text's words does to its log odds, and how often the longer one wins."""
+        sides = {f"{side}words": cell.trials[f"{side}words"].astype(float) for side in ("", "opponent_")}
+        longer = sides["words"] > sides["opponent_words"]
+        logs = {name.replace("words", "doublings"): np.log2(words.where(words > 0)) for name, words in sides.items()}
+        trials = cell.trials.assign(**logs)
+        rated = trials[trials["human_gap"].notna() & trials["doublings"].notna() & trials["opponent_doublings"].notna()]
+        seen = seen_from(rated, np.ones(len(rated), bool), ["doublings"])
+        yield from self._at_equal_quality(cell, "verbosity_logit", seen, [(at, ["doublings"])])
+        differ = rated["words"] != rated["opponent_words"]
+        from_longer = seen_from(rated[differ], longer[differ[differ].index])
+        yield Part({"longer_wins_excess": partial(win_excess, from_longer)}, from_longer, at)
+        if not is_recorded(trials):
+            yield Part({"label_mass": label_mass(trials)}, trials, at)
+
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores of texts whose length is known and that humans scored too."""
+        """Take scores of texts, and pairs, whose lengths are known and that humans judged too."""
         scores = rated(trials)
-        return self._accepted(by_configuration(scores[scores["words"] > 0]))
+        pairs = paired(trials)
+        known = (pairs["words"] > 0) & (pairs["opponent_words"] > 0) & pairs["human_gap"].notna()
+        return self._accepted(pd.concat([by_configuration(scores[scores["words"] > 0]), pairs[known]]))
+
+
+def _columns(item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the columns of a text: its words, and what humans think of it."""
+    return {"words": count_words(item.text), "human": item.human[attribute], **ratings}
 
 
 def _with_doublings(items: pd.DataFrame) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from biaslab.stats import (
     Corrected,
     Estimate,
     Resampling,
+    each_cell,
     has_value,
     log_odds_at_equal,
     logistic_model,
@@ -31,6 +32,8 @@ from biaslab.stats import (
     usable,
     warn_missing,
 )
+
+_WAYS = ("template", "configuration")
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,17 @@ class PairFeatureProbe(FeatureProbe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return how likely the first wins, the score, or the log perplexity, and the status."""
         return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
+
+    def _apart(self, cell: Cell) -> tuple[Cell, Iterator[tuple[dict[str, Any], Cell]]]:
+        """Return the scores of a cell, and its comparisons by prompt: the condition columns, and a cell of its own."""
+        compared = differences.column_or_blank(cell.trials, "opponent_id") != ""
+        if not compared.any():
+            return cell, iter(())
+        pairs = cell.trials[compared]
+        named = pairs.assign(**{name: differences.column_or_blank(pairs, name) for name in _WAYS})
+        each = each_cell(named, _WAYS)
+        parts = ((dict(zip(_WAYS, values, strict=True)), replace(cell, trials=part)) for values, part in each)
+        return replace(cell, trials=cell.trials[~compared]), parts
 
     def _at_equal_quality(
         self, cell: Cell, metric: str, rated: pd.DataFrame, each: Sequence[tuple[Mapping[str, Any], Sequence[str]]]
