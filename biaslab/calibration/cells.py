@@ -14,6 +14,7 @@ import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.generators import Generator, find_generator, generate
+from biaslab.calibration.pair_features import METRICS as OF_COMPARISONS, PROBES as COMPARED
 from biaslab.calibration.population import (
     Population,
     difference_each,
@@ -129,6 +130,8 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     if generator == TWO:
         return metric.calibration is not None and weaker(metric.calibration.fair) != metric.calibration.fair
     found, rank = find_generator(generator), metric.name
+    if (rank in OF_COMPARISONS) != (found.compared is not None) and kind.name in COMPARED:
+        return False
     if rank == "comparative_accuracy" and generator == "few_flips":
         return False  # without quality many pairs flip
     if found.missing and rank in _UNBOUNDED:
@@ -224,6 +227,8 @@ def _truth(cell: Cell, population: Population) -> float:
     if not errs and not generator.missing:
         return population.estimate
     whole = replace(generator, missing=0.0, reliability=1.0 if errs else generator.reliability)
+    if whole.compared is not None:
+        whole = replace(whole, compared=replace(whole.compared, reliability=whole.reliability))
     return _generated(cell, whole, planted)[1].estimate
 
 

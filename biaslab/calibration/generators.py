@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from biaslab.calibration.own_texts import OwnTexts
+from biaslab.calibration.pair_features import PROBES as COMPARED, PairFeatures
 from biaslab.calibration.shown_otherwise import PROBES as SHOWN, ShownOtherwise
 from biaslab.core.errors import InputError
 
@@ -74,6 +75,8 @@ class Generator:
         refused study has no interval that misses the truth.
     shown : ShownOtherwise, optional
         What draws the trials of edits, prompts and comparisons of a text with itself.
+    compared : PairFeatures, optional
+        What draws comparisons of texts that differ in a feature; scores are drawn otherwise.
     """
 
     about: str
@@ -93,6 +96,7 @@ class Generator:
     modes: tuple[str, ...] = ("exact",)
     guarded: bool = False
     shown: ShownOtherwise | None = None
+    compared: PairFeatures | None = None
 
     @property
     def rare(self) -> bool:
@@ -185,6 +189,52 @@ GENERATORS = {
     "shown_sure": Generator(
         "the same, a judge that is sure: nearly all differences are 0", SHOWN[:2], shown=ShownOtherwise(sure=True)
     ),
+    "compared": Generator(
+        "comparisons of texts that differ in length or perplexity",
+        COMPARED,
+        compared=PairFeatures(),
+        modes=("exact", "text"),
+        guarded=True,
+    ),
+    "compared_unequal": Generator(
+        "the same, two to five texts a context, whose verdicts share an effect with heavy tails",
+        COMPARED,
+        compared=PairFeatures(unequal=True, heavy=True),
+        modes=("exact", "text"),
+        guarded=True,
+    ),
+    "compared_noisy": Generator(
+        "the same, human scores of reliability .6 by three annotators, feature correlated .5 with quality",
+        COMPARED,
+        reliability=0.6,
+        compared=PairFeatures(correlation=0.5, reliability=0.6),
+        modes=("exact", "text"),
+        guarded=True,
+    ),
+    "compared_noisy_two": Generator(
+        "the same, human scores of reliability .4 by two annotators, feature correlated .7 with quality",
+        COMPARED,
+        reliability=0.4,
+        compared=PairFeatures(correlation=0.7, reliability=0.4, annotators=2),
+        modes=("exact", "text"),
+        guarded=True,
+    ),
+    "compared_noisy_mean": Generator(
+        "human scores of reliability .6 of which the mean alone is known, feature correlated .5 with quality",
+        COMPARED,
+        reliability=0.6,
+        compared=PairFeatures(correlation=0.5, reliability=0.6, rated=False),
+        modes=("text",),
+        guarded=True,
+    ),
+    "compared_missing": Generator(
+        "comparisons of which 15 % are lost, not at random",
+        COMPARED,
+        missing=0.15,
+        compared=PairFeatures(),
+        modes=("text",),
+        guarded=True,
+    ),
 }
 
 
@@ -242,8 +292,8 @@ def generate(
     if probe == "self_preference":
         trials = _own_texts(generator).draw(contexts, _EFFECT[probe] * planted, k, rng, answers)
         return _finished(trials, generator, probe, answers)
-    if generator.shown is not None:
-        trials = generator.shown.draw(probe, contexts, planted, k, rng, answers)
+    if draws := generator.shown or generator.compared:
+        trials = draws.draw(probe, contexts, planted, k, rng, answers)
         return _finished(trials, generator, probe, answers)
     drawn = _Drawn(generator, _items(generator, contexts, rng), _EFFECT[probe] * planted, k, rng, answers)
     if probe == "position":

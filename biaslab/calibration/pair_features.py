@@ -1,0 +1,135 @@
+"""Comparisons of texts that differ in length or perplexity, drawn from a model.
+
+Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+Floats = NDArray[np.float64]
+#: Probes whose trials can be drawn.
+PROBES = ("verbosity", "familiarity")
+#: Metrics of comparisons; the others of these probes are of scores.
+METRICS = ("verbosity_logit", "familiarity_logit", "longer_wins_excess")
+#: What is planted: log odds per doubling.
+_EFFECT = {"verbosity": 0.2, "familiarity": -0.3}
+_DOUBLINGS = {"verbosity": 1.0, "familiarity": 0.6}  # standard deviation of words, and of perplexities
+_TEXTS, _MIDDLE = 3, 5.0
+_CONTEXT_SD, _TASTE, _NOISE = 0.5, 0.3, 0.3
+
+
+@dataclass(frozen=True)
+class PairFeatures:
+    """Parameters of a population of compared texts.
+
+    Parameters
+    ----------
+    correlation : float
+        Of the feature with the true quality.
+    reliability : float
+        Of the mean human score: variance of the true quality as a share of its variance.
+    annotators : int
+        Ratings of each text.
+    rated : bool
+        Whether single ratings are known, or their mean alone.
+    unequal : bool
+        Two to five texts a context, or three.
+    heavy : bool
+        Preferences for what is shown first, which a context's verdicts share, have a t distribution with 3 degrees of
+        freedom, not a normal one.
+    """
+
+    correlation: float = 0.0
+    reliability: float = 1.0
+    annotators: int = 3
+    rated: bool = True
+    unequal: bool = False
+    heavy: bool = False
+
+    def draw(
+        self,
+        probe: str,
+        contexts: int,
+        planted: bool,
+        k: int | None,
+        rng: np.random.Generator,
+        answers: np.random.Generator,
+    ) -> pd.DataFrame:
+        """Draw all pairs of a context's texts in both orders.
+
+        Parameters
+        ----------
+        probe : {"verbosity", "familiarity"}
+            Whose trials they are.
+        contexts : int
+            How many.
+        planted : bool
+            With a bias, or without.
+        k : int, optional
+            Samples of an answer; exact answers where nothing is said. 1 is one text.
+        rng, answers : numpy.random.Generator
+            Of texts, humans and the judge, and of what it answers once these are drawn.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns that the probe reads, and ``low``, where the longer or less likely text loses.
+
+        Examples
+        --------
+        >>> one, two = np.random.default_rng(0), np.random.default_rng(1)
+        >>> trials = PairFeatures().draw("verbosity", 2, False, None, one, two)
+        >>> len(trials), bool((trials["human_gap"] == trials["human"] - trials["opponent_human"]).all())
+        (12, True)
+        """
+        texts = self._texts(probe, contexts, rng)
+        both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
+        both = both[both["candidate_id"] != both["candidate_id_there"]].reset_index(drop=True)
+        shared = rng.standard_t(3, contexts) / np.sqrt(3) if self.heavy else rng.normal(size=contexts)
+        bias = _EFFECT[probe] * planted
+        apart = (both["doublings"] - both["doublings_there"]).to_numpy(float)
+        odds = (both["worth"] - both["worth_there"]).to_numpy(float) + bias * apart
+        odds += _CONTEXT_SD * shared[both["context_id"]] + _NOISE * rng.normal(size=len(both))
+        p = expit(odds)
+        value = p if k is None else answers.binomial(k, p) / k
+        there = {name: f"opponent_{name.removesuffix('_there')}" for name in both if str(name).endswith("_there")}
+        there["candidate_id_there"] = "opponent_id"
+        pairs = both.rename(columns=there)
+        unknown = [name for name in pairs if str(name).removeprefix("opponent_") in ("worth", "doublings")]
+        return pairs.drop(columns=unknown).assign(
+            asked="pair",
+            template=1,
+            scale="",
+            human_gap=pairs["human"] - pairs["opponent_human"],
+            replicate=0,
+            value=value,
+            status="ok",
+            answer="text" if k == 1 else "distribution",
+            label_mass=np.nan if k == 1 else 1.0,
+            samples=np.nan if k is None or k == 1 else float(k),
+            low=np.where(apart > 0, value, 1 - value) < 0.5,
+        )
+
+    def _texts(self, probe: str, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Return one row a text: its feature, what it is worth to the judge, and what humans say of it."""
+        sizes = rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, _TEXTS)
+        context = np.repeat(np.arange(contexts), sizes)
+        place = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        quality, own = rng.normal(size=(2, len(context)))
+        feature = self.correlation * quality + np.sqrt(1 - self.correlation**2) * own
+        doublings = _MIDDLE + _DOUBLINGS[probe] * feature
+        error = np.sqrt(self.annotators * (1 / self.reliability - 1))
+        ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(context), self.annotators)), 6)
+        texts = pd.DataFrame({"context_id": context, "candidate_id": place, "doublings": doublings})
+        texts = texts.assign(worth=quality + _TASTE * rng.normal(size=len(texts)), human=ratings.mean(axis=1))
+        if probe == "verbosity":
+            texts["words"] = 2.0**doublings
+        else:
+            texts["log_perplexity"] = np.log(2) * doublings
+        return texts.assign(ratings=[" ".join(map(repr, row)) for row in ratings.tolist()]) if self.rated else texts
