@@ -14,6 +14,8 @@ from biaslab.probes.position import Position
 #: The columns of a text: from the text, the attribute, and its single human ratings.
 Columns = Callable[[Item, str, Mapping[str, Scalar]], dict[str, Scalar]]
 
+_OF_TRIALS = ("own", "likelihood_judge")
+
 
 def ordered_pairs(
     probe: PairFeatureProbe,
@@ -30,8 +32,8 @@ def ordered_pairs(
     dataset : Dataset
         What is judged.
     columns : callable
-        Returns the columns of a text; those of the one shown second are called ``opponent_…``, but for ``own``, which
-        is the trial's.
+        Returns the columns of a text; those of the one shown second are called ``opponent_…``, but for what is the
+        trial's.
     is_planned : callable, optional
         Says of two texts whether they are compared; all are by default.
     """
@@ -50,7 +52,7 @@ def ordered_pairs(
                     )
                     gap = both[0].human[attribute] - both[1].human[attribute]
                     asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
-                    asked |= {f"opponent_{name}": value for name, value in second.items() if name != "own"}
+                    asked |= {f"opponent_{name}": value for name, value in second.items() if name not in _OF_TRIALS}
                     context = (context_id, both[0].context)
                     yield from comparing.ask_pair(
                         dataset, probe.template, attribute, context, (shown[0], shown[1]), asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -12,16 +12,18 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Likelihood, Metric, Nearest, Request, Scalar, Trial
-from biaslab.core.checks import require_one_of
+from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Item
+from biaslab.probes._ordered_pairs import ordered_pairs
+from biaslab.probes._perplexity_by_score import by_score, shares_of_humans, shares_of_judge
 from biaslab.probes.base import (
     LABEL_MASS,
     Accepted,
     Cell,
     Estimable,
-    FeatureProbe,
+    PairFeatureProbe,
     Part,
     ScoreProbe,
     label_mass,
@@ -29,7 +31,9 @@ from biaslab.probes.base import (
     planted,
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.stats import CELL, ITEM, Level, Ratio, require_columns, usable
+from biaslab.probes.base.own_protocol import settle
+from biaslab.probes.base.pair_differences import add_perplexities
+from biaslab.stats import CELL, ITEM, Level, require_columns
 from biaslab.stats.together import suppressed_data_warnings
 
 #: The column of trials in which the log perplexity of each text stands where it was given.
@@ -37,17 +41,18 @@ _GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
 #: The column that says whose perplexity was given, of trials and of estimates.
 _READER = "likelihood_judge"
 _ADVICE = "compare scores only of texts that are alike in perplexity, or adjust for it"
+_ADVICE_ON_PAIRS = "compare only texts that are alike in perplexity, or adjust win rates for it"
 _CALIBRATED: dict[str, Any] = {"sources": False, "reliability": 1.0}
 
 
 @dataclass(frozen=True)
-class Familiarity(FeatureProbe):
+class Familiarity(PairFeatureProbe):
     """Familiarity bias: preference for text that a language model finds likely, beyond that of human raters.
 
-    Every candidate is scored, and its perplexity is taken from the judge's own token probabilities of the bare text,
-    without prompt and chat template. Perplexity is exp(−mean log P(token | tokens before it)); it is per token of one
-    tokenizer, so compare texts under one judge, never numbers between judges. Further parameters, and errors of human
-    scores: `biaslab.probes.base.FeatureProbe`.
+    Every candidate is scored, or compared with every other of its context in both orders, and its perplexity is taken
+    from the judge's own token probabilities of the bare text, without prompt and chat template. Perplexity is exp(−mean
+    log P(token | tokens before it)); it is per token of one tokenizer, so compare texts under one judge, never numbers
+    between judges. Further parameters, and errors of human scores: `biaslab.probes.base.PairFeatureProbe`.
 
     Parameters
     ----------
@@ -56,8 +61,9 @@ class Familiarity(FeatureProbe):
         which reads no prompt, for one number (then give ``log_perplexity``).
     sources : bool
         Also read the source documents.
-    asks : {"both", "likelihoods"}
-        Ask one judge for scores and likelihoods, or for likelihoods alone: see `log_perplexities`.
+    asks : {"both", "likelihoods"} or sequence of {"pairs", "scores"}
+        Ask one judge for scores and likelihoods, or for likelihoods alone: see `log_perplexities`. Or for likelihoods
+        and comparisons in both orders, scores, or both; an evaluator does one of them.
     log_perplexity : mapping of str to float, optional
         Log perplexity of every text, in nats a token, NaN where it has none. Then scores alone are asked: this is the
         way for judges that give no `Likelihood`, and for another model than the one that is judged.
@@ -78,7 +84,8 @@ class Familiarity(FeatureProbe):
     Notes
     -----
     A trial's ``asked`` says what its ``value`` is: "score", "label" (the probability of the label in column ``label``),
-    or the log perplexity of the "candidate" or "source", in nats. There is one estimate for each judge × data set ×
+    "pair" (the probability that the candidate shown first wins), or the log perplexity of the "candidate" or "source",
+    in nats. There is one estimate for each judge × data set ×
     attribute, over items with both score and perplexity:
 
     - ``familiarity_slope`` — standard deviations of the judge's score per nat of log perplexity, at equal human score.
@@ -95,9 +102,11 @@ class Familiarity(FeatureProbe):
     - ``score_share`` — share of items at that score. 0–1.
     - ``source_correlation``, ``source_excess``, ``source_slope``, ``source_perplexity`` — the same with the perplexity
       of the source. It is one number a context: the correlation is pooled, the regression has no context intercepts.
+    - ``familiarity_logit`` — log odds by which a text of twice its opponent's perplexity wins, at equal human score.
+      Null 0; below: familiarity pays. Primary. As `Verbosity` has it for words.
     - ``label_mass`` — probability that all labels have together. 0–1.
 
-    **Inference.** Slopes, and excess within contexts: Student's t over contexts. Everything else: bootstrap or
+    **Inference.** Slopes, logits, and excess within contexts: Student's t over contexts. Everything else: bootstrap or
     jackknife intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples
@@ -113,7 +122,7 @@ class Familiarity(FeatureProbe):
 
     name = "familiarity"
     feature = "log_perplexity"
-    conditions = ("likelihood_judge", "scorer", "level", "score")
+    conditions = ("likelihood_judge", "scorer", "level", "score", "template", "configuration")
     columns = (*ScoreProbe.columns, "asked", "label_mass")
     needs = "log perplexities of the judged texts"
     metrics = (
@@ -142,6 +151,20 @@ class Familiarity(FeatureProbe):
             primary=True,
             calibration=planted({"familiarity": -1.1}, _CALIBRATED),
         ),
+        Metric(
+            "familiarity_logit",
+            "a text wins per doubling of perplexity",
+            "logits",
+            null=0.0,
+            above="prefers the less familiar of two texts where humans score alike",
+            below="prefers the more familiar of two texts where humans score alike",
+            advice=_ADVICE_ON_PAIRS,
+            matters=0.2,
+            primary=True,
+            calibration=planted(
+                {"familiarity": -1.1}, {"asks": ("pairs",), "reliability": 1.0}, conservative=("text", "sampled:3")
+            ),
+        ),
         Metric("mean_perplexity", "mean perplexity", "per token"),
         Metric("score_share", "items with this score", "share"),
         LABEL_MASS,
@@ -152,7 +175,7 @@ class Familiarity(FeatureProbe):
     )
 
     sources: bool = True
-    asks: Literal["both", "likelihoods"] = "both"
+    asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = "both"
     log_perplexity: Mapping[str, float] | None = field(default=None, repr=False)
     likelihood_judge: str = "given"
     level: Literal["context", "dataset"] = "context"
@@ -160,7 +183,11 @@ class Familiarity(FeatureProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("asks", self.asks, ("both", "likelihoods"))
+        if isinstance(self.asks, str):
+            remedy = 'to compare texts, choose asks=["pairs"]'
+            require_one_of("asks", self.asks, ("both", "likelihoods"), remedy)
+        else:
+            require_some_of("asks", self.asks, ("pairs", "scores"))
         require_one_of("level", self.level, ("context", "dataset"))
         require_one_of("humans", self.humans, ("means", "single"))
         if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
@@ -168,11 +195,25 @@ class Familiarity(FeatureProbe):
         if self.log_perplexity is not None and self.asks == "likelihoods":
             raise InputError("asks", self.asks, "both where log_perplexity is given")
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What is asked for beside likelihoods."""
+        if isinstance(self.asks, str):
+            return ("scores",) if self.asks == "both" else ()
+        return tuple(self.asks)
+
+    def take_protocol(self) -> None:
+        """Ask with the protocol by its form alone, unless likelihoods alone are asked for."""
+        asks = self.asks
+        super().take_protocol()
+        if isinstance(asks, str) and self.forms == ("scores",):
+            settle(self, {"asks": asks})
+
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the score of every candidate on each attribute, and its likelihood and that of its source."""
+        """Plan the score of every candidate on each attribute, its likelihood and that of its source, and all pairs."""
         for question, ratings in self._rated_questions(dataset):
             item = question.item
-            if self.asks == "both":
+            if "scores" in self.forms:
                 columns = self._known(item) | ratings
                 yield from question.trials(self.asking, {"asked": "score", **columns})
                 if self.answer == "distribution":
@@ -180,10 +221,17 @@ class Familiarity(FeatureProbe):
             for text, shown in self._texts(item).items() if self.log_perplexity is None else ():
                 condition = {"asked": text, "human": item.human[question.attribute], **ratings}
                 yield self._likelihood_trial(question, shown, condition, own=text == "candidate")
+        if "pairs" in self.forms:
+            yield from ordered_pairs(self, dataset, self._columns)
+
+    def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Return the columns of a compared text: its perplexity, if given, and what humans think of it."""
+        known = {name: value for name, value in self._known(item).items() if name in (_GIVEN["candidate"], _READER)}
+        return {**known, "human": item.human[attribute], **ratings}
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: the embedded model's perplexity, text instead of label probabilities."""
-        if isinstance(refused, Likelihood) and self.asks == "both":
+        if isinstance(refused, Likelihood) and self.forms:
             words = "takes the perplexity of the embedded model instead of the judge's own"
             return Nearest(self, words, reads=replace(self, asks="likelihoods"))
         return super().nearest(refused)
@@ -203,12 +251,22 @@ class Familiarity(FeatureProbe):
         TrialsError
             If no score was asked for.
         """
+        whole, whose = replace(cell, trials=add_perplexities(cell.trials, "candidate")), {_READER: self._reader(cell)}
+        compared = False
+        for at, pairs in self._apart(whole)[1]:
+            compared, doublings = True, {}
+            for side in ("", "opponent_"):
+                doublings[f"{side}doublings"] = pairs.trials[f"{side}log_perplexity"].astype(float) / math.log(2)
+            part = replace(pairs, trials=pairs.trials.assign(**doublings))
+            yield from self._per_doubling(part, "familiarity_logit", whose | at)
+        cell = self._apart(cell)[0]
         asked = cell.trials["asked"]
         if not (asked == "score").any():
+            if compared:
+                return
             remedy = "hand log_perplexities(trials, dataset) to a probe that asks for scores"
             raise TrialsError("asked", sorted(set(asked)), "trials of scores", remedy)
         trials = _with_given(cell.trials)
-        whose = {_READER: self._reader(cell)}
         for text in _GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
@@ -222,11 +280,13 @@ class Familiarity(FeatureProbe):
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of texts whose log perplexity stands beside them and that humans scored too."""
-        scores = logs.rated(trials)
+        scores, pairs = logs.rated(trials), logs.paired(trials)
         if "log_perplexity" not in scores:
             return self._accepted(scores.iloc[:0])
         read = scores[scores["log_perplexity"].notna()]
-        return self._accepted(logs.by_configuration(read).assign(asked="score"))
+        known = pairs.reindex(columns=["log_perplexity", "opponent_log_perplexity", "human_gap"]).notna().all(axis=1)
+        both = [logs.by_configuration(read).assign(asked="score"), pairs[known].assign(asked="pair")]
+        return self._accepted(pd.concat(both))
 
     def _known(self, item: Item) -> dict[str, Scalar]:
         """Return the columns of what is given, nothing where likelihoods are asked for."""
@@ -247,7 +307,7 @@ class Familiarity(FeatureProbe):
         return cell.trials[_READER].iloc[0] if _READER in cell.trials else self.likelihood_judge
 
     def _texts(self, item: Item) -> dict[str, str]:
-        with_source = self.sources and item.context.strip()
+        with_source = self.sources and item.context.strip() and self.forms != ("pairs",)
         return {"candidate": item.text} | ({"source": item.context} if with_source else {})
 
     def _of_text(
@@ -266,19 +326,10 @@ class Familiarity(FeatureProbe):
             yield {f"{name}_correlation": correlation}, {"scorer": scorer, "level": level}
         perplexity_of = "mean_perplexity" if own else "source_perplexity"
         for scorer in ("judge", "human") if cell.wants(perplexity_of, "score_share") else ():
-            shares = _shares_of_judge(trials, blocks) if scorer == "judge" else self._shares_of_humans(blocks)
-            for score, perplexity, share in _by_score(shares):
+            shares = shares_of_judge(trials, blocks) if scorer == "judge" else shares_of_humans(blocks, self.humans)
+            for score, perplexity, share in by_score(shares):
                 metrics: dict[str, Estimable] = {perplexity_of: perplexity}
                 yield metrics | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
-
-    def _shares_of_humans(self, blocks: pd.DataFrame) -> pd.DataFrame:
-        """Return each item whole at its mean human score, rounded, halves up; or in equal parts at its ratings."""
-        rated = blocks[blocks["human"].notna()]
-        if self.humans == "single" and "ratings" in rated:
-            ratings = rated["ratings"].fillna(rated["human"].map(repr)).str.split()
-            parts = rated.assign(score=ratings, share=1 / ratings.map(len)).explode("score")
-            return parts.astype({"score": float})
-        return rated.assign(score=np.floor(rated["human"] + 0.5), share=1.0)
 
 
 def _text_of(metric: str) -> str:
@@ -326,24 +377,3 @@ def _with_given(trials: pd.DataFrame) -> pd.DataFrame:
         if column in trials and not (trials["asked"] == text).any()
     ]
     return pd.concat([trials, *given], ignore_index=True) if given else trials
-
-
-def _shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return how much of each item is at each score of the judge: one row a label, or one a sample."""
-    scores = usable(trials[trials["asked"] == "label"])
-    if len(scores):
-        scores = scores.assign(score=scores["label"], share=scores["value"])
-    else:
-        scores = usable(trials[trials["asked"] == "score"])
-        samples = scores.groupby(list(ITEM))["value"].transform("size")
-        scores = scores.assign(score=scores["value"], share=1 / samples)
-    return scores[[*ITEM, "score", "share"]].merge(blocks[[*ITEM, "log_perplexity"]], on=list(ITEM))
-
-
-def _by_score(shares: pd.DataFrame) -> Iterator[tuple[float, Ratio, Ratio]]:
-    """Yield each score, the mean perplexity of what has it, and the share of items that have it."""
-    share, context = shares["share"].to_numpy(float), shares["context_id"]
-    perplexity = np.exp(shares["log_perplexity"].to_numpy(float))
-    for score in sorted(shares["score"].unique()):
-        here = share * (shares["score"].to_numpy(float) == score)
-        yield float(score), Ratio(context, here * perplexity, here), Ratio(context, here, share, bounds=(0.0, 1.0))

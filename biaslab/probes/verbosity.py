@@ -27,7 +27,7 @@ from biaslab.probes.base import (
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.logs import by_configuration, paired, rated
-from biaslab.probes.base.pair_differences import is_recorded, seen_from, win_excess
+from biaslab.probes.base.pair_differences import seen_from, win_excess
 
 _ADVICE = "compare scores only of texts that are alike in length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts that are alike in length, or adjust win rates for it"
@@ -201,18 +201,13 @@ class Verbosity(PairFeatureProbe):
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield what doubling a text's words does to its log odds, and how often the longer one wins."""
-        sides = {f"{side}words": cell.trials[f"{side}words"].astype(float) for side in ("", "opponent_")}
-        longer = sides["words"] > sides["opponent_words"]
-        logs = {name.replace("words", "doublings"): np.log2(words.where(words > 0)) for name, words in sides.items()}
-        trials = cell.trials.assign(**logs)
-        rated = trials[trials["human_gap"].notna() & trials["doublings"].notna() & trials["opponent_doublings"].notna()]
-        seen = seen_from(rated, np.ones(len(rated), bool), ["doublings"])
-        yield from self._at_equal_quality(cell, "verbosity_logit", seen, [(at, ["doublings"])])
-        differ = rated["words"] != rated["opponent_words"]
-        from_longer = seen_from(rated[differ], longer[differ[differ].index])
+        counted = {name: cell.trials[name].astype(float) for name in ("words", "opponent_words")}
+        logs = {name.replace("words", "doublings"): np.log2(n.where(n > 0)) for name, n in counted.items()}
+        trials = cell.trials.assign(**counted, **logs)
+        yield from self._per_doubling(replace(cell, trials=trials), "verbosity_logit", at)
+        differ = trials[(trials["words"] != trials["opponent_words"]) & trials["human_gap"].notna()]
+        from_longer = seen_from(differ, differ["words"] > differ["opponent_words"])
         yield Part({"longer_wins_excess": partial(win_excess, from_longer)}, from_longer, at)
-        if not is_recorded(trials):
-            yield Part({"label_mass": label_mass(trials)}, trials, at)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Take scores of texts, and pairs, whose lengths are known and that humans judged too."""

@@ -11,6 +11,7 @@ import statsmodels.formula.api as smf
 from expected_scores import expected_scores
 from hypothesis import given, settings, strategies as st
 from scipy import stats
+from scipy.special import logit
 from studies import row_of
 
 import biaslab as bl
@@ -348,7 +349,7 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
     trials = collect(probe, bl.SimulatedJudge(graded, noise=1.0), graded).assign(human=np.nan)
     estimates = probe.estimate(trials)
     assert math.isfinite(row_of(estimates, "familiarity_correlation", scorer="judge")["estimate"])
-    for metric in probe.primary:
+    for metric in ("familiarity_slope", "familiarity_excess"):
         assert math.isnan(row_of(estimates, metric)["estimate"])
         assert row_of(estimates, metric)["note"]
 
@@ -370,3 +371,40 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
 def test_bad_parameters(parameters, words):
     with pytest.raises(InputError, match=words):
         Familiarity(**parameters)
+
+
+def test_pairs_have_the_log_odds_of_least_squares_per_doubling(graded):
+    probe = Familiarity(["coherence"], asks=["pairs"], reliability=1.0)
+    judge = bl.SimulatedJudge(graded, noise=0.5, familiarity=-1.0, position=0.5)
+    trials = collect(probe, judge, graded)
+    assert set(trials["asked"]) == {"pair", "candidate"}
+    found = row_of(probe.estimate(trials), "familiarity_logit")
+    read = trials[trials["asked"] == "candidate"].set_index(["context_id", "candidate_id"])["value"]
+    pairs = trials[trials["asked"] == "pair"]
+    one, two = (pd.MultiIndex.from_frame(pairs[["context_id", who]]) for who in ("candidate_id", "opponent_id"))
+    apart = (read.reindex(one).to_numpy() - read.reindex(two).to_numpy()) / np.log(2)
+    frame = pd.DataFrame({"y": logit(pairs["value"]), "gap": pairs["human_gap"], "apart": apart})
+    fit = smf.ols("y ~ gap + apart", frame).fit()
+    assert found["estimate"] == pytest.approx(fit.params["apart"], abs=1e-9)
+    assert found["ci_low"] < -np.log(2) < found["ci_high"]
+    assert found["likelihood_judge"] == judge.id
+
+
+def test_perplexities_of_another_model_serve_pairs_too(graded):
+    reader, judge = bl.SimulatedJudge(graded, noise=0.5), bl.SimulatedJudge(graded, noise=0.5, familiarity=-1.0)
+    read = collect(Familiarity(["coherence"], asks="likelihoods"), reader, graded)
+    known = log_perplexities(read, graded)
+    probe = Familiarity(["coherence"], asks=["pairs"], log_perplexity=known, likelihood_judge="reader")
+    trials = collect(probe, judge, graded)
+    assert set(trials["asked"]) == {"pair"}
+    found = row_of(probe.estimate(trials), "familiarity_logit")
+    assert found["ci_high"] < 0
+    assert found["likelihood_judge"] == "reader"
+
+
+def test_pairs_without_human_scores_have_no_log_odds_and_say_so(graded):
+    probe = Familiarity(["coherence"], asks=["pairs"])
+    trials = collect(probe, bl.SimulatedJudge(graded), graded).assign(human_gap=np.nan, human=np.nan)
+    found = row_of(probe.estimate(trials), "familiarity_logit")
+    assert math.isnan(found["estimate"])
+    assert found["note"]

@@ -35,6 +35,7 @@ def add_perplexities(trials: pd.DataFrame, likelihood: str) -> pd.DataFrame:
     columns = {
         f"{side}log_perplexity": perplexity.reindex(pd.MultiIndex.from_frame(rest[["context_id", who]])).to_numpy(float)
         for side, who in (("", "candidate_id"), ("opponent_", "opponent_id"))
+        if who in rest
     }
     return rest.assign(**columns)
 

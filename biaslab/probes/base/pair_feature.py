@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from biaslab.core import Compare, Nearest, Reply, Request, Status, Trial
 from biaslab.core.checks import require_one_of
 from biaslab.core.scales import Scale, find_scale
 from biaslab.probes.base import pair_differences as differences
-from biaslab.probes.base.cell import Cell, Part
+from biaslab.probes.base.cell import Cell, Part, label_mass
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.human_errors import has_several_ratings, over_reliabilities, without_ratings
 from biaslab.probes.base.own_protocol import settle, settled
@@ -101,6 +102,24 @@ class PairFeatureProbe(FeatureProbe):
         each = each_cell(named, _WAYS)
         parts = ((dict(zip(_WAYS, values, strict=True)), replace(cell, trials=part)) for values, part in each)
         return replace(cell, trials=cell.trials[~compared]), parts
+
+    def _per_doubling(self, cell: Cell, metric: str, at: Mapping[str, Any]) -> Iterator[Part]:
+        """Yield the log odds per doubling of a feature, at equal human score, and the mass of labels.
+
+        Parameters
+        ----------
+        cell : Cell
+            Of comparisons, with log2 of the feature of both texts: ``doublings`` and ``opponent_doublings``.
+        metric : str
+            Name of the log odds.
+        at : mapping
+            Condition columns.
+        """
+        rated = cell.trials[cell.trials[["human_gap", "doublings", "opponent_doublings"]].notna().all(axis=1)]
+        seen = differences.seen_from(rated, np.ones(len(rated), bool), ["doublings"])
+        yield from self._at_equal_quality(cell, metric, seen, [(at, ["doublings"])])
+        if not differences.is_recorded(cell.trials):
+            yield Part({"label_mass": label_mass(cell.trials)}, cell.trials, at)
 
     def _at_equal_quality(
         self, cell: Cell, metric: str, rated: pd.DataFrame, each: Sequence[tuple[Mapping[str, Any], Sequence[str]]]
