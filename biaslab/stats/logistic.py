@@ -84,7 +84,7 @@ def fitted_log_odds(y: Floats, x: Floats) -> Floats | None:
     from statsmodels.genmod.generalized_linear_model import GLM
     from statsmodels.tools.sm_exceptions import PerfectSeparationWarning
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(over="ignore"):
         warnings.simplefilter("error", PerfectSeparationWarning)
         try:
             fit = GLM(y, x, family=Binomial()).fit(maxiter=_STEPS, tol=_CLOSE)

@@ -31,7 +31,9 @@ CASES = [pytest.param(name, marks=[] if name == "refusing" else [pytest.mark.slo
 @pytest.fixture(scope="module", params=sorted(PROBES))
 def probe(request):
     two = {} if request.param == "anchoring" else {"attributes": ("coherence", "fluency")}  # its orders are of four
-    return PROBES[request.param](**two, resampling=bl.Resampling(n=300))
+    fields = {field.name for field in dataclasses.fields(PROBES[request.param])}
+    both = {"asks": ("pairs", "scores")} if "asks" in fields else {}  # all forms that it can be asked in
+    return PROBES[request.param](**two, **both, resampling=bl.Resampling(n=300))
 
 
 @pytest.fixture(scope="module", params=CASES)

@@ -107,7 +107,7 @@ SCORE = bl.Protocol.from_template(
     'Question: {question}\n\nAnswer: {answer}\n\nRate {attribute}. Explain, then reply as {"score": 1 to 5}.',
     "score", scale="1-5", json="score", name="score",
 )  # fmt: skip
-OF_PAIRS = ("position", "comparative", "vacuum", "edit", "self_preference")
+OF_PAIRS = ("position", "comparative", "vacuum", "edit", "self_preference", "verbosity", "familiarity")
 OF_SCORES = ("verbosity", "familiarity", "source", "score_distribution", "consistency", "edit", "self_preference")
 
 

@@ -93,6 +93,10 @@ def _pair_length(held: Holdings, wanted: int) -> str:
     return _all_of(lacking) or f"{wanted:,} pairs of texts of different length, in some of which people prefer either"
 
 
+def _length_of_pairs(held: Holdings, wanted: int) -> str:
+    return "" if held.scores and not held.pairs else _pair_length(held, wanted)
+
+
 def _subsets(held: Holdings, wanted: int) -> str:
     if not held.pairs:
         return f"{PAIRS}: {wanted:,} pairs, with people's preferences and the subset of each"
@@ -204,6 +208,7 @@ _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "longer_wins_at_equal_gold": _pair_length,
     "comparative_accuracy": _subsets,
     "verbosity_slope": _verbosity,
+    "verbosity_logit": _length_of_pairs,
     "human_agreement": _agreement,
     "halo_excess": _halo,
     "alpha_gap": _repeated,

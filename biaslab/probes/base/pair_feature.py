@@ -109,13 +109,16 @@ class PairFeatureProbe(FeatureProbe):
         Parameters
         ----------
         cell : Cell
-            Of comparisons, with log2 of the feature of both texts: ``doublings`` and ``opponent_doublings``.
+            Of comparisons, with log2 of the feature of both texts: ``doublings`` and ``opponent_doublings``. Those of
+            which one is not known do not enter, and count as dropped.
         metric : str
             Name of the log odds.
         at : mapping
             Condition columns.
         """
-        rated = cell.trials[cell.trials[["human_gap", "doublings", "opponent_doublings"]].notna().all(axis=1)]
+        rated = cell.trials[cell.trials["human_gap"].notna()]
+        known = rated[["doublings", "opponent_doublings"]].notna().all(axis=1)
+        rated = rated.assign(value=rated["value"].where(known), status=rated["status"].where(known, "refused"))
         seen = differences.seen_from(rated, np.ones(len(rated), bool), ["doublings"])
         yield from self._at_equal_quality(cell, metric, seen, [(at, ["doublings"])])
         if not differences.is_recorded(cell.trials):
@@ -147,7 +150,7 @@ class PairFeatureProbe(FeatureProbe):
         note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
         for at, terms in each:
             logit = self._log_odds(whole, terms, cell.resampling)
-            if dropped and not differences.is_exact(whole):
+            if dropped and not differences.is_exact(whole) and not math.isnan(logit.estimate):
                 logit = self._with_bounds(logit, rated, terms, cell.resampling)
             yield Part({metric: logit}, (len(whole), dropped), at, note)
 
