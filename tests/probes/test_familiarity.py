@@ -408,3 +408,12 @@ def test_pairs_without_human_scores_have_no_log_odds_and_say_so(graded):
     found = row_of(probe.estimate(trials), "familiarity_logit")
     assert math.isnan(found["estimate"])
     assert found["note"]
+
+
+def test_a_protocol_of_pairs_asks_for_pairs_beside_likelihoods(graded):
+    template = "Question: {question}\n\n[A]\n{answer_a}\n\n[B]\n{answer_b}"
+    pair = bl.Protocol.from_template(template, name="pair", verdicts={"A": 1, "B": 0}, pattern=r"\[\[([AB])\]\]")
+    probe = Familiarity(["coherence"], protocol=pair)
+    trials = collect(probe, bl.SimulatedJudge(graded, noise=0.5, familiarity=-1.0), graded)
+    assert set(trials["asked"]) == {"pair", "candidate"}
+    assert row_of(probe.estimate(trials, ["familiarity_logit"]), "familiarity_logit")["template"] == pair.id

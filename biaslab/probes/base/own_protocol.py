@@ -52,8 +52,8 @@ def read_with(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Stat
 
 
 def protocol_column(protocol: object) -> dict[str, Scalar]:
-    """Return the column that tells protocols apart; none where biaslab's own prompts ask."""
-    return {"protocol": protocol.id} if isinstance(protocol, Protocol) else {}
+    """Return the column that tells protocols of scores apart; of pairs, the column ``template`` does."""
+    return {"protocol": protocol.id} if isinstance(protocol, Protocol) and protocol.form != "pair" else {}
 
 
 def protocol_question(

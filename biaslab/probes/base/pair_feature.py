@@ -14,11 +14,13 @@ import pandas as pd
 from biaslab.core import Compare, Nearest, Reply, Request, Status, Trial
 from biaslab.core.checks import require_one_of
 from biaslab.core.scales import Scale, find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Item, Question
 from biaslab.probes.base import pair_differences as differences
 from biaslab.probes.base.cell import Cell, Part, label_mass
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.human_errors import has_several_ratings, over_reliabilities, without_ratings
-from biaslab.probes.base.own_protocol import settle, settled
+from biaslab.probes.base.own_protocol import question_of, settle, settled
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
@@ -79,6 +81,12 @@ class PairFeatureProbe(FeatureProbe):
     def _scale(self) -> Scale:
         of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
         return find_scale("1-5") if of_pairs else super()._scale
+
+    def question(self, dataset: Dataset, item: Item, attribute: str, **placed: str) -> Question:
+        """Return the question for one score, whose text a likelihood is of where a protocol asks for pairs."""
+        of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
+        protocol = None if of_pairs else self.protocol
+        return question_of(protocol, dataset, item, attribute, self._scale, self.attributes, **placed)
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: of an evaluator that gives no such numbers, one that asks for the others alone."""
