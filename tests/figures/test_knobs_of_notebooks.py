@@ -16,7 +16,6 @@ LEFT_OUT = {
     "anchoring": {"protocol": "it has prompts of its own, with several attributes in one"},
     "template": {"protocol": "it compares several: `protocols`"},
     "familiarity": {
-        "asks": "both parts are asked; the part that another model reads is asked of that",
         "log_perplexity": "read by `likelihood_judge`, or by the judge itself",
     },
     "comparative": {
