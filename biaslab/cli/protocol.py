@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Try a judge's own prompt and parser.", no_args_is_help=True)
 _MOST_POINTS = 12
+_LISTED = 3  # candidates of a list that are shown
 
 
 @app.callback()
@@ -53,6 +55,9 @@ def check(
     for message in protocol.messages(_first_item(protocol, data, attribute)):
         typer.echo(f"\n--- {message.role}\n{message.content}")
     typer.echo("\n--- what each verdict looks like, and what it is read as")
+    if protocol.form == "list":
+        _echo_list(protocol, _LISTED, pasted)
+        return
     points = protocol.points if len(protocol.points) <= _MOST_POINTS else (protocol.points[0], protocol.points[-1])
     for value in points:
         written = protocol.write(value)
@@ -62,11 +67,21 @@ def check(
 
 
 def _first_item(protocol: Protocol, data: Dataset, attribute: str | None) -> dict[str, object]:
-    """Return what the first context shows: its first and its last candidate, or its first alone."""
+    """Return what the first context shows: its first and its last candidate, its first alone, or its first three."""
     (chosen,) = data.require_attributes([attribute or next(iter(data.attributes))])
     names = data.candidates["candidate_id"].tolist()
-    first = [names[0], names[-1]] if protocol.form == "pair" else names[:1]
+    first = {"pair": [names[0], names[-1]], "score": names[:1], "list": names[:_LISTED]}[protocol.form]
     return protocol.show(data, chosen, str(data.candidates["context_id"].iloc[0]), first)
+
+
+def _echo_list(protocol: Protocol, k: int, pasted: list[str]) -> None:
+    """Write each best candidate of k, or each ranking, and read it and pasted replies back."""
+    values = permutations(range(1, k + 1)) if protocol.places.ranks else set(permutations((1,) + (0,) * (k - 1)))
+    for text in [*map(protocol.write_list, sorted(values)), *pasted]:
+        value, status = protocol.parse_list(text, k)
+        read = status if status != "ok" else ", ".join(f"{each:g}" for each in value)
+        what = "ranks" if protocol.places.ranks else "P(best)"
+        typer.echo(f"  {_short(text)!r} is read as {read if status != 'ok' else f'{what} by place: {read}'}")
 
 
 def _pasted(file: Path) -> list[str]:

@@ -10,7 +10,10 @@ from typing import Literal, get_args
 from biaslab.core.errors import InputError
 from biaslab.core.requests import Request
 
-Status = Literal["ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous", "unusable", "cut_off"]
+Status = Literal[
+    "ok", "tie", "refused", "unparsable", "out_of_range", "off_format", "ambiguous", "unusable", "cut_off",
+    "incomplete", "repeated", "invented",
+]  # fmt: skip
 STATUSES: tuple[Status, ...] = get_args(Status)
 #: Finish reason of a reply that ended at the limit of its tokens.
 AT_LIMIT = "length"

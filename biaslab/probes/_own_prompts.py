@@ -33,7 +33,7 @@ def settled_by(given: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any
         raise InputError("protocols", names, "at least two that differ")
     if len({protocol.form for protocol in protocols}) > 1:
         raise InputError("protocols", names, "all of one form, pair or score")
-    form = protocols[0].form
+    form = Protocol.of_form(protocols[0], "pair", "score").form
     scales = {protocol.scale.name for protocol in protocols} if form == "score" else {"1-5"}
     if len(scales) > 1:
         raise InputError("protocols", names, f"all of one scale, not {' and '.join(sorted(scales))}")

@@ -180,7 +180,7 @@ class Edit(PairProbe, ScoreProbe):
         """Ask with the protocol by its form alone."""
         if self.protocol is None:
             return
-        protocol = Protocol.loaded(self.protocol)
+        protocol = Protocol.of_form(self.protocol, "pair", "score")
         if set(self.defences) - {UNDEFENDED, *(["quoting"] if protocol.form == "pair" else [])}:
             raise InputError("defences", list(self.defences), "none where a protocol asks")
         settle(self, {"protocol": protocol, "forms": (protocol.form,)})

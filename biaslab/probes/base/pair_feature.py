@@ -72,7 +72,7 @@ class PairFeatureProbe(FeatureProbe):
         """Ask with the protocol by its form alone."""
         if self.protocol is None:
             return
-        protocol = Protocol.loaded(self.protocol)
+        protocol = Protocol.of_form(self.protocol, "pair", "score")
         if protocol.form == "score":
             super().take_protocol()
         settle(self, {**settled(protocol), "asks": ("pairs",) if protocol.form == "pair" else ("scores",)})

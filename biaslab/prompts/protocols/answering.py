@@ -11,9 +11,10 @@ from biaslab.core import Reply, Status
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, whole_numbers
 from biaslab.prompts.protocols.building import LONGEST_SCALE
+from biaslab.prompts.protocols.list_reader import Places
 from biaslab.prompts.protocols.readers import Labels, Reader, Verdicts
 
-Form = Literal["pair", "score"]
+Form = Literal["pair", "score", "list"]
 Choose = Literal["last", "first", "only", "single"]
 _ORDER = {1.0: 0, 0.0: 1}
 
@@ -69,6 +70,7 @@ class Answering:
         tuple of float and str
             The value, NaN unless the status is "ok" or "tie".
         """
+        self._require_one_value("parse_list(text, k)")
         reader = _reader_of(self.reader, attribute)
         values = reader.find(text or "")
         if not values:
@@ -89,6 +91,7 @@ class Answering:
             The value: from a distribution the expected one, ties aside, or with ``binarize`` that of the likeliest
             label; and the status.
         """
+        self._require_one_value("read_list(reply, k)")
         if reply.logprobs is None:
             return self.parse(reply.text, attribute)
         masses = [math.exp(each) for each in reply.logprobs]
@@ -112,7 +115,12 @@ class Answering:
         InputError
             If no verdict means the value.
         """
+        self._require_one_value("write_list(value)")
         return _reader_of(self.reader, attribute).write(value)
+
+    def _require_one_value(self, other: str) -> None:
+        if isinstance(self.reader, Places):
+            raise InputError("protocol", "a list", "a pair or a score", f"a list has a value for each place: {other}")
 
     def require_round_trip(self, value: float) -> None:
         """Raise `InputError` unless the reply that is written for a value is read as this value."""

@@ -11,15 +11,19 @@ from biaslab.core.errors import InputError
 from biaslab.core.requests import Role
 from biaslab.core.schema import Dataset
 from biaslab.prompts.protocols.answering import Answering
+from biaslab.prompts.protocols.listing import Candidates, Listing
 from biaslab.prompts.protocols.slots import SlotText
 
 Answer = Literal["text", "label"]
 #: What every data set can show in a slot; any other source is a column of its candidates.
-SOURCES = ("context", "first", "second", "candidate", "reference", "attribute", "definition", "noun", "low", "high")
+SOURCES = (
+    *("context", "first", "second", "candidate", "candidates", "k", "names", "reference", "attribute", "definition"),
+    *("noun", "low", "high"),
+)
 _PLACES = ("first", "second")
 
 
-class Asking(Answering):
+class Asking(Answering, Listing):
     """Part of `Protocol` that makes messages and requests; the fields are those of `Protocol`."""
 
     turns: tuple[tuple[Role, SlotText], ...]
@@ -56,7 +60,7 @@ class Asking(Answering):
         context_id : str
             The context.
         candidates : sequence of str
-            Its candidates in the order shown: two of a pair, one of a score.
+            Its candidates in the order shown: two of a pair, one of a score, 2 to 20 of a list.
         texts : sequence of str
             Their texts as shown, where they are not those of the data set.
 
@@ -80,11 +84,17 @@ class Asking(Answering):
         if self.form == "pair":
             for place, row in zip(places, rows, strict=True):
                 own |= {f"{place}_{name}": row[name] for name in dataset.variables}
-        shown = dict(zip(places, texts or [row["text"] for row in rows], strict=True))
+        given = texts or [row["text"] for row in rows]
+        shown = self._show_list(given) if self.form == "list" else dict(zip(places, given, strict=True))
         low, high = (self.points[0], self.points[-1]) if self.form == "score" else dataset.scale
         about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
         of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}
         return {**own, **of_item, **shown, **about, "low": f"{low:g}", "high": f"{high:g}"}
+
+    def _show_list(self, texts: Sequence[str]) -> dict[str, object]:
+        candidates = self.candidates(texts)
+        names = ", ".join(entry.name for entry in candidates)
+        return {"candidates": candidates, "k": str(len(candidates)), "names": names}
 
     def messages(self, shown: Mapping[str, object], note: str = "") -> tuple[Message, ...]:
         """Return the messages for what is shown.
@@ -139,5 +149,13 @@ class Asking(Answering):
         """
         messages = self.messages(shown, note)
         if self.answer == "label" and distribution is not False:
-            return Choice(messages, tuple(label for label, _ in self.label_verdicts), about)
+            return Choice(messages, self._offered(shown), about)
         return Completion(messages, self.temperature, self.max_tokens, replicate, seed, about)
+
+    def _offered(self, shown: Mapping[str, object]) -> tuple[str, ...]:
+        """Return the labels whose probabilities are asked for."""
+        if self.form != "list":
+            return tuple(label for label, _ in self.label_verdicts)
+        candidates = shown["candidates"]
+        assert isinstance(candidates, Candidates)  # noqa: S101 - `show` made them
+        return self.list_labels(len(candidates))

@@ -17,7 +17,7 @@ from biaslab.prompts.protocols.readers import FreeScore, Function, Labels, Reade
 from biaslab.prompts.protocols.slots import SlotText, Syntax, guess_syntax
 
 LONGEST_SCALE = 1000
-_CANDIDATES = {"pair": ("first", "second"), "score": ("candidate",)}
+_CANDIDATES = {"pair": ("first", "second"), "score": ("candidate",), "list": ("candidates",)}
 _CHAT_MARK = re.compile(r"<\|im_start\|>\s*(system|user|assistant)[^\n]*\n(.*?)\s*(?:<\|im_end\|>|\Z)", re.DOTALL)
 _WHAT = "answer|response|resp|output|completion|candidate|summary|option|assistant|model|text|reply"
 _ONE_OF_TWO = re.compile(rf"(?:{_WHAT})_?(?P<behind>a|b|1|2|one|two)|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?")
@@ -32,6 +32,11 @@ _GUESSED = {
     "low": "low",
     "high": "high",
 }
+_GUESSED_OF_LISTS = {
+    "candidates": "candidates answers responses outputs completions summaries passages documents texts options models",
+    "k": "k n num n_candidates",
+}
+_SOURCE_OF_LISTS = {name: source for source, names in _GUESSED_OF_LISTS.items() for name in names.split()}
 _SOURCE_OF = {name: source for source, names in _GUESSED.items() for name in names.split()}
 
 
@@ -108,10 +113,17 @@ def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
     shown = {source: slot for slot, source in variables}
     for source in _CANDIDATES[form]:
         if source not in shown:
-            who = "candidate" if form == "score" else f"candidate shown {source}"
+            who = f"candidate shown {source}" if form == "pair" else source
             slots = ", ".join(f"{slot} shows the {source}" for source, slot in shown.items()) or "it has no slots"
             remedy = f'say which slot does: variables={{"SLOT": "{source}"}}'
             raise InputError("template", f"without the {who}", f"a slot for each candidate; {slots}", remedy)
+
+
+def require_no_verdicts(*given: object) -> None:
+    """Raise `InputError` if anything says how pairs or scores are read."""
+    if any(each is not None for each in given):
+        allowed = "replies and names: verdicts, pattern, json, parse and scale are of pairs and scores"
+        raise InputError("form", "list", allowed, 'such as replies="order", names="[{n}]"')
 
 
 def _guess(slot: str, form: str) -> str:
@@ -119,6 +131,8 @@ def _guess(slot: str, form: str) -> str:
     side = _ONE_OF_TWO.fullmatch(name) if form == "pair" else None
     if side:
         return "first" if (side["behind"] or side["before"]) in _FIRST else "second"
+    if form == "list" and name in _SOURCE_OF_LISTS:
+        return _SOURCE_OF_LISTS[name]
     return _SOURCE_OF.get(name, slot)
 
 
@@ -161,6 +175,8 @@ def reader_of(
 
 def points_of(form: str, reader: Reader, scale: str | tuple[float, float] | None) -> tuple[float, ...]:
     """Return the values that replies can have, in ascending order."""
+    if form == "list":
+        return ()
     if reader.points:
         if form == "pair" and not 0 <= reader.points[0] < reader.points[-1] <= 1:
             raise InputError("verdicts", reader.points, "probabilities that the first wins: 1, 0, and 0.5 for a tie")

@@ -27,8 +27,10 @@ from biaslab.prompts.protocols.building import (
     points_of,
     reader_of,
     require_candidates,
+    require_no_verdicts,
 )
 from biaslab.prompts.protocols.files import arguments_of
+from biaslab.prompts.protocols.list_reader import ListReply, Places
 from biaslab.prompts.protocols.readers import Labels, Reader
 from biaslab.prompts.protocols.slots import SlotText, Syntax
 
@@ -49,15 +51,15 @@ class Protocol(Asking):
     ----------
     name : str
         What it is called.
-    form : {"pair", "score"}
-        Whether it shows two candidates or one.
+    form : {"pair", "score", "list"}
+        Whether it shows two candidates, one, or 2 to 20.
     turns : tuple of (role, SlotText)
         The messages; a last one by the assistant is the beginning of the reply.
     reader : Reader
         Finds verdicts in a reply, and writes them.
     points : tuple of float
         The values that a reply can have: of a pair, probabilities that the candidate shown first wins (½ is a tie); of
-        a score, the points of the scale.
+        a score, the points of the scale; of a list, none.
     variables : tuple of (str, str)
         What each slot shows: one of `biaslab.prompts.protocols.asking.SOURCES`, or a
         column of the data set's candidates.
@@ -81,9 +83,10 @@ class Protocol(Asking):
     Notes
     -----
     The value of a reply means the same whatever the words are: of a **pair** the probability that the candidate *shown
-    first* wins, graded verdicts keeping their grade; of a **score** the number on the scale. What cannot be read is a
-    status and never a guess: "off_format" (no verdict in the format demanded), "ambiguous" (verdicts that contradict
-    each other), "refused", "out_of_range".
+    first* wins, graded verdicts keeping their grade; of a **score** the number on the scale; of a **list** a number for
+    each place, in the order shown: the probability that this candidate is best, or its rank (`parse_list`). What cannot be
+    read is a status and never a guess: "off_format" (no verdict in the format demanded), "ambiguous" (verdicts that
+    contradict each other), "refused", "out_of_range"; of lists "incomplete", "repeated" and "invented".
 
     Examples
     --------
@@ -118,6 +121,8 @@ class Protocol(Asking):
         scale: str | tuple[float, float] | None = None,
         pattern: str | Sequence[str] | None = None,
         writes: str = "",
+        replies: ListReply = "best",
+        names: str = "[{n}]",
         json: str | None = None,
         parse: Callable[[str], Any] | None = None,
         examples: Mapping[str, float] | None = None,
@@ -141,8 +146,9 @@ class Protocol(Asking):
         template : str, path or sequence of (role, text)
             The prompt, or a file that holds it: one message by the user, or several. Chat marks (``<|im_start|>user``)
             split a text into messages.
-        form : {"pair", "score"}
-            Whether it shows two candidates or one.
+        form : {"pair", "score", "list"}
+            Whether it shows two candidates, one, or 2 to 20 (slot ``{candidates}``, or a loop over them in Jinja2:
+            each has ``name``, ``number``, ``letter`` and ``text``).
         verdicts : mapping of str to float, optional
             What each verdict means: of pairs the probability that the candidate shown first wins, ½ a tie; of scores
             the number.
@@ -153,6 +159,11 @@ class Protocol(Asking):
             judges several attributes, ``{attribute}`` stands for the one that is read.
         writes : str
             A reply that the first pattern matches, with ``{}`` for the verdict, where the shortest will not do.
+        replies : {"best", "order", "json", "ranks"}
+            What replies to a list are: the name of the best; names from best to worst, as ``[2] > [1] > [3]`` or as a
+            JSON list; or JSON objects with a name and a rank.
+        names : str
+            What candidates of a list are called: ``{n}`` is a number, ``{A}`` a letter.
         json : str, optional
             Where the verdict stands in a JSON reply or the arguments of a tool call: ``"result.score"``, or, of several
             attributes, ``"scores.{attribute}"``.
@@ -202,6 +213,9 @@ class Protocol(Asking):
         slots = tuple(dict.fromkeys(slot for _, text in turns for slot in text.slots))
         shown = guess_variables(slots, form, variables or {}, values or {})
         require_candidates(form, shown)
+        if form == "list":
+            require_no_verdicts(verdicts, pattern, json, parse, scale)
+            reader = reader or Places(replies, names)
         made = reader or reader_of(verdicts, pattern, writes, json, parse, examples, scale)
         points, fixed = points_of(form, made, scale), tuple((values or {}).items())
         how = (choose, answer, binarize, max_tokens, temperature)
@@ -231,7 +245,7 @@ class Protocol(Asking):
         return replace(cls.from_file(folder / file, table.pop("which", None), **table), name=name)
 
     @classmethod
-    def of_form(cls, given: Protocol | str | PathLike[str], form: Form) -> Protocol:
+    def of_form(cls, given: Protocol | str | PathLike[str], *forms: Form) -> Protocol:
         """Return a protocol, from its file where one is named.
 
         Raises
@@ -240,8 +254,9 @@ class Protocol(Asking):
             If it is of another form.
         """
         protocol = cls.loaded(given)
-        if protocol.form != form:
-            raise InputError("protocol", protocol.id, f"one of the form {form}; this one is a {protocol.form}")
+        if protocol.form not in forms:
+            allowed = f"one of the form {' or '.join(forms)}; this one is a {protocol.form}"
+            raise InputError("protocol", protocol.id, allowed)
         return protocol
 
     @classmethod
@@ -277,12 +292,16 @@ class Protocol(Asking):
         self._require_label_first()
         for value in self.points:
             self.require_round_trip(value)
+        if self.form == "list":
+            self.require_list_round_trip()
 
     def _require_label_first(self) -> None:
         words = [match[0] for _, text in self.turns if (match := _WORDS_FIRST.search(text.source))]
         if self.answer == "label" and words:
             raise InputError("answer", "label", f'"text", since the prompt asks for words first ({words[0]!r})')
-        if self.answer == "label" and not isinstance(self.reader, Labels):
+        if self.answer == "label" and isinstance(self.reader, Places) and self.reader.ranks:
+            raise InputError("answer", "label", '"text" for rankings', 'or ask for the best: replies="best"')
+        if self.answer == "label" and not isinstance(self.reader, Labels | Places):
             raise InputError("answer", "label", '"text" unless verdicts are labels', "give verdicts, or answer='text'")
 
     @property

@@ -54,7 +54,7 @@ _UNREAD: Mapping[str | None, tuple[float, Status]] = {
     **dict.fromkeys(DECLINED, (math.nan, "refused")),
     UNUSABLE: (math.nan, UNUSABLE),
 }
-_UNPARSED = ("unparsable", "off_format")
+_UNPARSED = ("unparsable", "off_format", "incomplete")
 _APART = 10_000  # replicates that a study has at most
 
 

@@ -1,0 +1,159 @@
+"""Read from a reply which of several candidates is the best, or how they are ranked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from string import ascii_uppercase
+from typing import Any, Literal, get_args
+
+from biaslab.core import Status
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
+from biaslab.prompts.protocols.json_reader import documents
+from biaslab.prompts.protocols.readers import Reader, as_text
+
+#: What a reply to a list looks like: the name of the best candidate; names from best to worst, as text or as a JSON
+#: list; or a JSON list of objects, each with a name and a rank.
+ListReply = Literal["best", "order", "json", "ranks"]
+#: Candidates named best first, by their places from 1, and whether the reply is a ranking at all.
+Named = tuple[tuple[int, ...], Status]
+SHORTEST_LIST, LONGEST_LIST = 2, 20
+_SLOT = re.compile(r"\{([nA])\}")
+_BETWEEN = r"\s*(?:>|≻|,|;)\s*"
+_ALONE = r"(?:\A|\n)(?:[^\n]*:)?[ \t*_`\"'(]*(?:{})[ \t*_`\"').]*\Z"
+
+
+@dataclass(frozen=True)
+class Places(Reader):
+    """Places of the candidates that a reply names.
+
+    Parameters
+    ----------
+    replies : {"best", "order", "json", "ranks"}
+        ``[2]``; ``[2] > [1] > [3]``, or with commas; ``["[2]", "[1]", "[3]"]``; or a list of objects such as
+        ``{"model": "[2]", "rank": 1}``.
+    names : str
+        What candidates are called in prompt and reply: ``{n}`` is the place from 1, ``{A}`` its letter. A bare name is
+        read where a line, or what follows a colon in it, holds nothing else, and ends the reply.
+
+    Raises
+    ------
+    InputError
+        If there is no such reply, or names have no number or letter.
+
+    Examples
+    --------
+    >>> Places("order").named("[1] is short. So: [2] > [1] > [3]")
+    [((2, 1, 3), 'ok')]
+    >>> Places("best", "Response {A}").named("Response B is the best.")
+    [((2,), 'ok')]
+    """
+
+    replies: ListReply = "best"
+    names: str = "[{n}]"
+
+    def __post_init__(self) -> None:
+        require_one_of("replies", self.replies, get_args(ListReply))
+        if len(_SLOT.findall(self.names)) != 1:
+            raise InputError("names", self.names, "one {n} for a number or {A} for a letter", 'such as "[{n}]"')
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a reply ranks all candidates, rather than naming the best."""
+        return self.replies != "best"
+
+    def name(self, place: int) -> str:
+        """Return what the candidate at a place, from 1, is called."""
+        return _SLOT.sub(str(place) if "{n}" in self.names else ascii_uppercase[place - 1], self.names)
+
+    @cached_property
+    def _name(self) -> str:
+        """Pattern of any candidate's name, its number or letter in a group."""
+        before, behind = (re.escape(part) for part in _SLOT.sub("\0", self.names).split("\0"))
+        start = "" if before and not self.names[0].isalnum() else r"(?<![\w.])"
+        end = "" if behind and not self.names[-1].isalnum() else r"(?!\w|\.\d)"
+        return rf"{start}{before}({'[0-9]+' if '{n}' in self.names else '[A-Z]'}){behind}{end}"
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+        """Patterns of a name, of several in a row, and of one that ends the reply on its own."""
+        inner = self._name.replace("([", "(?:[")
+        row = rf"{inner}(?:{_BETWEEN}{inner})+"
+        return re.compile(self._name), re.compile(row), re.compile(_ALONE.format(self._name))
+
+    def _place(self, name: object) -> int:
+        """Return the place that a name stands for, 0 where it is none; a bare number or letter will do."""
+        text = as_text(name).strip()
+        match = self._patterns[0].fullmatch(text)
+        return _number(match[1] if match else text)
+
+    def named(self, text: str) -> list[Named]:
+        """Return every answer of a text, in order: the candidates named, best first, by place."""
+        if self.replies == "best":
+            return [((place,), "ok") for place in self._single(text)]
+        if self.replies == "order":
+            rows = [tuple(map(_number, self._patterns[0].findall(row[0]))) for row in self._patterns[1].finditer(text)]
+            return [(row, "ok") for row in rows or [(place,) for place in self._single(text)]]
+        lists = (found for document in documents(text) if (found := _list_in(document)))
+        if self.replies == "json":
+            return [(tuple(map(self._place, found)), "ok") for found in lists if not isinstance(found[0], Mapping)]
+        return [self._ranked(found) for found in lists if all(isinstance(entry, Mapping) for entry in found)]
+
+    def _single(self, text: str) -> Iterator[int]:
+        """Yield the candidates that are named one by one."""
+        bare = len(_SLOT.sub("", self.names).strip()) == 0
+        if bare:
+            alone = self._patterns[2].search(text.strip())
+            matches = [alone] if alone else []
+        else:
+            matches = list(self._patterns[0].finditer(text))
+        return (_number(match[1]) for match in matches)
+
+    def _ranked(self, entries: Sequence[Mapping[str, Any]]) -> Named:
+        """Return who is named by objects with ranks, best first; the status where ranks are not 1 to their number."""
+        ranks = [_number(as_text(entry.get("rank", ""))) for entry in entries]
+        names = [next((value for key, value in entry.items() if key != "rank"), "") for entry in entries]
+        ordered = sorted(range(len(ranks)), key=ranks.__getitem__)
+        places = tuple(self._place(names[at]) for at in ordered)
+        if len(set(ranks)) < len(ranks):
+            return places, "repeated"
+        return places, "ok" if sorted(ranks) == list(range(1, len(ranks) + 1)) else "out_of_range"
+
+    def find(self, text: str) -> list[float]:
+        """Return the place of the best candidate by each answer of a text."""
+        return [float(places[0]) for places, _ in self.named(text)]
+
+    def write(self, value: float) -> str:
+        """Return the name of the candidate at a place."""
+        return self.name(int(value))
+
+    def write_order(self, places: Sequence[int]) -> str:
+        """Return a reply that names candidates, best first, by their places."""
+        names = [self.name(place) for place in places]
+        if self.replies == "best":
+            return names[0]
+        if self.replies == "order":
+            return " > ".join(names)
+        values = [json.loads(name) if name.isdigit() else name for name in names]
+        if self.replies == "json":
+            return json.dumps(values)
+        return json.dumps([{"model": value, "rank": rank} for rank, value in enumerate(values, 1)])
+
+
+def _list_in(document: Any) -> list[Any]:
+    """Return a JSON list, alone or as the only list of an object; an empty one where there is none."""
+    if isinstance(document, list):
+        return document
+    lists = [value for value in document.values() if isinstance(value, list)]
+    return lists[0] if len(lists) == 1 else []
+
+
+def _number(text: str) -> int:
+    """Return the place that a number or a capital letter stands for, 0 where it is neither."""
+    if text.isascii() and text.isdigit():
+        return int(text[:9])
+    return ascii_uppercase.index(text) + 1 if len(text) == 1 and text in ascii_uppercase else 0
