@@ -51,6 +51,7 @@ from .requests import (
     Message as Message,
     Messages as Messages,
     Prompt as Prompt,
+    Rank as Rank,
     Request as Request,
     Score as Score,
     as_messages as as_messages,

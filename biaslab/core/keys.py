@@ -9,7 +9,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 
 from biaslab.core.errors import InputError
-from biaslab.core.requests import KINDS, Choice, Compare, Completion, Likelihood, Request, Score
+from biaslab.core.requests import KINDS, Choice, Compare, Completion, Likelihood, Rank, Request, Score
 
 _BEGINNING = 3  # parts of a prompt that most requests of a context share: words, the context, words
 
@@ -29,6 +29,9 @@ def request_fields(request: Request) -> dict[str, object]:
         return {name: getattr(request, name) for name in ("text", "source", "reference", "attribute")}
     if isinstance(request, Compare):
         return {name: getattr(request, name) for name in ("first", "second", "source", "reference", "attribute")}
+    if isinstance(request, Rank):
+        shown = {name: getattr(request, name) for name in ("source", "reference", "attribute")}
+        return {"texts": list(request.texts), **shown}
     listed: dict[str, object] = {
         "messages": [list(m) for m in request.messages],
         "temperature": request.temperature,
@@ -49,7 +52,7 @@ def request_from_fields(kind: str, fields: Mapping[str, object]) -> Request:
 
     Parameters
     ----------
-    kind : {"choice", "completion", "likelihood", "score", "compare"}
+    kind : {"choice", "completion", "likelihood", "score", "compare", "rank"}
         Of the request.
     fields : mapping
         Made by `request_fields`, or read from its JSON.

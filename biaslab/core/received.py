@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from biaslab.core.errors import JudgeError
-from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Request, Score
+from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Rank, Request, Score
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply
 
 _MOST_MASS = 1 + 1e-3  # rounding
@@ -18,6 +18,7 @@ _REPLIES = {
     Likelihood: "a Reply with logprobs, one natural logarithm a token",
     Score: "a Reply with a score",
     Compare: "a Reply with a score, the probability that the first wins",
+    Rank: "a Reply with a text such as [2] > [1] > [3], or with logprobs, one natural logarithm a text",
 }
 
 

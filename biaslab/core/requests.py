@@ -1,4 +1,4 @@
-"""Define the five kinds of requests that a judge can be asked."""
+"""Define the six kinds of requests that a judge can be asked."""
 
 from __future__ import annotations
 
@@ -256,12 +256,51 @@ class Compare(_Copied):
                 raise InputError(name, text, "a text of at least one character")
 
 
+@dataclass(frozen=True)
+class Rank(_Copied):
+    """Ask a judge that reads no prompt which of several texts is best, or how they rank: a function, a reward model.
+
+    Its reply has a ``text``, ``[2]`` or ``[2] > [1] > [3]`` by places from 1; or ``logprobs``, one a text.
+
+    Parameters
+    ----------
+    texts : tuple of str
+        Two or more, in the order shown; none empty.
+    source : str
+        What they were made from; empty where it is not shown.
+    reference : str
+        What a good one looks like; empty where it is not shown.
+    attribute : str
+        What they are compared on, such as ``"coherence"``; empty for quality as a whole.
+    about : About, optional
+        What is shown; no part of the key, of equality or of the hash.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two texts, or one is empty.
+    """
+
+    kind: ClassVar[str] = "rank"
+    texts: tuple[str, ...]
+    source: str = ""
+    reference: str = ""
+    attribute: str = ""
+    about: About | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        texts = () if isinstance(self.texts, str) else tuple(self.texts)
+        if len(texts) < 2 or not all(isinstance(text, str) and text for text in texts):
+            raise InputError("texts", self.texts, "at least two texts of at least one character")
+        self.__dict__["texts"] = texts
+
+
 #: Stands in the column ``template`` of pairs whose texts a judge scores one by one, so that none is shown first.
 EACH_ALONE = "each alone"
 
 Prompt = Choice | Completion | Likelihood
-Request = Prompt | Score | Compare
-KINDS: tuple[type[Request], ...] = (Choice, Completion, Likelihood, Score, Compare)
+Request = Prompt | Score | Compare | Rank
+KINDS: tuple[type[Request], ...] = (Choice, Completion, Likelihood, Score, Compare, Rank)
 
 
 def as_prompt(request: Request) -> Prompt:
@@ -272,7 +311,7 @@ def as_prompt(request: Request) -> Prompt:
     UnsupportedRequestError
         If it is for an evaluator.
     """
-    if isinstance(request, Score | Compare):
+    if isinstance(request, Score | Compare | Rank):
         name = type(request).__name__
         raise UnsupportedRequestError(
             f"a language model answers no {name} requests; ask an evaluator or a function", request

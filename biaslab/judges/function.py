@@ -7,6 +7,7 @@ import importlib
 import inspect
 import math
 import queue
+import re
 import threading
 import time
 import traceback
@@ -14,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Reply, Request, Score
+from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Rank, Reply, Request, Score
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.received import short
 from biaslab.core.stopping import seconds_left
 
-_PAIR, _ONE, _PROMPT = ("first", "second"), ("candidate",), ("prompt",)
+_PAIR, _ONE, _LIST, _PROMPT = ("first", "second"), ("candidate",), ("candidates",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")
 _WORDS = {"first": 1.0, "second": 0.0, "tie": 0.5, "a": 1.0, "b": 0.0, "c": 0.5}
 _FIRST_WAIT = 0.5  # seconds before the second attempt; twice as long before each further one
@@ -28,6 +29,8 @@ _ALLOWED = {
     Compare: '"first", "second" or "tie", the probability that the first wins, a mapping of these names to '
     "probabilities, or None",
     Score: "a number on the scale, or None",
+    Rank: "the index of the best candidate from 0, its name such as [1], a list of these from best to worst, a mapping "
+    "of indices to probabilities, or None",
     Completion: "the text of a reply, or None",
 }
 
@@ -39,8 +42,9 @@ class FunctionJudge(BaseJudge):
     ----------
     function : callable
         What it is asked hangs on its arguments: ``fn(context, first, second)`` compares two texts, ``fn(context,
-        candidate)`` scores one, and ``fn(prompt)`` answers prompts, such as those of a `biaslab.Protocol`. Of these,
-        and of ``reference`` and ``attribute``, it gets by name what it declares.
+        candidate)`` scores one, ``fn(context, candidates)`` picks or ranks those of a list, and ``fn(prompt)`` answers
+        prompts, such as those of a `biaslab.Protocol`. Of these, and of ``reference`` and ``attribute``, it gets by
+        name what it declares.
     name : str
         What tables and figures call it; the function's name by default.
     version : str
@@ -67,7 +71,9 @@ class FunctionJudge(BaseJudge):
     Notes
     -----
     A function of two texts returns ``"first"``, ``"second"`` or ``"tie"``; the probability that the first wins, where
-    ½ is a tie; or a mapping of these names to probabilities. ``None`` is a refusal. An exception is a failed call and
+    ½ is a tie; or a mapping of these names to probabilities. A function of a list of texts returns the index of the
+    best from 0, or its name as prompts give it (``"[1]"`` for the first); a list of these from best to worst; or a
+    mapping of indices to probabilities. ``None`` is a refusal. An exception is a failed call and
     never a verdict: what was answered until then is kept, and the error names the line.
 
     Examples
@@ -139,7 +145,7 @@ class FunctionJudge(BaseJudge):
         where = f"{place.filename}:{place.lineno}"
         raise JudgeError(f"{_name_of(self.function)} raised {what} ({where})", request) from failed
 
-    def _called(self, arguments: Mapping[str, str]) -> Any:
+    def _called(self, arguments: Mapping[str, Any]) -> Any:
         made = self.function(**arguments)
         if not inspect.isawaitable(made):
             return made
@@ -155,11 +161,13 @@ class FunctionJudge(BaseJudge):
             return Reply(text="", finish_reason="refusal")
         if isinstance(request, Completion) and isinstance(returned, str):
             return Reply(text=returned, finish_reason="stop")
+        if isinstance(request, Rank) and (listed := _listed(returned, len(request.texts))) is not None:
+            return listed
         score = _preference(returned) if isinstance(request, Compare) else _number(returned)
         if isinstance(request, Score) and score is not None:
             low, high = self.scale
             score = (score - low) / (high - low) if low <= score <= high else None
-        if score is None or isinstance(request, Completion):
+        if score is None or isinstance(request, Completion | Rank):
             kind = type(request)
             on = f"; the scale is {self.scale[0]:g} to {self.scale[1]:g}" if kind is Score else ""
             name = _name_of(self.function)
@@ -244,7 +252,7 @@ class _Calls(Iterator[tuple[Request, Reply]]):
 
 def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
     """Return the names of the arguments that a function declares; all that are known where it takes any."""
-    known = {*_SHOWN, *_PAIR, *_ONE, *_PROMPT}
+    known = {*_SHOWN, *_PAIR, *_ONE, *_LIST, *_PROMPT}
     try:
         declared = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -257,28 +265,34 @@ def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
         and (each.name not in known or each.kind is each.POSITIONAL_ONLY)
     ]
     if strange:
-        allowed = "first and second, candidate, or prompt; beside them context, reference, attribute"
+        allowed = "first and second, candidate, candidates, or prompt; beside them context, reference, attribute"
         raise InputError("function", f"one that needs the argument {strange[0]}", allowed, "give others a default")
     return frozenset(each.name for each in declared if each.name in known)
 
 
 def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
     asked = [
-        kind for names, kind in ((_PAIR, Compare), (_ONE, Score), (_PROMPT, Completion)) if set(names) <= arguments
+        kind
+        for names, kind in ((_PAIR, Compare), (_ONE, Score), (_LIST, Rank), (_PROMPT, Completion))
+        if set(names) <= arguments
     ]
     if len(asked) != 1:
-        raise InputError("function", _name_of(function), "one of the arguments first and second, candidate, or prompt")
+        raise InputError(
+            "function", _name_of(function), "one of the arguments first and second, candidate, candidates, or prompt"
+        )
     return asked[0]
 
 
-def _given(request: Request) -> dict[str, str]:
+def _given(request: Request) -> dict[str, Any]:
     """Return by name what a function can be told of a request."""
     if isinstance(request, Completion):
         return {"prompt": "\n\n".join(message.content for message in request.messages)}
-    assert isinstance(request, Compare | Score)  # noqa: S101 - `check` has seen to it
+    assert isinstance(request, Compare | Score | Rank)  # noqa: S101 - `check` has seen to it
     shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
     if isinstance(request, Compare):
         return shown | {"first": request.first, "second": request.second}
+    if isinstance(request, Rank):
+        return shown | {"candidates": list(request.texts)}
     return shown | {"candidate": request.text}
 
 
@@ -294,6 +308,33 @@ def _preference(returned: Any) -> float | None:
         return first / (first + second)
     value = _number(returned)
     return value if value is not None and 0 <= value <= 1 else None
+
+
+def _listed(returned: Any, k: int) -> Reply | None:
+    """Return the reply about k texts, None where nothing says it; who is left out or named twice is read as that."""
+    if isinstance(returned, Mapping):
+        shares = {_index(name, k): _number(share) for name, share in returned.items()}
+        masses = [shares.get(place, 0.0) for place in range(k)]
+        if None in shares or any(mass is None or mass < 0 for mass in masses) or not sum(filter(None, masses)):
+            return None
+        total = math.fsum(filter(None, masses))
+        return Reply(logprobs=tuple(math.log(mass / total) if mass else -math.inf for mass in masses))
+    one = isinstance(returned, str) or not hasattr(returned, "__iter__")
+    places = [_index(each, k) for each in ([returned] if one else returned)]
+    if not places or None in places:
+        return None
+    return Reply(text=" > ".join(f"[{place + 1}]" for place in places if place is not None), finish_reason="stop")
+
+
+def _index(named: Any, k: int) -> int | None:
+    """Return the index from 0 of a candidate that is named by it, or as prompts name it: ``"[1]"`` is the first."""
+    if isinstance(named, str):
+        match = re.fullmatch(r"\s*\[(\d{1,9})\]\s*", named)
+        place = int(match[1]) - 1 if match else -1
+    else:
+        number = _number(named)
+        place = int(number) if number is not None and number.is_integer() else -1
+    return place if 0 <= place < k else None
 
 
 def _number(value: Any) -> float | None:

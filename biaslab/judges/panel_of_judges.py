@@ -14,6 +14,7 @@ from biaslab.core import (
     BaseJudge,
     Judge,
     Likelihood,
+    Rank,
     Reply,
     Request,
     Score,
@@ -67,10 +68,10 @@ class Panel(BaseJudge):
     that of the first member who says what most say. Where as many say one thing as another, a panel about a pair
     writes that it is a tie, and one about a score the mean of these scores. Texts that cannot be read have no vote.
 
-    Of `Score` and `Compare` requests it is the weighted mean; rewards of several models have no unit in common, so
-    that a panel of `biaslab.RewardJudge` answers `Compare` alone. `Likelihood` requests are not answered: members cut
-    texts into different tokens. A reply costs the tokens of all members; prices are the highest of any member, limits
-    the lowest.
+    Of `Score` and `Compare` requests it is the weighted mean; rewards of several models have no unit in common, so that
+    a panel of `biaslab.RewardJudge` answers `Compare` alone. `Likelihood` requests are not answered, since members cut
+    texts into different tokens, nor are `Rank` requests. A reply costs the tokens of all members; prices are the
+    highest of any member, limits the lowest.
 
     References
     ----------
@@ -107,14 +108,16 @@ class Panel(BaseJudge):
             self._weights = shares_of(weights, size)
         self.weights = weights
         self.id = f"panel{self._weights_in_id()}:{'+'.join(judge.id for judge in self.members)}"
-        self.kinds = frozenset.intersection(*(judge.kinds for judge in self.members)) - {Likelihood}
+        self.kinds = frozenset.intersection(*(judge.kinds for judge in self.members)) - {Likelihood, Rank}
         if any(each.score_scale for each in self.asks):
             self.kinds -= {Score}
         self.reads_prompts = any(each.reads_prompts for each in self.asks)
         self.thinks = all(each.thinks for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
-            raise InputError("judges", able, "members who answer the same kind of requests, other than Likelihood")
+            raise InputError(
+                "judges", able, "members who answer the same kind of requests, other than Likelihood and Rank"
+            )
 
     def _weights_in_id(self) -> str:
         """Return the part of the id that pins the weights; empty where they are equal."""

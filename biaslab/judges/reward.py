@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import Compare, Message, Reply, Request, Score, Usage
+import numpy as np
+from scipy.special import log_softmax
+
+from biaslab.core import Compare, Message, Rank, Reply, Request, Score, Usage
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.core.scales import REWARD
@@ -64,6 +67,8 @@ class RewardJudge(LocalJudge):
     * `biaslab.core.Compare`: the probability that the first wins, σ(reward of the first − reward of the second), as
       such models are trained to give it (Bradley and Terry 1952); equal rewards are a tie. Each text is scored alone,
       so that a verdict cannot depend on which one stands first.
+    * `biaslab.core.Rank`: the probability that each text of a list is best, the softmax of the rewards; of two texts it
+      is the same.
 
     What candidates of one context share is computed once; so is a text that stands in many pairs.
 
@@ -73,7 +78,7 @@ class RewardJudge(LocalJudge):
     >>> trials = bl.collect(bl.probes.Verbosity(["quality"]), judge, data, store="replies.sqlite")  # doctest: +SKIP
     """
 
-    kinds: frozenset[type] = frozenset({Compare, Score})
+    kinds: frozenset[type] = frozenset({Compare, Rank, Score})
     reads_prompts = thinks = False
     score_scale = REWARD.name
 
@@ -180,6 +185,8 @@ class RewardJudge(LocalJudge):
             texts = [request.first, request.second]
         elif isinstance(request, Score):
             texts = [request.text]
+        elif isinstance(request, Rank):
+            texts = [*request.texts]
         else:
             raise UnsupportedRequestError("a reward model reads no prompt, only texts", request)
         shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
@@ -200,12 +207,15 @@ class RewardJudge(LocalJudge):
                 met = dict.fromkeys(request for index, _ in pack for request in waiting[order[index]])
                 done = [each for each in met if all(sequence.ids in rewards for sequence in encoded[each])]
                 if done:
-                    yield [(each, _reply([(len(s.ids), rewards[s.ids]) for s in encoded[each]])) for each in done]
+                    yield [(each, _reply(each, [(len(s.ids), rewards[s.ids]) for s in encoded[each]])) for each in done]
 
 
-def _reply(read: list[tuple[int, float]]) -> Reply:
-    """Return the reply of one text or two, from the tokens and reward of each."""
+def _reply(request: Request, read: list[tuple[int, float]]) -> Reply:
+    """Return the reply about one text, two or a list, from the tokens and reward of each."""
     usage = Usage(prompt_tokens=sum(tokens for tokens, _ in read))
+    if isinstance(request, Rank):
+        rewards = np.array([reward for _, reward in read])
+        return Reply(logprobs=tuple(np.minimum(log_softmax(rewards), 0.0).tolist()), usage=usage)
     if len(read) == 1:
         return Reply(score=read[0][1], usage=usage)
     return Reply(score=preference(read[0][1], read[1][1]), usage=usage)

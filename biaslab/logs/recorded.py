@@ -19,7 +19,7 @@ from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.datasets._files import text_key
 from biaslab.judges.simulated.knowledge import Knowledge
-from biaslab.judges.simulated.questions import PairQuestion, Questions, ScoreQuestion
+from biaslab.judges.simulated.questions import ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements
 
 _ORDERS = {"none": "s", "after": "sr", "before": "rs"}
@@ -152,7 +152,10 @@ class RecordedJudge(BaseJudge):
     def _question(self, request: Request) -> PairQuestion | ScoreQuestion:
         if not isinstance(request, Choice | Completion):
             raise JudgeError("a recorded judge answers choices and completions only", request)
-        return self._questions.of(request)
+        question = self._questions.of(request)
+        if isinstance(question, ListQuestion):
+            raise JudgeError("the log holds judgements of pairs or scores, and none of lists", request)
+        return question
 
     def _keys(self, question: PairQuestion | ScoreQuestion) -> list[Key]:
         if isinstance(question, ScoreQuestion):

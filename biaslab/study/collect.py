@@ -201,6 +201,8 @@ def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd
 
 def _why_not(probe: Design, judge: BaseJudge) -> str:
     """Say why a judge that reads no prompt cannot be asked what a design plans."""
+    if getattr(probe, "lists", False):
+        return f"{probe.name} shows several texts at once, and {judge.id!r} is asked about one or two"
     if getattr(probe, "verdicts", False) and Compare not in judge.kinds:
         return f"{probe.name} compares two texts, and {judge.id!r} only scores single ones"
     if getattr(probe, "evaluators", False) and Score not in judge.kinds:

@@ -59,6 +59,10 @@ class SimulatedJudge(Planted, BaseJudge):
     For a pair it prefers the first with log odds ``u_first − u_second + position + c + t + ε``, where c is the shift of
     the context, t that of the variant of the prompt, and ε ~ Normal(0, noise²) that of the prompt itself.
 
+    Of a list it gives each candidate the probability exp(u_i + position + c + t) of standing first and exp(u_i)
+    elsewhere, up to a factor, with ε ~ Normal(0, noise² / 2) for each place, so that a list of two is a pair; rankings
+    are drawn by Plackett and Luce.
+
     A score centres at ``μ = ½ + (u + c + t) / W + reason_first`` on the unit scale (0 lowest, 1 highest), W being the
     width of the human scale; a score before it, v, moves that by ``anchoring × (v − μ)``, and ε / W is added. The
     probability of a label at x is proportional to ``exp(−½ sharpness² (x − μ)² + heaping × h)``, with h = 1 at

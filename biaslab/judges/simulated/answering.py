@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, ThinkingBudget, Usage, thinking_tokens
 from biaslab.core.schema import count_words
 from biaslab.judges.simulated.knowledge import Shown, digest_of, doublings, normal, uniforms
-from biaslab.judges.simulated.questions import PairQuestion, Question, ScoreQuestion
+from biaslab.judges.simulated.questions import ListQuestion, PairQuestion, Question, ScoreQuestion
 
 if TYPE_CHECKING:
     from biaslab.judges.simulated import SimulatedJudge
@@ -68,7 +69,9 @@ def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, ask
         return _likelihood(judge, request.text)
     if isinstance(asked, PairQuestion):
         return _compare(judge, request, asked)
-    assert isinstance(asked, ScoreQuestion)  # noqa: S101 - a request that was read is one of the two
+    if isinstance(asked, ListQuestion):
+        return _list(judge, request, asked)
+    assert isinstance(asked, ScoreQuestion)  # noqa: S101 - a request that was read is one of the three
     return _score(judge, request, asked)
 
 
@@ -122,6 +125,37 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
     # a standard logistic number below the log odds is a draw with that probability
     threshold = request.temperature * (math.log(u) - math.log1p(-u)) if request.temperature > 0 else 0.0
     return _text(asked.labels[0 if threshold < log_odds else 1])
+
+
+def _list(judge: SimulatedJudge, request: Choice | Completion, asked: ListQuestion) -> Reply:
+    """Choose or rank by utility, what stands first having the advantage that it has in a pair."""
+    if _refuses_list(judge, asked):
+        if isinstance(request, Choice):
+            return Reply(logprobs=(-math.inf,) * len(request.labels), usage=Usage(1))
+        return _text(REFUSAL)
+    worth = np.array([utility(judge, shown, asked.attribute, asked.source) for shown in asked.shown])
+    worth[0] += judge.position + judge.context_shift(asked.shown[0].context_id) + judge.template_shift(asked.template)
+    places = range(len(worth))
+    if judge.noise:  # of a difference of two as much as in a pair
+        drawn = [normal(uniforms(judge.seed, asked.digest, ("place", place))[0]) for place in places]
+        worth += judge.noise / math.sqrt(2) * np.array(drawn)
+    if isinstance(request, Choice):
+        return Reply(logprobs=tuple(np.minimum(log_softmax(worth), 0.0).tolist()), usage=Usage(1))
+    detail = (request.temperature, request.replicate, request.seed)
+    if uniforms(judge.seed, asked.digest, detail)[1] < judge.garbage:
+        return _text(GARBAGE)
+    if request.temperature > 0:  # Gumbel numbers: the largest sum is a draw of the softmax, their order of rankings
+        own = [uniforms(judge.seed, asked.digest, (place, *detail))[0] for place in places]
+        worth -= request.temperature * np.log(-np.log(own))
+    ranks = (-worth).argsort(kind="stable").argsort(kind="stable") + 1
+    value = ranks if asked.protocol.places.ranks else ranks == 1
+    return _text(asked.protocol.write_list(value.astype(float).tolist()))
+
+
+def _refuses_list(judge: SimulatedJudge, asked: ListQuestion) -> bool:
+    first, *others = (judge.known.score(shown, asked.attribute) for shown in asked.shown)
+    worse = first < sum(others) / len(others)
+    return uniforms(judge.seed, asked.digest)[1] < judge.refusal and (worse or not judge.selective)
 
 
 def _score(judge: SimulatedJudge, request: Choice | Completion, asked: ScoreQuestion) -> Reply:

@@ -30,7 +30,7 @@ class Planted:
     quality : float
         Points per point of the human score; 0 is a judge that sees no quality.
     position : float
-        Points for whatever of a pair stands first; 0 is fair, above is primacy.
+        Points for whatever of a pair or a list stands first; 0 is fair, above is primacy.
     familiarity : float
         Points per unit of log perplexity at equal human score; below 0 the judge likes familiar text.
     verbosity : float
@@ -70,7 +70,8 @@ class Planted:
         Share of prompts that are refused.
     selective : bool
         Refuse only what is shown as worse: a pair whose first candidate has the lower human score, a candidate scored
-        below the middle of the human scale. What is missing is then not missing at random.
+        below the middle of the human scale, a list whose first candidate scores below the mean of the others. What is
+        missing is then not missing at random.
     garbage : float
         Share of texts that hold no answer.
     edits : mapping of str to float, optional

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,19 @@ class ScoreQuestion:
     replies: tuple[str, ...] = ()
 
 
-Question = PairQuestion | ScoreQuestion
+@dataclass(frozen=True, slots=True)
+class ListQuestion:
+    """Which of several candidates is best, or how they rank: ``protocol`` says which, and writes replies."""
+
+    digest: bytes
+    shown: tuple[Shown, ...]
+    attribute: str
+    source: bool
+    protocol: Any
+    template: str = ""
+
+
+Question = PairQuestion | ScoreQuestion | ListQuestion
 
 
 class Questions:
@@ -104,7 +117,7 @@ class Questions:
         UnsupportedRequestError
             If the request does not say what it is about.
         JudgeError
-            If that is not one candidate on a scale, or two, of the data set, or nobody rated it.
+            If that is not one candidate on a scale, two, or a list, of the data set, or nobody rated it.
         """
         about = request.about
         if about is None:
@@ -126,14 +139,17 @@ class Questions:
         return question
 
     def _of(self, request: Choice | Completion, about: About) -> Question:
-        if len(about.candidate_ids) not in (1, 2) or not about.attributes:
-            raise JudgeError(f"the judge scores one candidate or compares two on an attribute, not {about}")
+        listed = getattr(about.protocol, "form", "") == "list"
+        if not about.attributes or not (listed or len(about.candidate_ids) in (1, 2)):
+            raise JudgeError(f"the judge scores one candidate, or compares two or a list on an attribute, not {about}")
         shown = self.known.shown(about)
         source, digest = about.source or not self.known.sources[shown[0].context_id], digest_of(request.messages)
         for one, attribute in product(shown, about.attributes) if self.rated else ():
             if attribute not in self.known.scores or math.isnan(self.known.score(one, attribute)):
                 what = f"context {one.context_id!r}, candidate {one.candidate_id!r} on {attribute}"
                 raise JudgeError(f"nobody rated {what}, so the simulated judge has no score for it")
+        if listed:
+            return ListQuestion(digest, shown, about.attributes[0], source, about.protocol, about.template)
         if len(shown) == 2:
             return PairQuestion(digest, *shown, about.attributes[0], source, about.labels, about.template)
         scale = scale_named(about.scale)

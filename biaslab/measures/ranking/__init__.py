@@ -14,6 +14,7 @@ Examples
 """
 
 from biaslab.measures.ranking.adaptive import most_informative
+from biaslab.measures.ranking.balanced_orders import balanced_orders
 from biaslab.measures.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
 from biaslab.measures.ranking.comparisons import Comparisons, comparisons_of
 from biaslab.measures.ranking.conditionals import Conditionals, fit_conditionals
@@ -49,6 +50,7 @@ __all__ = [
     "SwapAverage",
     "agreement",
     "agreement_by_budget",
+    "balanced_orders",
     "compare_remedies",
     "comparisons_of",
     "content_free",

@@ -84,8 +84,8 @@ class Protocol(Asking):
     -----
     The value of a reply means the same whatever the words are: of a **pair** the probability that the candidate *shown
     first* wins, graded verdicts keeping their grade; of a **score** the number on the scale; of a **list** a number for
-    each place, in the order shown: the probability that this candidate is best, or its rank (`parse_list`). What cannot be
-    read is a status and never a guess: "off_format" (no verdict in the format demanded), "ambiguous" (verdicts that
+    each place, in the order shown: the probability that this candidate is best, or its rank (`parse_list`). What cannot
+    be read is a status and never a guess: "off_format" (no verdict in the format demanded), "ambiguous" (verdicts that
     contradict each other), "refused", "out_of_range"; of lists "incomplete", "repeated" and "invented".
 
     Examples

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Choice, Compare, Completion, Likelihood, Reply, Request
+from biaslab.core import Choice, Compare, Completion, Likelihood, Rank, Reply, Request
 from biaslab.report.evidence.finding import Evidence
 from biaslab.report.evidence.grouping import condition_columns
 from biaslab.report.evidence.marking import Segment, marked
@@ -192,6 +192,9 @@ def _prompt(
         turns: list[tuple[str, str]] = [(turn.role, turn.content) for turn in request.messages]
     elif isinstance(request, Likelihood):
         turns = [("given", request.given), ("text to be scored", request.text)]
+    elif isinstance(request, Rank):
+        listed = [(f"shown at place {place}", text) for place, text in enumerate(request.texts, 1)]
+        turns = [("source", request.source), ("reference", request.reference), *listed]
     elif isinstance(request, Compare):
         shown_texts = (("shown first", request.first), ("shown second", request.second))
         turns = [("source", request.source), ("reference", request.reference), *shown_texts]

@@ -22,6 +22,7 @@ from biaslab.core import (
     Choice,
     Compare,
     Design,
+    Rank,
     Reply,
     Request,
     Score,
@@ -146,7 +147,11 @@ class Walk:
         """Return what makes the design; where a judge scores texts alone, on a scale of its own, trials say so."""
         if not self.judge.score_scale:
             return partial(design, self.dataset, *so_far)
-        own = {Score: {"scale": self.judge.score_scale}, Compare: {"template": EACH_ALONE}}
+        own = {
+            Score: {"scale": self.judge.score_scale},
+            Compare: {"template": EACH_ALONE},
+            Rank: {"template": EACH_ALONE},
+        }
         return lambda: (
             replace(trial, condition={**trial.condition, **own.get(type(trial.request), {})})
             for trial in design(self.dataset, *so_far)

@@ -15,6 +15,7 @@ from biaslab.core import (
     Completion,
     Judge,
     Likelihood,
+    Rank,
     Request,
     Score,
     as_judge,
@@ -179,6 +180,8 @@ def _text(request: Request) -> str:
         return request.given + request.text
     if isinstance(request, Score):
         return request.source + request.text + request.reference
+    if isinstance(request, Rank):
+        return request.source + "".join(request.texts) + request.reference
     if isinstance(request, Compare):
         return request.source + request.first + request.second + request.reference
     return "".join(message.content for message in request.messages)

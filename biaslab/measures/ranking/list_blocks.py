@@ -1,0 +1,140 @@
+"""Judgements of lists in all their orders as whole blocks, and what each order decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.core.errors import TrialsError
+from biaslab.measures.ranking.pairs import sample_counts
+from biaslab.stats import warn_missing, without_rounding
+
+Floats = NDArray[np.float64]
+#: Columns of trials that are read: a row is a candidate at its place in one order.
+LIST = ("context_id", "candidate_id", "replicate", "list_order", "place", "ranked", "value", "status")
+_TINY = 1e-15  # probabilities are kept off 0, where a logarithm is infinite
+
+
+@dataclass(frozen=True)
+class ListBlocks:
+    """Lists that were judged in all their orders; one block is a context's list and replicate.
+
+    Parameters
+    ----------
+    context : numpy.ndarray, shape (blocks,)
+        The context of each.
+    replicate : numpy.ndarray, shape (blocks,)
+        The replicate of each.
+    who : numpy.ndarray of int, shape (blocks, orders, places)
+        Which candidate of the context stood where, from 0.
+    value : numpy.ndarray, shape (blocks, orders, places)
+        Probability that the candidate there is best, or its rank.
+    samples : numpy.ndarray, shape (blocks, orders)
+        Of how many samples the values are shares; NaN where they are exact or one answer.
+    ranked : bool
+        Whether values are ranks.
+    label_mass : numpy.ndarray, shape (blocks, orders)
+        Probability of all labels together.
+    n_trials, n_dropped : int
+        Rows that enter, and that do not.
+    """
+
+    context: NDArray[Any]
+    replicate: NDArray[np.int64]
+    who: NDArray[np.int64]
+    value: Floats
+    samples: Floats
+    ranked: bool
+    label_mass: Floats
+    n_trials: int
+    n_dropped: int
+
+    @property
+    def k(self) -> int:
+        """Candidates of a list."""
+        return int(self.value.shape[2])
+
+    @property
+    def exact(self) -> bool:
+        """Whether values are probabilities, neither verdicts nor shares of samples."""
+        verdicts = np.isin(self.value, (0.0, 1.0)).all()
+        return not (self.ranked or verdicts or bool(np.isfinite(self.samples).any()))
+
+    @property
+    def best(self) -> Floats:
+        """Decisions for the best, shape (blocks, orders, places): 1 for one place; NaN where two are as likely.
+
+        An exact distribution decides for its likeliest candidate; of samples each is a decision, so that these are
+        their shares.
+        """
+        value = -self.value if self.ranked else self.value
+        leads = value >= value.max(axis=2, keepdims=True) - 1e-12
+        decided = np.where(leads.sum(axis=2, keepdims=True) == 1, leads, np.nan)
+        counted = np.isfinite(self.samples)[..., None]
+        return np.where(counted, self.value, decided)
+
+    def by_candidate(self, values: Floats) -> Floats:
+        """Arrange values of places, shape (blocks, orders, places), by candidate."""
+        arranged = np.empty_like(values)
+        np.put_along_axis(arranged, self.who, values, axis=2)
+        return arranged
+
+    @property
+    def log_shares(self) -> Floats:
+        """Logarithms of exact probabilities less their mean over the list, shape (blocks, orders, places)."""
+        logs = np.log(np.clip(self.value, _TINY, 1.0))
+        return np.asarray(logs - logs.mean(axis=2, keepdims=True))
+
+
+def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
+    """Join the orders of each list; lists of which an order is missing are dropped and counted.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Of one cell, with the columns `LIST`, ``label_mass`` and perhaps ``samples``.
+    what : str
+        What is estimated, named in the warning.
+
+    Raises
+    ------
+    TrialsError
+        If a candidate stands twice in one place of one order, or lists are of different lengths.
+
+    Warns
+    -----
+    MissingDataWarning
+        If more than 5 % of the judgements do not enter.
+    """
+    orders, k = int(trials["list_order"].max()) + 1, int(trials["place"].max())
+    frame = trials.assign(samples=sample_counts(trials), value=without_rounding(trials["value"]))
+    frame = frame.sort_values(["context_id", "replicate", "list_order", "place"], kind="stable")
+    keys = ["context_id", "replicate"]
+    if frame.duplicated([*keys, "list_order", "place"]).any():
+        raise TrialsError("trials", "a place that stands twice", "one row a context, replicate, order and place")
+    size = frame.groupby(keys)["value"].transform("size").to_numpy()
+    if (size > orders * k).any() or (frame.groupby([*keys, "list_order"])["place"].transform("size") != k).any():
+        raise TrialsError("trials", "lists of several lengths", f"lists of {k} candidates", "estimate them apart")
+    read = (frame["status"] == "ok") & frame["value"].notna()
+    whole = read.groupby([frame[key] for key in keys]).transform("all").to_numpy() & (size == orders * k)
+    kept = frame[whole]
+    shape = (len(kept) // (orders * k), orders, k)
+    first = kept.iloc[:: orders * k]
+    who = kept.groupby("context_id", sort=False)["candidate_id"].transform(lambda names: pd.factorize(names)[0])
+    n_dropped = len(trials) - len(kept)
+    warn_missing(what, n_dropped, len(trials), "they or another order of the same list are missing")
+    return ListBlocks(
+        first["context_id"].to_numpy(object),
+        first["replicate"].to_numpy(np.int64),
+        who.to_numpy(np.int64).reshape(shape),
+        kept["value"].to_numpy(float).reshape(shape),
+        kept["samples"].to_numpy(float).reshape(shape)[:, :, 0],
+        bool(trials["ranked"].astype(bool).any()),
+        kept["label_mass"].to_numpy(np.float64).reshape(shape)[:, :, 0],
+        len(kept),
+        n_dropped,
+    )

@@ -1,0 +1,320 @@
+"""Positional bias in lists: does a judge of k candidates prefer some places? (Qin et al. 2024; Sun et al. 2023)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from biaslab.core import (
+    EACH_ALONE,
+    About,
+    Comparison,
+    Completion,
+    Metric,
+    Nearest,
+    Rank,
+    Reply,
+    Request,
+    Scalar,
+    Status,
+    Trial,
+)
+from biaslab.core.checks import require_one_of, require_some_of, require_temperature, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.balanced_orders import balanced_orders
+from biaslab.measures.ranking.list_blocks import LIST, ListBlocks, list_blocks
+from biaslab.measures.ranking.place_effects import (
+    first_place_logit,
+    mean_rank,
+    place_excess,
+    place_rate,
+    rank_consistency,
+    rank_consistency_resampled,
+    same_best,
+    same_best_resampled,
+    spearman_place_rank,
+)
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, planted
+from biaslab.probes.base.own_protocol import settle, settled
+from biaslab.probes.base.pair_probe import draw_of
+from biaslab.prompts.protocols import Protocol, list_protocol
+from biaslab.stats import Ratio, by_construction
+
+Answer = Literal["distribution", "text", "verdict"]
+_NO_PROMPT = "direct"  # stands in the column `template` where texts are shown without a prompt
+_RANKED = "direct ranking"
+_LONGEST = 20
+_PREFERS_FIRST = planted({"position": 0.9}, {"k": 3})
+_VERDICTS = Comparison("verdicts on lists", ("k",))
+
+
+@dataclass(frozen=True)
+class ListPosition(Probe):
+    """Positional bias of a judge that sees k candidates at once and picks or ranks them.
+
+    Every list is shown in balanced orders: each candidate stands once in each place, as
+    `biaslab.ranking.balanced_orders` says.
+    Further parameters: `biaslab.probes.base.Probe`.
+
+    Parameters
+    ----------
+    k : int
+        Candidates of a list, 2 to 20. A context with more shows k that are drawn at random; one with fewer shows none.
+    ranks : bool
+        Ask for a ranking instead of the best candidate; the answer is then a text.
+    neighbours : bool
+        Balance neighbours too, where k is odd: twice as many orders.
+    answer : {"distribution", "text", "verdict"}
+        Read the probability of each candidate's name, or generate text and read it; or show a judge that reads no
+        prompt the texts (`biaslab.core.Rank`).
+    replicates : int
+        With ``answer="text"``: samples of each request.
+    temperature : float
+        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+    protocol : Protocol or path, optional
+        Ask with this prompt and read with this parser: a `biaslab.Protocol` of the form list, which says, too, whether
+        the best or a ranking is asked for. Its id stands in the column ``template``.
+
+    Raises
+    ------
+    InputError
+        If a value lies outside its range, the protocol is of another form, or no context has k candidates.
+
+    Notes
+    -----
+    A row of trials is a candidate at its place in one order; its ``value`` is the probability that it is best (0 or 1
+    of a text), or its rank. There is one estimate for each judge × data set × attribute × prompt × k, over lists that
+    were read in all orders. A reply that leaves a candidate out, names one twice or invents one is a status, and drops
+    its list, counted in ``n_dropped``.
+
+    - ``first_place_excess`` — share of decisions for the candidate shown first, less 1/k. −1/k to 1 − 1/k, null 0;
+      above: primacy. Primary. An exact distribution decides for its likeliest candidate; each of several samples is a
+      decision.
+    - ``last_place_excess`` — the same of the last place. Null 0; above: recency.
+    - ``first_place_logit`` — advantage of the first place over the others, in log odds, whatever the candidates' worth.
+      Null 0. From probabilities a mean that the design balances, from decisions by Mantel and Haenszel with two orders
+      of a list as stratum.
+    - ``place_rank_correlation`` — of rankings: mean Spearman correlation of place and rank. −1 to 1, null 0; above:
+      what stands earlier is ranked better.
+    - ``same_best`` — share of pairs of orders with the same best candidate. 0–1.
+    - ``resampling_same_best`` — its noise floor: how often two samples of one request agree. 0–1.
+    - ``rank_consistency`` — of rankings: mean Kendall's τ between two orders. −1 to 1.
+    - ``resampling_rank_consistency`` — its noise floor, between replicates. −1 to 1.
+    - ``place_rate``, ``mean_rank`` — P(best | place), whose fair value is 1/k, and the mean rank, for each ``place``.
+    - ``label_mass`` — probability that all labels have together. 0–1.
+
+    With k = 2 these are the numbers of `biaslab.probes.Position`.
+
+    **Inference.** Contexts are the sampling unit. ``first_place_excess``, ``last_place_excess``, ``first_place_logit``
+    and ``place_rank_correlation`` have t tests over contexts; all else bootstrap intervals.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> judge = bl.SimulatedJudge(data, quality=1.0, position=0.8)
+    >>> probe = ListPosition(["coherence"], k=4)
+    >>> trials = bl.collect(probe, judge, data, progress=False)
+    >>> round(float(probe.estimate(trials, ["first_place_logit"])["estimate"].item()), 2)
+    0.8
+    """
+
+    name = "list_position"
+    lists: ClassVar[bool] = True
+    protocol_form: ClassVar[str] = "list"
+    cell = ("judge", "dataset", "attribute", "template", "k")
+    conditions = ("place",)
+    columns = (*LIST, "label_mass")
+    metrics = (
+        Metric(
+            "first_place_excess",
+            "decisions for the first place, less 1/k",
+            "share",
+            null=0.0,
+            above="prefers the candidate shown first",
+            below="avoids the candidate shown first",
+            advice="ask every list in balanced orders and average",
+            matters=0.05,
+            primary=True,
+            calibration=_PREFERS_FIRST,
+            comparison=_VERDICTS,
+        ),
+        Metric(
+            "last_place_excess",
+            "decisions for the last place, less 1/k",
+            "share",
+            null=0.0,
+            above="prefers the candidate shown last",
+            below="avoids the candidate shown last",
+            matters=0.05,
+            comparison=_VERDICTS,
+        ),
+        Metric(
+            "first_place_logit",
+            "advantage of the first place",
+            "logits",
+            null=0.0,
+            calibration=replace(_PREFERS_FIRST, conservative=("text",)),
+        ),
+        Metric("place_rank_correlation", "correlation of place and rank", "correlation", null=0.0),
+        Metric("same_best", "same best in two orders", "share", comparison=_VERDICTS),
+        Metric("resampling_same_best", "two samples of one request agree", "share"),
+        Metric("rank_consistency", "Kendall's τ of two orders", "correlation", comparison=_VERDICTS),
+        Metric("resampling_rank_consistency", "Kendall's τ of two samples of one request", "correlation"),
+        Metric("place_rate", "P(best | place)", "share"),
+        Metric("mean_rank", "mean rank of a place", "rank"),
+        LABEL_MASS,
+    )
+
+    k: int = 4
+    ranks: bool = False
+    neighbours: bool = False
+    answer: Answer = field(default="distribution", kw_only=True)
+    replicates: int = field(default=1, kw_only=True)
+    temperature: float = field(default=1.0, kw_only=True)
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.protocol is not None:
+            protocol = Protocol.of_form(self.protocol, "list")
+            settle(self, {**settled(protocol), "ranks": protocol.places.ranks})
+        elif self.ranks and self.answer == "distribution":
+            settle(self, {"answer": "text"})
+        require_whole("k", self.k, 2)
+        require_some_of("k", [self.k], range(2, _LONGEST + 1))
+        require_one_of("answer", self.answer, get_args(Answer))
+        require_whole("replicates", self.replicates, 1)
+        require_temperature(self.temperature)
+        if self.answer != "text" and self.replicates > 1:
+            allowed = f'1 where answer is "{self.answer}"'
+            raise InputError("replicates", self.replicates, allowed, 'choose answer="text"')
+
+    @property
+    def asking(self) -> Protocol:
+        """The protocol that asks: the given one, or biaslab's own."""
+        own = list_protocol(self.ranks, self.answer == "distribution")
+        return self.protocol if isinstance(self.protocol, Protocol) else own
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: text instead of label probabilities, a verdict instead of text."""
+        if isinstance(refused, Completion) and self.answer == "text":
+            shown = replace(self, answer="verdict", protocol=None, replicates=1)
+            return Nearest(shown, "shows the texts without a prompt")
+        return super().nearest(refused)
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan each context's list in balanced orders, for each attribute and replicate."""
+        attributes = dataset.require_attributes(self.attributes)
+        groups = dataset.candidates.groupby("context_id", sort=False)["candidate_id"]
+        lists = {str(context): list(names) for context, names in groups if len(names) >= self.k}
+        if not lists:
+            most = int(groups.size().max())
+            raise InputError("k", self.k, f"at most {most}, the candidates of the largest context")
+        for context_id, names in lists.items():
+            chosen = draw_of(self.seed, context_id).permutation(len(names))[: self.k]
+            orders = balanced_orders([sorted(names)[at] for at in chosen], self.neighbours)
+            for attribute in attributes:
+                for number, order in enumerate(orders):
+                    for replicate in range(self.replicates):
+                        yield from self._ask(dataset, attribute, context_id, order, number, replicate)
+
+    def _ask(
+        self, dataset: Dataset, attribute: str, context_id: str, order: tuple[str, ...], number: int, replicate: int
+    ) -> Iterator[Trial]:
+        """Yield a trial for each place of one order; they share a request."""
+        rows = [dataset.rows[context_id, name] for name in order]
+        texts, context = tuple(row["text"] for row in rows), rows[0]["context"]
+        source = bool(context.strip())
+        if self.answer == "verdict":
+            about, template = (
+                About(context_id, order, texts, (attribute,), source),
+                _RANKED if self.ranks else _NO_PROMPT,
+            )
+            request: Request = Rank(texts, context, rows[0]["reference"], attribute, about)
+        else:
+            asking = self.asking
+            template = asking.name if self.protocol is None else asking.id
+            labels = asking.list_labels(self.k)
+            source = source and "context" in asking.sources
+            about = About(context_id, order, texts, (attribute,), source, labels, protocol=asking)
+            shown = asking.show(dataset, attribute, context_id, order, texts)
+            request = asking.request(shown, about, replicate, self.seed, self.answer == "distribution")
+            if isinstance(request, Completion):
+                request = replace(request, temperature=self.temperature)
+        shared: dict[str, Scalar] = {"template": template, "k": self.k, "ranked": self.ranks, "list_order": number}
+        for place, name in enumerate(order, 1):
+            yield Trial(request, context_id, attribute, name, None, replicate, {**shared, "place": place})
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the probability that the candidate of a trial is best, or its rank, and the status."""
+        value, status = self._read(trial.request, reply)
+        return value[int(trial.condition["place"] or 0) - 1], status
+
+    def _read(self, request: Request, reply: Reply) -> tuple[tuple[float, ...], Status]:
+        if not isinstance(request, Rank):
+            return self.asking.read_list(reply, self.k)
+        if reply.logprobs is not None:
+            shares, status = list_protocol().read_list(reply, self.k)
+            return (_ranks(shares) if self.ranks else shares), status
+        if reply.text == "" or reply.text is None:
+            return (math.nan,) * self.k, "refused"
+        if self.ranks:
+            return list_protocol(True).parse_list(reply.text, self.k)
+        return replace(list_protocol(), choose="first").parse_list(reply.text, self.k)
+
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of all places together and, where no metric was named, some by place."""
+        blocks = list_blocks(cell.trials, cell.what)
+        counts = (blocks.n_trials, blocks.n_dropped)
+        yield Part(self._metrics(cell, blocks), counts, {"place": np.nan})
+        for place in range(blocks.k) if cell.everything else ():
+            by_place: dict[str, Estimable] = {"place_rate": place_rate(blocks, place)}
+            if blocks.ranked:
+                by_place["mean_rank"] = mean_rank(blocks, place)
+            yield Part(by_place, counts, {"place": place + 1})
+
+    def _metrics(self, cell: Cell, blocks: ListBlocks) -> dict[str, Estimable]:
+        metrics: dict[str, Estimable] = {
+            "first_place_excess": lambda: place_excess(blocks, 0, cell.resampling),
+            "last_place_excess": lambda: place_excess(blocks, -1, cell.resampling),
+            "first_place_logit": lambda: first_place_logit(blocks, cell.resampling),
+            "same_best": lambda: same_best(blocks),
+            "resampling_same_best": lambda: same_best_resampled(blocks),
+            "label_mass": _label_mass(blocks),
+        }
+        if blocks.ranked:
+            metrics["place_rank_correlation"] = lambda: spearman_place_rank(blocks)
+            metrics["rank_consistency"] = lambda: rank_consistency(blocks)
+            metrics["resampling_rank_consistency"] = lambda: rank_consistency_resampled(blocks)
+        if (cell.trials["template"] == EACH_ALONE).all() and len(blocks.context) and _is_free(blocks):
+            n = len(set(blocks.context))
+            words = f"each text is scored alone, and no order changes any of {len(blocks.context):,} lists"
+            for name in ("first_place_excess", "last_place_excess", "first_place_logit"):
+                metrics[name] = by_construction(0.0, n, words)
+        return metrics
+
+
+def _ranks(shares: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the rank of each share, the largest first; equal ones have the mean of their ranks."""
+    return tuple(
+        sum(other > one for other in shares) + (sum(other == one for other in shares) + 1) / 2 for one in shares
+    )
+
+
+def _is_free(blocks: ListBlocks) -> bool:
+    """Say whether no candidate's value changes with its place."""
+    values = blocks.by_candidate(blocks.value)
+    return bool(np.allclose(values, values[:, :1], rtol=0, atol=1e-6))
+
+
+def _label_mass(blocks: ListBlocks) -> Ratio:
+    mass = blocks.label_mass.mean(axis=1)
+    known = np.isfinite(mass)
+    return Ratio(blocks.context, np.nan_to_num(mass), known, bounds=(0.0, 1.0), missing="undefined: answers are text")
