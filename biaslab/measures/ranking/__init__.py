@@ -32,9 +32,11 @@ from biaslab.measures.ranking.debiasing import (
 )
 from biaslab.measures.ranking.decoding import DECODINGS, Decoded, decode, rank, rank_intervals, ranks
 from biaslab.measures.ranking.likelihood import Ranking, most_likely_ranking
+from biaslab.measures.ranking.plackett_luce import PlackettLuce, fit_plackett_luce
 from biaslab.measures.ranking.remedies import compare_remedies
 from biaslab.measures.ranking.selection import STRATEGIES, select, select_adaptively
 from biaslab.measures.ranking.subsets import agreement_by_budget, self_consistency
+from biaslab.measures.ranking.windows import sliding_windows, window_effect
 from biaslab.measures.scoring.agreement import agreement
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Comparisons",
     "Conditionals",
     "Decoded",
+    "PlackettLuce",
     "Ranking",
     "Reweighting",
     "Strengths",
@@ -60,6 +63,7 @@ __all__ = [
     "fit_bradley_terry",
     "fit_conditionals",
     "fit_log_odds",
+    "fit_plackett_luce",
     "fit_position_term",
     "fit_remedy",
     "fit_threshold",
@@ -73,4 +77,6 @@ __all__ = [
     "select",
     "select_adaptively",
     "self_consistency",
+    "sliding_windows",
+    "window_effect",
 ]

@@ -30,7 +30,7 @@ class ListBlocks:
     replicate : numpy.ndarray, shape (blocks,)
         The replicate of each.
     who : numpy.ndarray of int, shape (blocks, orders, places)
-        Which candidate of the context stood where, from 0.
+        Which candidate of the context stood where, from 0 in the order of their names.
     value : numpy.ndarray, shape (blocks, orders, places)
         Probability that the candidate there is best, or its rank.
     samples : numpy.ndarray, shape (blocks, orders)
@@ -124,7 +124,7 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     kept = frame[whole]
     shape = (len(kept) // (orders * k), orders, k)
     first = kept.iloc[:: orders * k]
-    who = kept.groupby("context_id", sort=False)["candidate_id"].transform(lambda names: pd.factorize(names)[0])
+    who = kept.groupby("context_id", sort=False)["candidate_id"].transform(lambda names: pd.factorize(names, sort=True)[0])
     n_dropped = len(trials) - len(kept)
     warn_missing(what, n_dropped, len(trials), "they or another order of the same list are missing")
     return ListBlocks(

@@ -1,0 +1,167 @@
+"""Rank long lists by windows that slide from the end to the top (Sun et al. 2023, RankGPT), and what that does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_whole
+from biaslab.core.errors import InputError
+from biaslab.stats import Resampling, cluster_statistic
+
+#: Ranks some candidates: returns their indices, best first.
+Ranker = Callable[[list[Any]], Sequence[int]]
+
+
+@checked
+def sliding_windows(
+    candidates: Sequence[Any], ranker: Ranker, window: int = 20, step: int = 10, rounds: int = 1
+) -> list[int]:
+    """Rank a list that is too long for one prompt.
+
+    The last ``window`` candidates are ranked first; the window then moves up by ``step``, so that the best of it go on,
+    until it has reached the top.
+
+    Parameters
+    ----------
+    candidates : sequence
+        In the order in which they are first shown, such as that of a first-stage retriever.
+    ranker : callable
+        Maps a list of candidates to their indices, best first. One that leaves some out or names others is an error:
+        decide what such a reply means before it gets here.
+    window, step : int
+        Candidates of a window, at least 2, and by how many it moves, at least 1 and at most one window.
+    rounds : int
+        How often the window slides from the end to the top.
+
+    Returns
+    -------
+    list of int
+        Indices of the candidates, best first.
+
+    Raises
+    ------
+    InputError
+        If a number lies outside its range, or the ranker returns no permutation.
+
+    References
+    ----------
+    Sun et al. 2023, *Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents*, EMNLP.
+
+    Examples
+    --------
+    >>> by_size = lambda numbers: sorted(range(len(numbers)), key=lambda at: -numbers[at])
+    >>> sliding_windows([3, 9, 1, 7, 5, 8], by_size, window=3, step=2)
+    [1, 5, 0, 2, 3, 4]
+    >>> sliding_windows([3, 9, 1, 7, 5, 8], by_size, window=3, step=2, rounds=3)
+    [1, 5, 3, 4, 0, 2]
+    """
+    require_whole("window", window, 2)
+    require_whole("step", step, 1)
+    require_whole("rounds", rounds, 1)
+    if step > window:
+        raise InputError(
+            "step", step, f"at most the window, {window}", "or candidates between windows are not compared"
+        )
+    order = list(range(len(candidates)))
+    for _ in range(rounds):
+        for start, end in windows_of(len(order), window, step):
+            shown = order[start:end]
+            order[start:end] = [shown[at] for at in _permutation(ranker([candidates[at] for at in shown]), len(shown))]
+    return order
+
+
+def windows_of(n: int, window: int, step: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each window over n places, the last places first; the last window is at the top.
+
+    Examples
+    --------
+    >>> list(windows_of(6, 3, 2)), list(windows_of(2, 3, 2))
+    ([(3, 6), (1, 4), (0, 3)], [(0, 2)])
+    """
+    start = max(n - window, 0)
+    yield start, n
+    while start > 0:
+        start = max(start - step, 0)
+        yield start, min(start + window, n)
+
+
+def _permutation(ranked: Sequence[int], n: int) -> list[int]:
+    places = [int(at) for at in ranked]
+    if sorted(places) != list(range(n)):
+        raise InputError("ranker", list(ranked), f"a function that returns each index from 0 to {n - 1} once")
+    return places
+
+
+@checked
+def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) -> pd.DataFrame:
+    """Estimate how a final rank depends on the place at which a candidate started.
+
+    Parameters
+    ----------
+    orders : pandas.DataFrame
+        One row a candidate and list: ``context_id``; ``list``, which of a context's lists it is in, the same candidates
+        in another initial order; ``place`` at the start and ``rank`` at the end, both from 1; ``candidate_id``.
+    resampling : Resampling, optional
+        Of the estimates.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By ``metric``: ``place_correlation``, the mean Spearman correlation of place and rank less the candidate's mean
+        of both over its lists, so that its worth does not enter (null 0; above: what starts further up ends there); and
+        ``rank_spread``, the mean standard deviation of a candidate's ranks over the lists. With ``estimate``,
+        ``ci_low``, ``ci_high``, ``p_value`` and ``n_contexts``; contexts are the sampling unit.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, or no candidate stands in two lists.
+
+    Examples
+    --------
+    >>> rows = [(c, turn, n, (n + turn) % 4 + 1) for c in "abcdefgh" for turn in range(4) for n in range(4)]
+    >>> orders = pd.DataFrame(rows, columns=["context_id", "list", "candidate_id", "place"])
+    >>> orders["rank"] = orders["place"]
+    >>> window_effect(orders)[["metric", "estimate"]].round(2).to_dict("list")
+    {'metric': ['place_correlation', 'rank_spread'], 'estimate': [1.0, 1.12]}
+    """
+    missing = [name for name in ("context_id", "list", "candidate_id", "place", "rank") if name not in orders]
+    if missing:
+        raise InputError("orders", missing, "a frame with context_id, list, candidate_id, place and rank")
+    by = orders.groupby(["context_id", "candidate_id"])
+    centred = orders.assign(**{name: orders[name] - by[name].transform("mean") for name in ("place", "rank")})
+    if not centred["place"].any():
+        raise InputError("orders", "one place a candidate", "candidates that start in several places")
+    codes, names = pd.factorize(centred["context_id"])
+    rho, spread = np.empty(len(names)), np.empty(len(names))
+    for code in range(len(names)):
+        rows = centred[codes == code]
+        rho[code] = _correlation(rows["place"].to_numpy(float), rows["rank"].to_numpy(float))
+        spread[code] = float(np.sqrt((rows["rank"] ** 2).groupby(rows["candidate_id"]).mean()).mean())
+    how = resampling or Resampling()
+    made = {
+        "place_correlation": _mean(rho, how, 0.0, (-1.0, 1.0)),
+        "rank_spread": _mean(spread, how, None, None),
+    }
+    columns = ("estimate", "ci_low", "ci_high", "p_value", "n_contexts")
+    return pd.DataFrame(
+        [{"metric": name} | {column: getattr(e, column) for column in columns} for name, e in made.items()]
+    )
+
+
+def _correlation(place: NDArray[np.float64], rank: NDArray[np.float64]) -> float:
+    """Return Spearman's correlation, 0 where ranks do not vary: then no place moves any."""
+    return float(spearmanr(place, rank).statistic) if np.ptp(rank) > 0 and np.ptp(place) > 0 else 0.0
+
+
+def _mean(values: NDArray[np.float64], how: Resampling, null: float | None, bounds: tuple[float, float] | None) -> Any:
+    return cluster_statistic(
+        lambda weights: weights @ values / weights.sum(axis=1), len(values), how, null, bounds, scale="plain"
+    )
