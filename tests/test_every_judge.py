@@ -31,6 +31,7 @@ SMALL = {
     "comparative": {"strategy": "symmetric", "budget": 4},
     "consistency": {"scales": ("1-5",), "replicates": 2},
     "familiarity": {"sources": False},
+    "list_position": {"k": 3},
     "output_order": {"forms": ("ex", "json")},
     "position": {"templates": (1,)},
     "recipe": {"samples": 2},

@@ -50,7 +50,7 @@ Answer = Literal["distribution", "text", "verdict"]
 _NO_PROMPT = "direct"  # stands in the column `template` where texts are shown without a prompt
 _RANKED = "direct ranking"
 _LONGEST = 20
-_PREFERS_FIRST = planted({"position": 0.9}, {"k": 3})
+_PREFERS_FIRST = planted({"position": 0.6}, {"k": 3})
 _VERDICTS = Comparison("verdicts on lists", ("k",))
 
 

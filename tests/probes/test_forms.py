@@ -13,19 +13,20 @@ from biaslab.judges.loading import find_model, load_model
 KINDS = [kind for name in dir(bl.probes) if isinstance(kind := getattr(bl.probes, name), type)]
 PROBES = {kind.name: kind for kind in KINDS if hasattr(kind, "name")}
 #: What a judge gives: label probabilities; text alone; verdicts or scores of texts without a prompt; rewards.
-ALL = ("distribution", "text", "pair function", "score function", "reward")
+ALL = ("distribution", "text", "pair function", "score function", "list function", "reward")
 READS = ALL[:2]
 MATRIX = {
     "anchoring": READS,
     "comparative": (*READS, "pair function", "reward"),
     "consistency": READS,
-    "edit": ALL,
+    "edit": (*READS, "pair function", "score function", "reward"),
     "familiarity": (*READS, "score function", "reward"),
+    "list_position": (*READS, "list function", "reward"),
     "output_order": READS,
     "position": (*READS, "pair function", "reward"),
     "recipe": READS,
     "score_distribution": READS,
-    "self_preference": ALL,
+    "self_preference": (*READS, "pair function", "score function", "reward"),
     "source": (*READS, "score function", "reward"),
     "sweep": READS,
     "template": READS,
@@ -34,8 +35,21 @@ MATRIX = {
     "verbosity": (*READS, "score function", "reward"),
 }
 WHY_NOT = {
-    "pair function": ("scores single texts, and", "is about prompts and the words of a reply, and"),
-    "score function": ("compares two texts, and", "is about prompts and the words of a reply, and"),
+    "pair function": (
+        "scores single texts, and",
+        "shows several texts at once, and",
+        "is about prompts and the words of a reply, and",
+    ),
+    "score function": (
+        "compares two texts, and",
+        "shows several texts at once, and",
+        "is about prompts and the words of a reply, and",
+    ),
+    "list function": (
+        "compares two texts, and",
+        "scores single texts, and",
+        "is about prompts and the words of a reply, and",
+    ),
     "reward": ("is about prompts and the words of a reply, and",),
 }
 
@@ -48,6 +62,11 @@ def longer(first, second):
 def by_length(candidate):
     """Score a text by its length."""
     return min(5.0, 1 + len(candidate) / 200)
+
+
+def longest(candidates):
+    """Rank texts by their length."""
+    return sorted(range(len(candidates)), key=lambda at: -len(candidates[at]))
 
 
 class WriterOnly(bl.SimulatedJudge):
@@ -74,6 +93,7 @@ def judges(graded):
         "text": WriterOnly(graded, noise=0.5),
         "pair function": bl.FunctionJudge(longer),
         "score function": bl.FunctionJudge(by_length),
+        "list function": bl.FunctionJudge(longest),
         "reward": bl.RewardJudge.from_loaded(model, tokenizer, "random"),
     }
 
@@ -107,6 +127,9 @@ SCORE = bl.Protocol.from_template(
     'Question: {question}\n\nAnswer: {answer}\n\nRate {attribute}. Explain, then reply as {"score": 1 to 5}.',
     "score", scale="1-5", json="score", name="score",
 )  # fmt: skip
+LIST = bl.Protocol.from_template(
+    "Question: {question}\n\n{candidates}\n\nRank all by {attribute}.", "list", replies="order", name="list"
+)
 OF_PAIRS = ("position", "comparative", "vacuum", "edit", "self_preference", "verbosity", "familiarity")
 OF_SCORES = ("verbosity", "familiarity", "source", "score_distribution", "consistency", "edit", "self_preference")
 
@@ -115,18 +138,32 @@ OF_SCORES = ("verbosity", "familiarity", "source", "score_distribution", "consis
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("judge", READS)
 @pytest.mark.parametrize(
-    ("name", "protocol"), [*((name, PAIR) for name in OF_PAIRS), *((name, SCORE) for name in OF_SCORES)]
+    ("name", "protocol"),
+    [*((name, PAIR) for name in OF_PAIRS), *((name, SCORE) for name in OF_SCORES), ("list_position", LIST)],
 )
 def test_every_probe_of_one_prompt_asks_with_a_protocol(graded, judges, name, protocol, judge):
     probe, data = PROBES[name](["coherence"], protocol=protocol), graded.head(4)
     if name in ("familiarity", "self_preference"):
         probe = dataclasses.replace(probe, perplexity=False) if name == "self_preference" else probe
     trials = bl.collect(probe, judges[judge], data, progress=False)
-    column = "template" if protocol.form == "pair" else "protocol"
+    column = "protocol" if protocol.form == "score" else "template"
     asked = trials[trials["asked"] == "score"] if "asked" in trials and protocol is SCORE else trials
     assert set(asked[column].dropna()) == {protocol.id}
     assert set(asked["status"]) <= {"ok", "tie"}
     assert probe.estimate(trials)["estimate"].notna().any()
+
+
+FORMS = {"pair": PAIR, "score": SCORE, "list": LIST}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", sorted({*OF_PAIRS, *OF_SCORES, "list_position"}))
+def test_a_protocol_of_another_form_is_refused_in_one_sentence(name, form):
+    if form in PROBES[name].protocol_form.split(" or "):
+        assert PROBES[name](["coherence"], protocol=FORMS[form]).protocol is FORMS[form]
+        return
+    with pytest.raises(bl.errors.InputError, match=f"this one is a {form}$"):
+        PROBES[name](["coherence"], protocol=FORMS[form])
 
 
 @pytest.mark.parametrize("name", ["anchoring", "template"])

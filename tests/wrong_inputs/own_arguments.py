@@ -154,6 +154,11 @@ OWN = {
     "ranking.Conditionals": {"better": value(0.8), "worse": value(0.2)},
     "ranking.Conditionals.log_chances": {"won": value(np.array([0.2, 0.8]))},
     "ranking.Decoded": {"scores": value(np.array([0.2, 0.8])), "method": value("win-ratio")},
+    "ranking.PlackettLuce": {
+        "worth": value(pd.Series([0.1, -0.1], index=["a", "b"])),
+        "places": value(np.array([0.2, -0.2])),
+        "log_likelihood": value(-1.0),
+    },
     "ranking.Ranking": {"order": value(np.array([0, 1])), "log_likelihood": value(-1.0), "bound": value(-1.0)},
     "ranking.Reweighting": {"log_alpha": value(0.1)},
     "ranking.Strengths": {"scores": value(np.array([0.2, 0.8])), "position": value(0.1)},
@@ -183,6 +188,22 @@ OWN = {
     },
     "ranking.rank": {"trials": lambda w: w.comparative, "debiasing": value("none")},
     "ranking.ranks": {"scores": value(np.array([0.2, 0.8, 0.5])), "context": value(np.array([0, 0, 0]))},
+    "ranking.balanced_orders": {"candidates": value(["a", "b", "c"])},
+    "ranking.fit_plackett_luce": {"trials": lambda w: w.trials_of("ListPosition"), "penalty": value(0.1)},
+    "ranking.sliding_windows": {
+        "candidates": value(["a", "b", "c"]),
+        "ranker": value(lambda shown: list(range(len(shown)))),
+        "window": value(2),
+        "step": value(1),
+    },
+    "ranking.window_effect": {
+        "orders": value(
+            pd.DataFrame(
+                [(c, turn, n, (n + turn) % 3 + 1) for c in "abcdef" for turn in range(3) for n in range(3)],
+                columns=["context_id", "list", "candidate_id", "place"],
+            ).assign(rank=lambda frame: frame["place"])
+        )
+    },
     "ranking.select_adaptively": {"budget": value(4), "ask": value(lambda codes: np.full(len(codes), 0.6))},
     "ranking.self_consistency": {
         "trials": lambda w: w.comparative,

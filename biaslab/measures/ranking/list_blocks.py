@@ -124,7 +124,9 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     kept = frame[whole]
     shape = (len(kept) // (orders * k), orders, k)
     first = kept.iloc[:: orders * k]
-    who = kept.groupby("context_id", sort=False)["candidate_id"].transform(lambda names: pd.factorize(names, sort=True)[0])
+    who = kept.groupby("context_id", sort=False)["candidate_id"].transform(
+        lambda names: pd.factorize(names, sort=True)[0]
+    )
     n_dropped = len(trials) - len(kept)
     warn_missing(what, n_dropped, len(trials), "they or another order of the same list are missing")
     return ListBlocks(
