@@ -1,4 +1,4 @@
-"""Positional bias in lists: does a judge of k candidates prefer some places? (Qin et al. 2024; Sun et al. 2023)."""
+"""Positional bias in lists: does a judge of k candidates prefer some places? (Tang et al. 2024; Sun et al. 2023)."""
 
 from __future__ import annotations
 

@@ -161,6 +161,13 @@ PAGES: dict[str, Callable[[], Drawn]] = {
     "familiarity": familiarity,
     "index": recorded(score_panels.halo, hue="kind", label="correlation of two attributes: judge's − experts'"),
     "inheritance": inheritance,
+    "list_position": planted(
+        bl.probes.ListPosition(["coherence"], k=4),
+        "position",
+        [-1.0, -0.5, 0.0, 0.5, 1.0],
+        "first_place_excess",
+        "planted: log odds of the candidate shown first",
+    ),
     "output_order": recorded(score_panels.reasons),
     "position": recorded(pair_panels.first_position, hue="data"),
     "recipe": recipe,
