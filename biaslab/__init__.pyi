@@ -45,6 +45,7 @@ from .prompts import edits as edits
 from .prompts.protocols import Protocol as Protocol
 from .report import plots as plots
 from .report.evidence import Shown as Shown, show as show
+from .report.screening import Screen as Screen, plan_screen as plan_screen, screen as screen
 from .stats.inference import Resampling as Resampling
 from .store import Store as Store
 from .store.kept import kept as kept

@@ -1,4 +1,4 @@
-"""The command line: ``biaslab figures``, ``probe``, ``plan``, ``list``, ``audit``, ``doctor``, ``view`` and more."""
+"""The command line: ``biaslab screen``, ``figures``, ``probe``, ``plan``, ``list``, ``audit``, ``doctor`` and more."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from biaslab.cli import (
     probe,
     protocol,
     report,
+    screen,
     store,
     validate,
     view,
@@ -38,6 +39,7 @@ _STOPPED = "biaslab: stopped; everything answered so far is in the store, run it
 _EPILOG = """
 \b
 Start here:
+  biaslab screen smollm2-135m --out card
   biaslab figures --only position --contexts 4
   biaslab probe position --attribute coherence --out position.csv
 \b
@@ -63,6 +65,7 @@ for _command in (
     probe.estimate,
     paper.paper,
     plan.plan,
+    screen.screen,
     validate.validate,
     check.check,
     compare.compare,

@@ -10,7 +10,6 @@ import typer
 
 from biaslab.cli.audit import audit_log, is_log, not_measured
 from biaslab.cli.knobs import make_probes
-from biaslab.cli.measuring import Measured, measure_all
 from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Protocols, Scale, name_dataset
 from biaslab.core.checks import is_there, require_whole
 from biaslab.core.csv_files import read_csv
@@ -63,6 +62,7 @@ def card(
         if value is not None:
             require_whole(name, value, 1)
     from biaslab import load_dataset, load_judge
+    from biaslab.report.measuring import Measured, measure_all
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
 
@@ -72,7 +72,8 @@ def card(
     chosen = make_probes(kinds, param, options, protocol)
     logs = [name for name in judges if dataset is None and is_log(name)]
     frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
-    measured = Measured(out, remedied, frames, [why for frame in frames for why in not_measured(frame)])
+    reasons = [why for frame in frames for why in not_measured(frame)]
+    measured = Measured(out, remedied, frames, reasons, say=typer.echo)
     asked = [name for name in judges if name not in logs]
     if asked:
         named = name_dataset(dataset, columns, scale, noun, attribute)

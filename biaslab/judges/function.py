@@ -13,9 +13,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
-from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Rank, Reply, Request, Score
+from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Judge, Rank, Reply, Request, Score
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.received import short
@@ -351,3 +351,18 @@ async def _awaited(made: Any) -> Any:
 
 def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
+
+
+def judge_of(judge: Judge | Callable[..., Any]) -> Judge:
+    """Return a judge: itself, or that of a function.
+
+    Examples
+    --------
+    >>> def longer(first, second):
+    ...     return len(first) > len(second)
+    >>> judge_of(longer).id.startswith("function:")
+    True
+    """
+    if callable(judge) and not isinstance(judge, type) and not hasattr(judge, "ask"):
+        return FunctionJudge(judge)
+    return cast(Judge, judge)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from biaslab.core import Adaptable, BaseJudge, Compare, Design, Given, Judge, Request, Score, as_judge
 from biaslab.core.checked import checked
@@ -20,7 +20,7 @@ from biaslab.core.errors import (
     warn,
 )
 from biaslab.core.progress import Postfix, progress_bar
-from biaslab.judges.function import FunctionJudge
+from biaslab.judges.function import judge_of
 from biaslab.store import Store
 from biaslab.study.collecting.walk import Walk
 from biaslab.study.collecting.windows import window_size, windows
@@ -117,8 +117,9 @@ def collect(
         opponent_id, attribute, <conditions>, replicate, value, status, label_mass, samples, tokens, key``. ``value`` is
         NaN unless ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for
         text. ``samples`` says of how many samples that and the value are shares, NaN where they are exact. The number
-        of replies that the judge gave now is in ``attrs["asked"]``, those from the store in ``attrs["stored"]``,
-        the store's file in ``attrs["store"]``.
+        of replies that the judge gave now is in ``attrs["asked"]``, their tokens in ``attrs["tokens"]`` and what they
+        cost at the prices of the budget in ``attrs["dollars"]``; the number of those from the store is in
+        ``attrs["stored"]``, the store's file in ``attrs["store"]``.
 
     Raises
     ------
@@ -153,10 +154,9 @@ def collect(
     >>> len(trials)
     480
     """
-    if callable(judge) and not isinstance(judge, type) and not hasattr(judge, "ask"):
-        judge = FunctionJudge(judge)
+    judge = judge_of(judge)
     require_study(probe, judge, dataset)
-    asked = as_judge(cast(Judge, judge))
+    asked = as_judge(judge)
     next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store
     kept = store if store is None or isinstance(store, Store) else Store(store)
     try:

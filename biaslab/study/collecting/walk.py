@@ -80,7 +80,7 @@ class Walk:
     out : path, optional
         The file of the trials, which then are in memory only as long as it takes.
     attrs : dict
-        Attributes of the trials; ``asked`` and ``stored`` are added.
+        Attributes of the trials; ``asked`` and ``stored``, ``tokens`` and ``dollars`` are added.
     models : Counter of str
         How many replies each model gave, by the name that its server states.
     """
@@ -93,7 +93,7 @@ class Walk:
     postfix: Postfix
     announces: bool = False
     out: str | PathLike[str] | None = None
-    attrs: dict[str, Any] = field(default_factory=lambda: {"asked": 0, "stored": 0})
+    attrs: dict[str, Any] = field(default_factory=lambda: {"asked": 0, "stored": 0, "tokens": 0, "dollars": 0.0})
     models: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -160,6 +160,7 @@ class Walk:
     def _count_replies(self) -> None:
         asked = self.ledger.requests
         self.attrs |= {"asked": asked, "stored": max(self._requests - asked, 0)}
+        self.attrs |= {"tokens": self.ledger.usage.tokens, "dollars": self.ledger.dollars}
 
     def _survey(self, probe: Design, plan: Plan, begins: bool) -> Survey:
         """Walk through a design, and refuse or announce it; nothing is asked yet."""

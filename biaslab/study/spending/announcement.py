@@ -8,8 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from biaslab.core import Design, Judge, Request, Usage, is_sequential
-from biaslab.core.errors import InputError, JudgeError
+from biaslab.core import Adaptable, Design, Judge, Request, Trial, Usage, is_sequential
+from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.core.output import count
 from biaslab.store import Store
 from biaslab.study.spending.budget import Budget, Ledger, budget_of
@@ -108,10 +108,15 @@ def announcement_of(ledger: Ledger, stored: int = 0, more: bool = False) -> Anno
 
 
 def foresee_all(
-    designs: Iterable[Design], judge: Judge, dataset: Dataset, store: str | PathLike[str]
+    designs: Iterable[Design],
+    judge: Judge,
+    dataset: Dataset,
+    store: str | PathLike[str],
+    budget: Budget | None = None,
 ) -> Announcement | None:
     """Count what a judge is going to be asked by several designs together, each request once.
 
+    Of what the judge is known to refuse the nearest design is counted that it answers, as `biaslab.collect` asks it.
     Designs that do not suit the data set or the judge are left out.
 
     Parameters
@@ -122,22 +127,47 @@ def foresee_all(
         As for `biaslab.collect`.
     store : path
         The file of the store; it need not exist.
+    budget : Budget, optional
+        For all of them together.
 
     Returns
     -------
     Announcement or None
         None where nothing is open.
+
+    Raises
+    ------
+    BudgetExceededError
+        If the budget does not cover them, unless it is partial; the message says how many contexts fit.
     """
-    planned: dict[Request, None] = {}
+    ledger = Ledger(judge, budget or budget_of(judge), announces=True)
+    planned: set[Request] = set()
     more = False
-    for design in designs:
-        with suppress(InputError, JudgeError):
-            requests = [trial.request for trial in design.design(dataset)]
-            judge.check(requests)
-            planned |= dict.fromkeys(requests)
-            more |= is_sequential(design)
     kept = Store(store, create=False) if Path(store).exists() else None
-    missing = unanswered(judge, list(planned), kept)
-    if kept is not None:
-        kept.close()
-    return foresee(judge, missing, len(planned) - len(missing), more=more) if missing else None
+    try:
+        for design in designs:
+            with suppress(InputError, JudgeError):
+                trials = _answerable(design, judge, dataset)
+                fresh = [each for each in dict.fromkeys(trial.request for trial in trials) if each not in planned]
+                planned.update(fresh)
+                ledger.plan(unanswered(judge, fresh, kept), trials)
+                more |= is_sequential(design)
+    finally:
+        if kept is not None:
+            kept.close()
+    if budget is not None:
+        ledger.require(begins=True)
+    return announcement_of(ledger, len(planned) - ledger.planned, more) if ledger.planned else None
+
+
+def _answerable(design: Design, judge: Judge, dataset: Dataset) -> list[Trial]:
+    """Return the trials of a design or of the nearest one that a judge can answer; `JudgeError` where there is none."""
+    trials = list(design.design(dataset))
+    try:
+        judge.check([trial.request for trial in trials])
+    except UnsupportedRequestError as error:
+        nearest = design.nearest(error.request) if isinstance(design, Adaptable) and error.request is not None else None
+        if nearest is None or nearest.reads is not None:
+            raise
+        return _answerable(nearest.design, judge, dataset)
+    return trials

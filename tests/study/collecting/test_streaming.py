@@ -112,7 +112,7 @@ def test_every_probe_streams_into_a_file(name, graded, monkeypatch, tmp_path):
     trials = bl.collect(probe, judge, data, store, progress=False)
     file = bl.collect(probe, judge, data, store, progress=False, out=tmp_path / "trials.parquet")
     pd.testing.assert_frame_equal(file.to_pandas(), trials)
-    assert file.attrs == trials.attrs | {"asked": 0, "stored": trials.attrs["asked"]}
+    assert file.attrs == trials.attrs | {"asked": 0, "stored": trials.attrs["asked"], "tokens": 0}
 
 
 def test_requests_that_stand_in_several_windows_are_asked_once(graded, judge, small):

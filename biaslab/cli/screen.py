@@ -1,0 +1,93 @@
+"""``biaslab screen``: the biases that people ask for first, at a cost that is said before anything is asked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from biaslab.cli.options import (
+    Attributes,
+    Columns,
+    DataPath,
+    Noun,
+    Protocols,
+    Scale,
+    StorePath,
+    name_dataset,
+)
+from biaslab.core.errors import InputError
+from biaslab.core.output import require_file
+
+
+def screen(
+    judge: Annotated[str, typer.Argument(help="The judge; see `biaslab list`.")] = "smollm2-135m",
+    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    columns: Columns = None,
+    scale: Scale = None,
+    noun: Noun = None,
+    contexts: Annotated[int, typer.Option(help="Use the first N contexts.")] = 24,
+    candidates: Annotated[int, typer.Option(help="Candidates of each context, drawn at random.")] = 3,
+    attribute: Attributes = None,
+    protocol: Protocols = None,
+    own: Annotated[
+        str | None, typer.Option(metavar="SYSTEM", help="The system whose texts are the judge's own.")
+    ] = None,
+    store: StorePath = Path("judgements.sqlite"),
+    max_requests: Annotated[int | None, typer.Option(metavar="N", help="Budget: requests.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Budget: tokens read and written.")] = None,
+    max_dollars: Annotated[float | None, typer.Option(help="Budget: dollars, at the prices below.")] = None,
+    price_in: Annotated[float | None, typer.Option(help="Dollars for a million tokens read.")] = None,
+    price_out: Annotated[float | None, typer.Option(help="Dollars for a million tokens written.")] = None,
+    price_cached: Annotated[float | None, typer.Option(help="Dollars for a million tokens read from a cache.")] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Start anyway, and stop where the budget ends.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Say only what would be asked.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="STEM", help="Write the card as STEM.html, .md, .png and .csv.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+) -> None:
+    """Measure the biases that people ask for first, on one card.
+
+    Position, length, consistency, round numbers and, with --own, self-preference:
+    as far as the judge, or its --protocol, answers in pairs or in scores. What is
+    going to be asked is said before, and held against the budget.
+    """
+    if out is not None:
+        require_file("out", out)
+    budget = _budget(
+        {"requests": max_requests, "tokens": max_tokens, "dollars": max_dollars},
+        {"input": price_in, "output": price_out, "cached": price_cached},
+        partial,
+    )
+    import biaslab as bl
+
+    named = name_dataset(dataset, columns, scale, noun, attribute)
+    data = bl.load_dataset(named or dataset, path)
+    asks = bl.load_judge(judge, data)
+    about: dict[str, Any] = {"contexts": contexts, "candidates": candidates, "attributes": attribute or None}
+    about |= {"own": own, "store": store, "budget": budget, "seed": seed}
+    if plan:
+        planned = bl.plan_screen(asks, data, protocol, **about)
+        typer.echo(f"{asks.id}: {planned or f'everything is in the store ({store})'}")
+        return
+    found = bl.screen(asks, data, protocol, progress=sys.stderr.isatty(), say=typer.echo, **about)
+    typer.echo(f"\n{found}")
+    if out is not None:
+        typer.echo(f"written: {', '.join(map(str, found.card.save(out)))}")
+
+
+def _budget(limits: dict[str, float | None], prices: dict[str, float | None], partial: bool) -> Any:
+    """Return the budget that is given, if any."""
+    from biaslab.study.spending import Budget
+
+    known = {name: price for name, price in prices.items() if price is not None}
+    if known and "input" not in known:
+        raise InputError("price-in", None, "dollars for a million tokens read, where another price is given")
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if partial and not given:
+        raise InputError("partial", True, "only with a budget", "add --max-requests, --max-tokens or --max-dollars")
+    return Budget(**given, prices=known or None, partial=partial) if given or known else None  # type: ignore[arg-type]

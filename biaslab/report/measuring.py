@@ -1,0 +1,194 @@
+"""Measure every probe of a judge in turn, and keep the estimates, or the reason why there are none, as they come."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from biaslab.core.errors import (
+    BiaslabError,
+    BudgetExceededError,
+    InputError,
+    JudgeError,
+    MissingDependencyError,
+    ModelLoadError,
+    ServerError,
+    TrialsError,
+    UnreachableError,
+)
+from biaslab.core.output import count
+from biaslab.report.card import Card, card
+from biaslab.study.collect import collect
+from biaslab.study.spending.announcement import Announcement, foresee_all
+from biaslab.study.spending.budget import Budget
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.core import Judge
+    from biaslab.datasets import Dataset
+    from biaslab.probes.base import Probe
+
+#: Errors of one probe after which the others may still be measured.
+_OF_ONE = (InputError, JudgeError, BudgetExceededError, MissingDependencyError)
+_OF_ALL = frozenset({401, 402, 403, 404, 429})  # a server that says one of these for good says so to everything
+
+
+@dataclass
+class Measured:
+    """Estimates so far, and the reasons where there are none; the card is saved after each probe.
+
+    Parameters
+    ----------
+    out : Path, optional
+        Where the card is saved: what its files begin with. Nothing is saved by default.
+    remedies : pandas.DataFrame, optional
+        As of `biaslab.report.card`.
+    frames : list of pandas.DataFrame
+        Estimates.
+    missing, otherwise : list of tuple of str
+        Judge, probe, and why it was not measured or what was asked otherwise.
+    ended : dict of str to BiaslabError
+        Judges that were asked nothing more, by id, and why.
+    trials : list of pandas.DataFrame
+        Judgements of each probe that was measured.
+    everything : bool
+        Estimate all metrics; else those of a card.
+    say : callable
+        Is told what happens, a line at a time.
+    progress : bool, optional
+        Show progress bars; by default in a terminal.
+    """
+
+    out: Path | None = None
+    remedies: pd.DataFrame | None = None
+    frames: list[pd.DataFrame] = field(default_factory=list)
+    missing: list[tuple[str, str, str]] = field(default_factory=list)
+    otherwise: list[tuple[str, str, str]] = field(default_factory=list)
+    ended: dict[str, BiaslabError] = field(default_factory=dict)
+    trials: list[pd.DataFrame] = field(default_factory=list)
+    everything: bool = False
+    say: Callable[[str], object] = print
+    progress: bool | None = None
+
+    def card(self, reference: str | pd.DataFrame | None = "atlas") -> Card:
+        """Return the card of everything so far."""
+        told = {"unmeasured": self.missing, "otherwise": self.otherwise, "reference": reference}
+        return card(self.frames, self.remedies, **told)  # type: ignore[arg-type]
+
+    def save(self) -> None:
+        """Save the card so far, without its figure; nothing where no bias was measured yet."""
+        if self.out is None:
+            return
+        try:
+            self.card().save(self.out, picture=False)
+        except TrialsError:
+            return
+
+
+def measure_all(
+    judge: Judge,
+    probes: Sequence[Probe],
+    data: Dataset,
+    store: Path,
+    measured: Measured,
+    budget: Budget | None = None,
+) -> Announcement | None:
+    """Measure every probe of one judge as far as it can be asked; estimates are added and saved probe by probe.
+
+    Parameters
+    ----------
+    judge, data, store
+        As for `biaslab.collect`.
+    probes : sequence of Probe
+        In the order in which they are asked.
+    measured : Measured
+        What is added to.
+    budget : Budget, optional
+        For all probes together; by default each run has the limits of the judge, where it has any.
+
+    Returns
+    -------
+    Announcement or None
+        What was going to be asked; None where the store held everything.
+
+    Raises
+    ------
+    BudgetExceededError
+        Before anything is asked, if the budget does not cover all probes, unless it is partial.
+    """
+    planned = foresee_all(probes, judge, data, store, budget)
+    if planned is not None:
+        measured.say(f"{judge.id}, {count(len(probes), 'probe')}: {planned}")
+    left = None if budget is None else _Left(budget)
+    before = len(measured.frames)
+    for place, probe in enumerate(probes):
+        try:
+            measured.frames.append(_measure(probe, judge, data, store, measured, left))
+        except _OF_ONE as error:
+            why = " ".join(str(error).split())
+            spent = left is not None and isinstance(error, BudgetExceededError)
+            if spent or _ends_all(error, answered=len(measured.frames) > before):
+                measured.ended[judge.id] = error
+                measured.missing.append((judge.id, ", ".join(other.name for other in probes[place:]), why))
+                return planned
+            measured.missing.append((judge.id, probe.name, why))
+            measured.say(f"{probe.name} of {judge.id}: not measured; {why}")
+        else:
+            measured.save()
+    return planned
+
+
+class _Left:
+    """What is left of a budget that several runs share."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget, self._began = budget, time.monotonic()
+        self._spent = {"requests": 0, "tokens": 0, "dollars": 0.0}
+
+    def spend(self, attrs: dict[Any, Any]) -> None:
+        """Take away what a run has spent."""
+        for name, told in (("requests", "asked"), ("tokens", "tokens"), ("dollars", "dollars")):
+            self._spent[name] += attrs[told]
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the next run; raises `BudgetExceededError` where nothing is left."""
+        spent = {**self._spent, "minutes": (time.monotonic() - self._began) / 60}
+        left = {name: limit - spent[name] for name in spent if (limit := getattr(self._budget, name)) is not None}
+        over = [name for name, amount in left.items() if amount <= 0]
+        if over:
+            raise BudgetExceededError(f"the budget is spent: no {over[0]} are left; run again with a larger budget")
+        return replace(self._budget, **left)
+
+
+def _ends_all(error: BiaslabError, answered: bool) -> bool:
+    """Say whether everything else that a judge would be asked fails too, so that one error is enough."""
+    if isinstance(error, UnreachableError | ModelLoadError):
+        return True
+    return isinstance(error, ServerError) and (error.status in _OF_ALL or (error.status is None and not answered))
+
+
+def _measure(
+    probe: Probe, judge: Judge, data: Dataset, store: Path, measured: Measured, left: _Left | None
+) -> pd.DataFrame:
+    """Measure what a card shows of one probe: its primary metrics, and how well the judge agrees with references."""
+    bars = sys.stderr.isatty() if measured.progress is None else measured.progress
+    limits = None if left is None else left.budget
+    trials = collect(probe, judge, data, store=store, progress=bars, budget=limits)
+    if left is not None:
+        left.spend(trials.attrs)
+    quality = [metric.name for metric in probe.metrics if metric.quality]
+    estimates = probe.estimate(trials, None if measured.everything else [*probe.primary, *quality], breakdowns=False)
+    asked, stored = trials.attrs["asked"], trials.attrs["stored"]
+    told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
+    measured.say(f"{probe.name} of {judge.id}: {count(len(estimates), 'estimate')}; {told}")
+    if "otherwise" in trials.attrs:
+        measured.otherwise.append((judge.id, probe.name, trials.attrs["otherwise"]))
+        measured.say(f"  {trials.attrs['otherwise']}")
+    measured.trials.append(trials)
+    return estimates

@@ -1,0 +1,267 @@
+"""Screen a judge: the biases that people ask for first, in one call, at a cost that is known beforehand."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core import Choice, Judge, as_judge, find_metric
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_study
+from biaslab.core.errors import BiaslabError, InputError, JudgeError
+from biaslab.core.output import number
+from biaslab.core.schema import Dataset
+from biaslab.judges.function import judge_of
+from biaslab.probes.base import Probe
+from biaslab.probes.position import Position
+from biaslab.report.card import Card
+from biaslab.report.common_biases import Given, choose_probes, draw_texts
+from biaslab.report.measuring import Measured, measure_all
+from biaslab.report.summary import STATUS
+from biaslab.report.wording import correction
+from biaslab.stats import corrected
+from biaslab.store import Store
+from biaslab.study.spending.announcement import Announcement, foresee_all
+from biaslab.study.spending.budget import Budget, budget_of
+from biaslab.study.spending.cost import unanswered
+
+#: What stands beside a card's tests: how stable and how decided the answers are.
+BESIDE = ("order_consistency", "resampling_consistency", "tie_rate", "sample_alpha")
+
+
+@dataclass(frozen=True, eq=False)
+class Screen:
+    """Findings of `screen`: JupyterLab shows the card, and ``print`` its findings.
+
+    Attributes
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame of all probes; q-values are over the tests of this screen.
+    card : biaslab.report.Card
+        The bias card.
+    trials : pandas.DataFrame
+        One row per judgement of any probe; columns that a probe does not have are empty. ``attrs`` has what was
+        ``asked``, ``stored``, and its ``tokens`` and ``dollars``.
+    planned : Announcement or None
+        What was going to be asked; None where the store held every reply.
+    """
+
+    estimates: pd.DataFrame = field(repr=False)
+    card: Card = field(repr=False)
+    trials: pd.DataFrame = field(repr=False)
+    planned: Announcement | None
+
+    def __str__(self) -> str:
+        rows = self.card.biases.to_dict("records")
+        lines = [f"{row['probe']}, {row['label']}: {STATUS[row['status']][1]}: {row['verdict']}" for row in rows]
+        lines += [f"beside it: {words}" for words in self._beside()]
+        lines += [f"{probe} not measured: {why}" for _, probe, why in self.card.unmeasured]
+        lines += [words for _, _, words in self.card.otherwise]
+        return "\n".join([*lines, f"found: at q < .05 over {correction(self.card.cells)}, all of this card"])
+
+    def _repr_html_(self) -> str:
+        return self.card._repr_html_()
+
+    def _beside(self) -> Iterator[str]:
+        shown = self.estimates[self.estimates["metric"].isin(BESIDE) & self.estimates["estimate"].notna()]
+        for row in shown.drop_duplicates(["probe", "metric", "attribute"]).to_dict("records"):
+            metric = find_metric(row["metric"], row["probe"])
+            low, value, high = (number(row[name], 2) for name in ("ci_low", "estimate", "ci_high"))
+            yield f"{row['probe']}, {metric.axis}, {row['attribute']}: {value} [{low}, {high}]"
+
+
+@checked(eager=True)
+def screen(
+    judge: Judge | Callable[..., Any],
+    dataset: Dataset,
+    protocol: Given | Sequence[Given] | None = None,
+    *,
+    contexts: int = 24,
+    candidates: int = 3,
+    attributes: Sequence[str] | None = None,
+    own: str | None = None,
+    store: Store | str | PathLike[str] | None = None,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    say: Callable[[str], object] | None = None,
+    reference: str | pd.DataFrame | None = "atlas",
+) -> Screen:
+    """Measure the biases that people ask for first: position, length, consistency, round numbers, self-preference.
+
+    What is measured follows from how the judge answers. A judge of pairs (a protocol of pairs, a function of two texts)
+    is asked for every pair of the drawn candidates in both orders, a judge of scores for each candidate's score, and a
+    judge that answers both for both. Probes that ask the same share one reply. Before the first request it is said how
+    many there are, with their tokens, and the price where prices are known.
+
+    Parameters
+    ----------
+    judge : Judge or function
+        Who is asked. A function becomes a `biaslab.FunctionJudge`.
+    dataset : Dataset
+        What is judged.
+    protocol : Protocol, path, or sequence of them, optional
+        Ask with this prompt and parser instead of biaslab's own: one of pairs, one of scores, or one of either. Only
+        what they ask for is measured.
+    contexts : int
+        The first contexts, at most; all that there are where these are fewer.
+    candidates : int
+        Candidates of each context, drawn at random, at least 2.
+    attributes : sequence of str, optional
+        What is judged; the data set's first attribute by default.
+    own : str, optional
+        The system of the data set whose texts are the judge's own. Without, self-preference is not measured.
+    store : Store or path, optional
+        Where replies are kept; by default only until the screen is done.
+    budget : Budget, optional
+        For all probes together. A screen that it does not cover is not started, unless the budget is ``partial``. By
+        default the limits and prices of the judge, where it has any.
+    seed : int
+        Of everything drawn at random.
+    progress : bool
+        Show progress bars, and say what is going to be asked.
+    say : callable, optional
+        Is told what is going to be asked and what was, a line at a time; with ``progress``, standard error by default.
+    reference : {"atlas"}, pandas.DataFrame or None
+        Compare each bias with others': see `biaslab.report.card`.
+
+    Returns
+    -------
+    Screen
+        With ``estimates``, ``card`` and ``trials``. What could not be measured is on the card, with the reason.
+
+    Raises
+    ------
+    InputError
+        If an argument lies outside its range, or two protocols have one form.
+    BudgetExceededError
+        Before anything is asked, if the budget does not cover the screen.
+    BiaslabError
+        The first reason, if nothing could be measured.
+
+    Notes
+    -----
+    All scores are on the scale 1-100, or that of the protocol. Where the judge gives no label probabilities, each score
+    is sampled three times; verdicts of a protocol are asked twice, unless its temperature is 0. A server is asked one
+    question before the announcement, because only its answer shows whether it gives label probabilities.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded")
+    >>> found = bl.screen(bl.SimulatedJudge(data, position=2.0, noise=1.0), data, progress=False)
+    >>> found.card.biases.set_index("probe").loc["position", "status"]
+    'bias'
+    >>> found.planned.requests == found.trials.attrs["asked"]
+    True
+    """
+    asked = judge_of(judge)
+    require_study(Position(), asked, dataset)
+    data = draw_texts(dataset, contexts, candidates, own, seed)
+    probes, missing = choose_probes(asked, data, protocol, attributes, own, seed)
+    measured = Measured(
+        missing=missing, everything=True, say=say or (_told if progress else _untold), progress=progress
+    )
+    with _kept(store) as path:
+        _see_how_it_answers(asked, probes, data, path)
+        planned = measure_all(asked, probes, data, path, measured, budget or budget_of(asked))
+    if not measured.frames:
+        raise next(iter(measured.ended.values()), BiaslabError(f"nothing could be measured: {measured.missing[-1][2]}"))
+    return _screened(measured, planned, reference)
+
+
+@checked(eager=True)
+def plan_screen(
+    judge: Judge | Callable[..., Any],
+    dataset: Dataset,
+    protocol: Given | Sequence[Given] | None = None,
+    *,
+    contexts: int = 24,
+    candidates: int = 3,
+    attributes: Sequence[str] | None = None,
+    own: str | None = None,
+    store: Store | str | PathLike[str] | None = None,
+    budget: Budget | None = None,
+    seed: int = 0,
+) -> Announcement | None:
+    """Say what `screen` with the same arguments would ask, and ask nothing.
+
+    Of a server of which it is not known yet whether it gives label probabilities it is assumed that it does.
+
+    Returns
+    -------
+    Announcement or None
+        Requests, tokens and price; printed as one line. None where the store holds every reply.
+
+    Raises
+    ------
+    InputError, BudgetExceededError
+        As `screen`.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded")
+    >>> planned = plan_screen(bl.SimulatedJudge(data), data, contexts=10, budget=bl.Budget(prices={"input": 1.0}))
+    >>> planned.requests
+    90
+    """
+    asked = judge_of(judge)
+    require_study(Position(), asked, dataset)
+    data = draw_texts(dataset, contexts, candidates, own, seed)
+    probes, _ = choose_probes(asked, data, protocol, attributes, own, seed)
+    with _kept(store) as path:
+        return foresee_all(probes, asked, data, path, budget or budget_of(asked))
+
+
+def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> None:
+    """Ask a server the first open question for label probabilities; it is remembered if it does not give them."""
+    server = as_judge(judge)
+    if server.prices is None or server.asks:
+        return
+    with suppress(InputError, JudgeError), Store(store) as kept:
+        designs = chain.from_iterable(probe.design(data) for probe in probes)
+        first = next((trial.request for trial in designs if isinstance(trial.request, Choice)), None)
+        if first is not None and unanswered(judge, [first], kept):
+            list(kept.wrap(judge).ask([first]))
+
+
+def _screened(measured: Measured, planned: Announcement | None, reference: str | pd.DataFrame | None) -> Screen:
+    """Put together what was measured."""
+    frames = [frame.dropna(axis=1, how="all") for frame in measured.frames]
+    estimates = pd.concat(frames, ignore_index=True).reindex(
+        columns=list(dict.fromkeys(name for frame in measured.frames for name in frame))
+    )
+    trials = pd.concat(measured.trials, ignore_index=True)
+    sums = {
+        name: sum(each.attrs[name] for each in measured.trials) for name in ("asked", "stored", "tokens", "dollars")
+    }
+    trials.attrs.update(sums)
+    return Screen(corrected(estimates), measured.card(reference), trials, planned)
+
+
+@contextmanager
+def _kept(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
+    """Yield the file of the store; without one, a file that is gone afterwards."""
+    if store is not None:
+        yield Path(store.path if isinstance(store, Store) else store)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "judgements.sqlite"
+
+
+def _told(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _untold(line: str) -> None:
+    """Say nothing."""
