@@ -29,6 +29,18 @@ from biaslab.cli.text import first_line, table
 from biaslab.core.checks import require_whole
 from biaslab.core.output import count
 
+
+def _list_forms(wanted: bool) -> None:
+    """Print what each probe estimates in each form."""
+    if not wanted:
+        return
+    from biaslab.probes import table as forms
+
+    shown = forms()[["probe", "form", "metric", "what", "unit", "null", "judges"]]
+    typer.echo(shown.to_string(index=False, na_rep="", float_format="{:g}".format, justify="left"))
+    raise typer.Exit
+
+
 Seed = Annotated[int | None, typer.Option(help="Random seed of drawn pairs and resampling.")]
 
 
@@ -50,6 +62,10 @@ def probe(
     trials: Annotated[
         Path | None, typer.Option(metavar="FILE.parquet", help="Write the judgements to this file as they come.")
     ] = None,
+    _list: Annotated[
+        bool,
+        typer.Option("--list", callback=_list_forms, is_eager=True, help="Show each probe by form: pair, score, list."),
+    ] = False,
 ) -> None:
     """Measure one phenomenon and print the estimates.
 

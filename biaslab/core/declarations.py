@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from biaslab.core.trials import Scalar
+
+#: What a judge gives: a verdict on two candidates, a score of one, a ranking of several; "" where it does not matter.
+Form = Literal["", "pair", "score", "list"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Metric:
         What to plant to see whether test and interval keep their promises.
     comparison : Comparison, optional
         What makes estimates of different judges compare; none where they depend on the texts or on how was asked.
+    form : {"", "pair", "score", "list"}
+        From which answers it is estimated; "" where its probe has one form, or it does not matter.
     """
 
     name: str
@@ -108,6 +113,7 @@ class Metric:
     primary: bool = False
     calibration: Calibration | None = None
     comparison: Comparison | None = None
+    form: Form = ""
 
     @property
     def axis(self) -> str:

@@ -11,15 +11,21 @@ import importlib
 import pkgutil
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from biaslab.core import difference_of, find_metric, import_declared, is_primary
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
+from biaslab.core.declarations import Form, Metric
 from biaslab.core.metrics import PROBES
 from biaslab.probes.base import WRITTEN, Probe
 
-__all__ = ["available", "difference_of", "find_metric", "find_probe", "import_own", "is_primary", "names"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["available", "difference_of", "find_metric", "find_probe", "import_own", "is_primary", "names", "table"]
+#: What a judge is asked for, in the order of `table`.
+FORMS: tuple[Form, ...] = ("pair", "score", "list")
 
 
 @cache
@@ -41,6 +47,51 @@ def import_own() -> dict[str, type[Probe]]:
 def _modules() -> list[str]:
     modules = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
     return [name for name in modules if not name.startswith("_")]
+
+
+def table() -> pd.DataFrame:
+    """Return what is estimated of each bias, by what the judge gives: verdicts on pairs, scores, or rankings of lists.
+
+    Made from what the probes declare, those of other packages and of a notebook too.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per probe × form × primary metric (of a form without one, per metric that has a null): ``probe, form,
+        metric, what, unit, null, matters, judges, needs``. ``null`` is the value without bias, NaN where there is none;
+        ``matters`` the smallest distance from it that matters. ``judges`` is "any" where a judge without prompts will
+        do (a function, a reward model, an evaluator), else "prompted"; ``needs`` says what a log has to hold.
+
+    Examples
+    --------
+    >>> rows = table()
+    >>> rows.loc[rows["probe"] == "self_preference", ["form", "metric", "unit"]].to_numpy().tolist()
+    [['pair', 'self_preference_logit', 'logits'], ['score', 'self_preference_shift', 'SD']]
+    """
+    import pandas as pd
+
+    rows = [
+        (name, form, metric.name, metric.label, metric.unit, metric.null, metric.matters, _judges(kind), kind.needs)
+        for name, kind in (available() | WRITTEN).items()
+        for form in FORMS
+        for metric in _of_form(kind, form)
+    ]
+    columns = ["probe", "form", "metric", "what", "unit", "null", "matters", "judges", "needs"]
+    return pd.DataFrame(rows, columns=columns).astype({"null": float, "matters": float})
+
+
+def _of_form(kind: type[Probe], form: Form) -> list[Metric]:
+    """Return what a probe is about in a form: its primary metrics, else those that have a null."""
+    if form not in kind.asks_for:
+        return []
+    own = [metric for metric in kind.metrics if metric.form in ("", form)]
+    return [metric for metric in own if metric.primary] or [metric for metric in own if metric.null is not None]
+
+
+def _judges(kind: type[Probe]) -> str:
+    """Return which judges a probe can ask."""
+    texts_alone = getattr(kind, "verdicts", False) or getattr(kind, "evaluators", False)
+    return "any" if texts_alone else "prompted"
 
 
 @checked

@@ -40,6 +40,7 @@ SCORES = (
         advice=_ADVICE,
         matters=0.25,
         primary=True,
+        form="score",
         calibration=_calibration("score", 0.45),
     ),
     Metric("score_excess_sd", "the same in standard deviations of the judge's scores", "SD", null=0.0),
@@ -59,6 +60,7 @@ PAIRS = (
         advice=_ADVICE,
         matters=0.05,
         primary=True,
+        form="pair",
         calibration=_OF_PAIRS,
     ),
     Metric(

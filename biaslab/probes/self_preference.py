@@ -131,6 +131,7 @@ class SelfPreference(PairFeatureProbe):
             advice="let a judge of another family compare texts of this system",
             matters=0.2,
             primary=True,
+            form="pair",
             calibration=planted(
                 {"self_preference": 0.3},
                 {"own": "own", "asks": ("pairs",), "reliability": 1.0},
@@ -148,6 +149,7 @@ class SelfPreference(PairFeatureProbe):
             advice="let a judge of another family score texts of this system",
             matters=0.2,
             primary=True,
+            form="score",
             calibration=planted(
                 {"self_preference": 0.65}, {"own": "own", "asks": ("scores",), "reliability": 1.0}, systems=_SYSTEMS
             ),

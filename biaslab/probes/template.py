@@ -128,6 +128,7 @@ class Template(ScoreProbe):
     cell = ("judge", "dataset", "attribute", "form")
     conditions = ("template", "factor", "component", "between")
     columns = ("context_id", "candidate_id", "value", "status", "template", "factor")
+    asks_for = ("pair", "score")
     needs = "judgements of the same items under several prompts"
     metrics = (
         Metric(

@@ -107,6 +107,7 @@ class Thinking(Probe):
 
     name = "thinking"
     conditions = ("measured", "thinking", "against")
+    asks_for = ("pair", "score")
     needs = "judgements at two budgets for thoughts or more, in a column thinking"
     metrics = (
         Metric(

@@ -106,6 +106,7 @@ class Vacuum(PairProbe):
     name = "vacuum"
     conditions = ("nothing", "template", "scale", "score")
     columns = (*pairs.PAIR, "asked", "nothing", "label_mass")
+    asks_for = ("pair", "score")
     needs = "pairs of two equal candidates, asked by this probe"
     metrics = (
         Metric(
@@ -118,14 +119,17 @@ class Vacuum(PairProbe):
             advice="ask every pair in both orders, or take its content-free prior out",
             matters=0.1,
             primary=True,
+            form="pair",
             calibration=planted({"position": 0.45}, {"nothing": ("identical",), "asks": ("pairs",), "n_candidates": 3}),
             comparison=Comparison("verdicts on pairs of the same", ("nothing",)),
         ),
-        Metric("dark_first_logit", "log odds of the first, both the same", "logits", null=0.0),
-        Metric("name_logit", "log odds of the first name, same text", "logits", null=0.0),
+        Metric("dark_first_logit", "log odds of the first, both the same", "logits", null=0.0, form="pair"),
+        Metric("name_logit", "log odds of the first name, same text", "logits", null=0.0, form="pair"),
         Metric("tie_rate", "ties", "share"),
-        Metric("dark_score", "score of nothing", "points"),
-        Metric("dark_score_drop", "score of the text less that of nothing", "points", null=0.0, quality=True),
+        Metric("dark_score", "score of nothing", "points", form="score"),
+        Metric(
+            "dark_score_drop", "score of the text less that of nothing", "points", null=0.0, quality=True, form="score"
+        ),
         Metric("score_share", "answers with this score", "share"),
         LABEL_MASS,
     )

@@ -1,6 +1,7 @@
 """What the pages of the biases take from the probes, so that it never drifts, and the committed figures.
 
-``<!-- metrics -->`` becomes the tables of the probe that the page is named after, ``<!-- probes -->`` a list of all.
+``<!-- metrics -->`` becomes the tables of the probe that the page is named after, ``<!-- probes -->`` a list of all,
+``<!-- forms -->`` a table of what is estimated of each bias by what the judge gives.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from biaslab.core import Metric
-from biaslab.probes import available, find_probe
+from biaslab.probes import FORMS, available, find_probe, table
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE = re.compile(r"\((?:\.\./)*(figures/\S+\.png)\)")
@@ -27,7 +28,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Put the tables where a page asks for them."""
     if "<!-- metrics -->" in markdown:
         markdown = markdown.replace("<!-- metrics -->", metrics(Path(page.file.src_uri).stem))
-    return markdown.replace("<!-- probes -->", probes()) if "<!-- probes -->" in markdown else markdown
+    for mark, made in (("<!-- probes -->", probes), ("<!-- forms -->", forms)):
+        markdown = markdown.replace(mark, made()) if mark in markdown else markdown
+    return markdown
 
 
 def metrics(name: str) -> str:
@@ -50,6 +53,28 @@ def probes() -> str:
         page = f"[{name}]({name}.md)" if (ROOT / "docs" / "biases" / f"{name}.md").exists() else name
         rows.append(f"| {page} | [`{kind.__name__}`][{kind.__module__}.{kind.__qualname__}] | {line} |")
     return "\n".join(rows)
+
+
+def forms() -> str:
+    """Return a table of bias × form, from what `biaslab.probes.table` says."""
+    found = table()
+    shown = [form for form in FORMS if (found["form"] == form).any()]
+    rows = [
+        f"| bias | {' | '.join(shown)} | a judge without prompts | a log has to hold |",
+        "|---" * (len(shown) + 3) + "|",
+    ]
+    for name, of_probe in found.groupby("probe", sort=False):
+        cells = ["<br>".join(map(_estimated, of_probe[of_probe["form"] == form].to_dict("records"))) for form in shown]
+        first = of_probe.iloc[0]
+        page = f"[{name}](../biases/{name}.md)" if (ROOT / "docs" / "biases" / f"{name}.md").exists() else name
+        will_do = "✓" if first["judges"] == "any" else "–"
+        rows.append(f"| {page} | {' | '.join(cell or '–' for cell in cells)} | {will_do} | {first['needs']} |")
+    return "\n".join(rows)
+
+
+def _estimated(row: dict[str, Any]) -> str:
+    unit = f", {row['unit']}" if row["unit"] else ""
+    return f"`{row['metric']}`: {row['what']}{unit}; null {row['null']:g}".replace("|", "\\|")
 
 
 def _said(one: Metric) -> str:

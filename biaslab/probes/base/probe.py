@@ -23,6 +23,7 @@ from biaslab.core import (
 )
 from biaslab.core.checked import check_methods, checked_fields, checked_function
 from biaslab.core.checks import require_attributes_list, require_whole
+from biaslab.core.declarations import Form
 from biaslab.core.schema import Dataset
 from biaslab.probes.base.cell import Cell, Part, with_lost
 from biaslab.probes.base.value_ranges import in_points, require_values
@@ -114,6 +115,8 @@ class Probe(ABC):
         Other columns of trials that are read.
     needs : str
         What a log must hold to be estimated from, after "needs".
+    asks_for : tuple of str
+        What it asks a judge for: "pair", "score" or "list".
     """
 
     name: ClassVar[str]
@@ -124,6 +127,7 @@ class Probe(ABC):
     conditions: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[str] = "trials of its own design"
+    asks_for: ClassVar[tuple[Form, ...]] = ("score",)
 
     attributes: Sequence[str] | None = None
     seed: int = field(default=0, kw_only=True)
