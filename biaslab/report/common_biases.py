@@ -61,7 +61,7 @@ def choose_probes(
 ) -> tuple[list[Probe], list[tuple[str, str, str]]]:
     """Return the probes of the forms in which the judge answers, and why others are left out."""
     by_form = _by_form(protocol)
-    chosen = attributes or [next(iter(data.attributes))]
+    chosen = data.require_attributes(attributes)[: None if attributes else 1]
     makers = {"pair": _of_pairs, "score": _of_scores}
     forms = [form for form in makers if form in (by_form or _forms_of(judge))]
     whole = {form: makers[form](chosen, by_form.get(form), own, seed) for form in makers}

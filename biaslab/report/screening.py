@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import pandas as pd
 from biaslab.core import Choice, Judge, as_judge, find_metric
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
-from biaslab.core.errors import BiaslabError, InputError, JudgeError
+from biaslab.core.errors import BiaslabError, InputError, JudgeError, NearestDesignWarning
 from biaslab.core.output import number
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
@@ -171,7 +172,8 @@ def screen(
     measured = Measured(
         missing=missing, everything=True, say=say or (_told if progress else _untold), progress=progress
     )
-    with _kept(store) as path:
+    with _kept(store) as path, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearestDesignWarning)  # the card says it
         _see_how_it_answers(asked, probes, data, path)
         planned = measure_all(asked, probes, data, path, measured, budget or budget_of(asked))
     if not measured.frames:

@@ -1,0 +1,61 @@
+"""`biaslab screen` and `biaslab probe --list`, as a user types them."""
+
+from pathlib import Path
+
+import pytest
+
+from biaslab.cli import main
+
+WORDS = ["screen", "simulated:position=3,noise=1", "--contexts", "8"]
+
+
+@pytest.fixture(autouse=True)
+def _work_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_what_is_planned_is_asked_and_the_page_is_written(capsys):
+    assert main([*WORDS, "--plan", "--price-in", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "data=14c3b1cd: 72 requests; " in said
+    assert "at most $0.0" in said
+    assert not list(Path().iterdir())
+    assert main([*WORDS, "--out", "mine", "--max-requests", "72"]) == 0
+    said = capsys.readouterr().out
+    assert ", 4 probes: 72 requests; " in said
+    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in said
+    assert "self_preference not measured: name the system" in said
+    assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}
+    assert main([*WORDS, "--plan"]) == 0
+    assert "everything is in the store (judgements.sqlite)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--max-requests", "71"], 3, "the run needs 72 requests, the budget allows 71"),
+        (["--candidates", "1"], 2, "candidates is 1"),
+        (["--contexts", "0"], 2, "contexts is 0"),
+        (["--attribute", "charm"], 2, "coherence"),
+        (["--own", "nobody"], 2, "clean"),
+        (["--protocol", "missing.toml"], 2, "missing.toml"),
+        (["--partial"], 2, "add --max-requests"),
+        (["--max-dollars", "1"], 2, "prices"),
+        (["--price-out", "1"], 2, "price-in"),
+        (["--max-tokens", "0"], 2, "budget.tokens is 0"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line_before_anything_is_asked(options, code, said, capsys):
+    assert main([*WORDS, *options]) == code
+    captured = capsys.readouterr()
+    assert captured.err.startswith("biaslab: ")
+    assert captured.err.count("\n") == 1
+    assert said in captured.err
+    assert not list(Path().glob("*.html"))
+
+
+def test_probes_are_listed_by_form(capsys):
+    assert main(["probe", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split()[:3] == ["self_preference", "pair", "self_preference_logit"] for line in lines)
+    assert any(line.split()[:3] == ["verbosity", "score", "verbosity_slope"] for line in lines)

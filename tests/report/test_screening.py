@@ -1,0 +1,243 @@
+"""The screen: the common biases in one call, at the cost that was announced, on one card."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.core.errors import BiaslabError, BudgetExceededError, InputError
+from biaslab.judges.api import ApiJudge, Patience
+
+AnsweringServer = runpy.run_path(str(Path(__file__).parents[1] / "judges" / "answering_server.py"))["AnsweringServer"]
+QUICK = Patience(retries=2, first_wait=0.001, grace=5, reach=0.2)
+PAIRS = bl.Protocol.from_template(
+    "{question}\n\nSummary A: {answer_a}\n\nSummary B: {answer_b}\n\nSay which is better.",
+    verdicts={"Summary A": 1, "Summary B": 0},
+    temperature=1.0,
+)
+SCORES = bl.Protocol.from_template(
+    "{question}\n\n{answer}\n\nScore it from 1 (worst) to 10 (best).",
+    form="score",
+    scale="1-10",
+    pattern=r"(\d+)",
+    temperature=1.0,
+)
+
+
+class Counted:
+    """A judge that notes what it is asked."""
+
+    def __init__(self, judge):
+        self.judge, self.id, self.kinds, self.check = judge, judge.id, judge.kinds, judge.check
+        self.asked = []
+
+    def ask(self, requests):
+        listed = list(requests)
+        self.asked += listed
+        return self.judge.ask(listed)
+
+
+@pytest.fixture
+def judge(graded):
+    return Counted(bl.SimulatedJudge(graded, noise=1.0, position=1.0))
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+def screen(judge, data, *protocol, **options):
+    return bl.screen(judge, data, *protocol, **{"progress": False, "reference": None, **options})
+
+
+def longer(first, second):
+    return "first" if len(first) > len(second) else "second"
+
+
+def words(candidate):
+    return min(5.0, 1 + len(candidate.split()) / 40)
+
+
+def test_what_is_announced_is_what_is_asked_each_request_once(judge, graded, told):
+    planned = bl.plan_screen(judge, graded)
+    assert judge.asked == []
+    found = screen(judge, graded, say=told.append)
+    assert planned.requests == found.planned.requests == len(judge.asked) == len(set(judge.asked)) == 8 * (6 + 3)
+    assert found.trials.attrs["asked"] == 72
+    assert f"{judge.id}, 4 probes: 72 requests; " in told[0]
+    assert found.trials.attrs["stored"] == 2 * 24  # three probes read one question for scores
+    assert set(found.trials["probe"]) == {"position", "verbosity", "consistency", "score_distribution"}
+
+
+@pytest.mark.parametrize(
+    ("judge", "protocol", "measured"),
+    [
+        (longer, None, {"position"}),
+        (words, None, {"verbosity"}),
+        (None, PAIRS, {"position"}),
+        (None, SCORES, {"verbosity", "consistency", "score_distribution"}),
+        (None, (SCORES, PAIRS), {"position", "verbosity", "consistency", "score_distribution"}),
+    ],
+    ids=["function of two", "function of one", "protocol of pairs", "protocol of scores", "protocols of both"],
+)
+def test_the_form_decides_what_is_measured_and_the_card_says_why_not_the_rest(judge, protocol, measured, graded):
+    judge = judge or bl.SimulatedJudge(graded, noise=1.0)
+    found = screen(judge, graded, protocol, contexts=4)
+    assert set(found.estimates["probe"]) == measured
+    asked = ", ".join(probe for _, probe, _ in found.card.unmeasured)
+    everything = {"position", "verbosity", "consistency", "score_distribution", "self_preference"}
+    assert {*asked.split(", ")} == everything - measured
+    for _, probe, why in found.card.unmeasured:
+        assert f"{probe} not measured: {why}" in str(found)
+        assert "\n" not in why
+    assert found.planned.requests >= found.trials.attrs["asked"] > 0
+
+
+def test_a_function_of_two_costs_what_is_announced(graded):
+    calls = []
+
+    def judge(first, second):
+        calls.append((first, second))
+        return longer(first, second)
+
+    found = screen(judge, graded, candidates=4)
+    assert found.planned.requests == len(calls) == 8 * 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [None, PAIRS, (PAIRS, SCORES)], ids=["ours", "pairs", "both"])
+def test_a_server_of_text_alone_costs_what_is_announced(protocol, graded, told):
+    with AnsweringServer(probabilities=False, completions=False) as server:
+        judge = ApiJudge("judge", server.url, patience=QUICK, timeout=5.0, prices={"input": 1.0, "output": 2.0})
+        found = screen(judge, graded, protocol, contexts=4, say=told.append)
+        judge.close()
+        calls = len(server.bodies)
+    assert found.planned.requests == found.trials.attrs["asked"] == calls - (protocol is None)
+    assert "at most $" in told[0]
+    assert found.trials.attrs["dollars"] > 0
+    assert (found.estimates["probe"] == "position").any()
+    scores = found.trials[found.trials["probe"] == "consistency"]
+    assert scores["replicate"].nunique() == (0 if protocol is PAIRS else 3)
+    if protocol is None:
+        assert any("reads text instead of label probabilities" in why for _, _, why in found.card.otherwise)
+
+
+@pytest.mark.slow
+def test_planted_biases_are_found_and_others_are_not():
+    data = bl.load_dataset("graded", limit=24)
+    biased = screen(bl.SimulatedJudge(data, noise=0.5, position=2.0, heaping=3.0), data).card.biases
+    status = biased.set_index(["probe", "metric"])["status"]
+    assert status["position", "first_position_rate"] == "bias"
+    assert status["score_distribution", "round_number_excess_10"] == "bias"
+    fair = screen(bl.SimulatedJudge(data, noise=0.5), data, own="clean")
+    assert not (fair.card.biases["status"] == "bias").any()
+    mine = {"self_preference": 4.0, "own_system": "clean"}
+    found = screen(bl.SimulatedJudge(data, quality=0.5, noise=0.5, **mine), data, own="clean").estimates.set_index("metric")
+    assert (found.loc[["self_preference_logit", "self_preference_shift"], "q_value"] < 0.001).all()
+    assert found.loc["self_preference_logit", "estimate"] == pytest.approx(4.0, abs=0.1)
+
+
+def test_q_values_are_over_the_tests_of_the_card(judge, graded):
+    found = screen(judge, graded)
+    keys = ["probe", "metric", "attribute"]
+    ours, theirs = (
+        frame[frame["q_value"].notna()].set_index(keys)["q_value"].sort_index()
+        for frame in (found.estimates, found.card.cells)
+    )
+    pd.testing.assert_series_equal(ours, theirs, check_index_type=False)
+    assert len(ours) >= 4
+
+
+def test_a_budget_refuses_everything_before_anything_is_asked(judge, graded):
+    with pytest.raises(
+        BudgetExceededError, match=r"needs 72 requests, the budget allows 71: enough for 7 of 8 contexts"
+    ):
+        screen(judge, graded, budget=bl.Budget(requests=71))
+    assert judge.asked == []
+    assert screen(judge, graded, budget=bl.Budget(requests=72)).trials.attrs["asked"] == 72
+
+
+def test_a_partial_budget_is_one_budget_for_all_probes(judge, graded):
+    found = screen(judge, graded, budget=bl.Budget(requests=60, partial=True))
+    assert len(judge.asked) == 60
+    assert set(found.trials["probe"]) == {"position"}
+    [(_, names, why)] = [each for each in found.card.unmeasured if each[1] != "self_preference"]
+    assert names == "verbosity, consistency, score_distribution"
+    assert "the budget is spent" in why
+
+
+@pytest.mark.slow
+def test_tokens_are_one_budget_for_all_probes(judge, graded):
+    spent = screen(judge, graded).trials.attrs["tokens"]
+    assert spent > 0
+    found = screen(judge, graded, budget=bl.Budget(tokens=round(0.95 * spent), partial=True))
+    assert "position" in set(found.trials["probe"])
+    assert any("the budget is spent" in why for _, _, why in found.card.unmeasured)
+
+
+@pytest.mark.slow
+def test_a_store_is_kept_and_asked_nothing_again(judge, graded, tmp_path):
+    first = screen(judge, graded, store=tmp_path / "replies.sqlite")
+    again = screen(judge, graded, store=tmp_path / "replies.sqlite")
+    assert len(judge.asked) == 72
+    assert again.planned is None
+    pd.testing.assert_frame_equal(first.estimates, again.estimates)
+    with bl.Store(tmp_path / "replies.sqlite") as store:
+        assert screen(judge, graded, store=store).planned is None
+
+
+def test_own_texts_are_among_those_that_are_drawn(judge, graded):
+    trials = screen(judge, graded, own="clean", candidates=2).trials
+    scored = trials[(trials["probe"] == "self_preference") & (trials["opponent_id"].fillna("") == "")]
+    assert (scored.groupby("context_id")["system"].agg(lambda names: (names == "clean").sum()) == 1).all()
+
+
+def test_texts_without_human_scores_are_said_to_be_too_little(graded):
+    blind = bl.Dataset(
+        **{name: getattr(graded, name) for name in ("name", "candidates", "attributes", "scale", "noun")}
+        | {"human": graded.human.iloc[:0]}
+    )
+    judge = bl.SimulatedJudge(graded, noise=1.0)
+    found = screen(judge, blind)
+    assert "position" in set(found.estimates["probe"])
+    assert any(probe == "verbosity" for _, probe, _ in found.card.unmeasured) or (
+        found.card.biases.set_index("probe").loc["verbosity", "status"] == "untested"
+    )
+
+
+@pytest.mark.slow
+def test_it_shows_the_card(judge, graded):
+    found = screen(judge, graded, contexts=4)
+    assert "<table" in found._repr_html_()
+    assert "beside it: position, same winner in both orders (share), coherence: " in str(found)
+    assert np.isfinite(found.estimates.loc[found.estimates["metric"] == "sample_alpha", "estimate"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"contexts": 0}, "contexts"),
+        ({"candidates": 1}, "candidates"),
+        ({"attributes": ["charm"]}, "attributes"),
+        ({"own": "nobody"}, "own"),
+        ({"protocol": [PAIRS, PAIRS]}, "protocol"),
+        ({"protocol": "missing.toml"}, "path"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_is_asked(options, name, judge, graded):
+    with pytest.raises(InputError) as caught:
+        screen(judge, graded, **options)
+    assert caught.value.name == name
+    assert judge.asked == []
+
+
+def test_nothing_measured_is_an_error_with_the_reason(graded):
+    def broken(first, second):
+        return "neither"
+
+    with pytest.raises(BiaslabError, match="broken returned 'neither'"):
+        screen(broken, graded)
