@@ -1,4 +1,6 @@
-r"""Estimates to papers: tables, macros, and the bias card of a judge. Sees nothing but estimates frames.
+r"""Estimates to papers: tables, macros, and the bias card of a judge.
+
+Sees nothing but estimates frames, except `biaslab.screen`, which also asks.
 
 Examples
 --------

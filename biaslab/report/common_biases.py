@@ -35,6 +35,7 @@ def draw_texts(dataset: Dataset, contexts: int, candidates: int, own: str | None
     """Return the first contexts, with some candidates of each; the judge's own texts are among them."""
     require_whole("contexts", contexts, 1)
     require_whole("candidates", candidates, 2)
+    require_whole("seed", seed, 0)
     data = dataset.head(contexts)
     systems = [name for name in dict.fromkeys(data.candidates["system"]) if name]
     if own is not None:

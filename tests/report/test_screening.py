@@ -136,7 +136,9 @@ def test_planted_biases_are_found_and_others_are_not():
     fair = screen(bl.SimulatedJudge(data, noise=0.5), data, own="clean")
     assert not (fair.card.biases["status"] == "bias").any()
     mine = {"self_preference": 4.0, "own_system": "clean"}
-    found = screen(bl.SimulatedJudge(data, quality=0.5, noise=0.5, **mine), data, own="clean").estimates.set_index("metric")
+    found = screen(bl.SimulatedJudge(data, quality=0.5, noise=0.5, **mine), data, own="clean").estimates.set_index(
+        "metric"
+    )
     assert (found.loc[["self_preference_logit", "self_preference_shift"], "q_value"] < 0.001).all()
     assert found.loc["self_preference_logit", "estimate"] == pytest.approx(4.0, abs=0.1)
 

@@ -69,6 +69,13 @@ OWN = {
     "load_judge": {"name": value("simulated"), "dataset": lambda w: w.data},
     "plan": {"effect": value(0.1), "pilot": lambda w: w.trials},
     "read_judgements": {"path": lambda w: w.trials},
+    **{
+        name: {"protocol": value(None), "contexts": value(3), "candidates": value(2), "store": value(None), **more}
+        for name, more in (
+            ("plan_screen", {}),
+            ("screen", {"progress": value(False), "reference": value(None), "say": value(lambda line: None)}),
+        )
+    },
     "show": {"judgements": lambda w: w.trials, "dataset": lambda w: w.data},
     "atlas.estimates": {"metric": value("first_position_rate")},
     "atlas.judges": {"source": value(None)},

@@ -40,6 +40,7 @@ LEFT_OUT = {
     "scoring.bert_scores": "loads a model",
     "scoring.Encoder": "needs a model",
     "report.Card": "made by report.card alone",
+    "Screen": "a result, which `screen` makes",
     "plots.styled": "a decorator: it returns whatever it is given",
     "edits.edit": "a decorator, which fails where it is used",
     "probes.Probe": "abstract; every probe is walked",
