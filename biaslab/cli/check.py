@@ -42,30 +42,40 @@ def check(
     param: Knobs = None,
     store: StorePath = Path("judgements.sqlite"),
     out: Table = None,
+    runs: Annotated[
+        int, typer.Option(metavar="K", help="Ask everything K times, each run with a store of its own; most decide.")
+    ] = 1,
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
 ) -> None:
     """Check a judge against limits, by exit code: 0, 1 or 4.
 
     Exit 0: every interval lies inside its limits. 1: one lies outside. 4: the
-    study was too small to tell, which does not pass.
+    study was too small to tell, which does not pass. With --runs, what more than
+    half of the runs say decides, so that a judge that answers otherwise each time
+    does not turn a build.
     """
     require_table(out)
     if junit is not None:
         require_file("junit", junit, ".xml")
     if contexts is not None:
         require_whole("contexts", contexts, 1)
+    require_whole("runs", runs, 1)
+    if runs > 1 and estimates is not None:
+        raise InputError("runs", runs, "1 where estimates are checked", "--runs asks a judge: give --judge")
     wanted = _limits(limit, limits)
     if (judge is None) == (estimates is None):
         raise InputError("judge", judge, "a judge to ask, or a file of estimates: one of the two")
-    from biaslab.report.limits import check_limits, exit_code, to_junit
+    from biaslab.report.limits import check_limits, check_runs, exit_code, to_junit
 
     if estimates is not None:
         from biaslab.cli.report import read_estimates
 
-        found = read_estimates(estimates)
+        checked = check_limits(read_estimates(estimates), wanted)
     else:
-        found = _asked(str(judge), wanted, dataset, path, contexts, param, store)
-    checked = check_limits(found, wanted)
+        stores = [store, *(store.with_name(f"{store.stem}.run{k}{store.suffix}") for k in range(2, runs + 1))]
+        found = [_asked(str(judge), wanted, dataset, path, contexts, param, each) for each in stores]
+        each_run = [check_limits(frame, wanted) for frame in found]
+        checked = each_run[0] if runs == 1 else check_runs(each_run)
     for words in checked["sentence"]:
         typer.echo(words)
     write_table(checked, out, "estimate")

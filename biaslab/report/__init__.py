@@ -16,7 +16,7 @@ Examples
 import lazy_loader
 
 from biaslab.report.card import Card, card
-from biaslab.report.limits import Limit, check_limits
+from biaslab.report.limits import Limit, check_limits, check_runs
 from biaslab.report.macros import to_macros
 from biaslab.report.overview import overview
 from biaslab.report.page import page
@@ -30,6 +30,7 @@ __all__ = [
     "Limit",
     "card",
     "check_limits",
+    "check_runs",
     "findings",
     "overview",
     "page",

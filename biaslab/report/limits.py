@@ -13,6 +13,7 @@ import numpy as np
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import number
 from biaslab.report.wording import cell, conditions, varying, with_interval
 from biaslab.stats import LEADING, is_above, require_columns
 
@@ -121,6 +122,79 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
         where = "too few contexts to tell whether inside" if place == "unclear" else place
         sentences.append(f"{what}: {where} {limits[row['metric']]}: {with_interval(row)}")
     return chosen.assign(place=places, sentence=sentences)
+
+
+@checked
+def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Decide over several runs of one study, so that a judge that answers otherwise each time does not turn a verdict.
+
+    A metric is inside its limits, or outside, where more than half of the runs say so, and unclear otherwise.
+
+    Parameters
+    ----------
+    runs : sequence of pandas.DataFrame
+        What `check_limits` found of each run with the same limits: at least one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of the first run with the ``place`` over all runs, and ``runs``, ``inside`` and ``outside``: how many
+        runs there were, and said so. ``error_rate`` is the most by which a metric that lies on a limit or beyond is
+        called inside, however the runs depend on each other. ``sentence`` says it.
+
+    Raises
+    ------
+    InputError
+        If there is no run, or the runs have other rows than the first.
+
+    Notes
+    -----
+    One run errs in at most α / 2 of studies (2.5 % with 95 % intervals). Runs share their contexts, so that they are
+    not independent; whatever their dependence, m of K runs err together in at most K / m times as many (Rüger 1978),
+    which is less than twice.
+
+    References
+    ----------
+    Rüger 1978, *Das maximale Signifikanzniveau des Tests: "Lehne H₀ ab, wenn k unter n gegebenen Tests zur Ablehnung
+    führen"*.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row = {"probe": "position", "judge": "j", "dataset": "d", "metric": "first_position_rate", "ci_level": 0.95}
+    >>> limit = {"first_position_rate": Limit(0.4, 0.6)}
+    >>> runs = [
+    ...     check_limits(pd.DataFrame([row | {"estimate": e, "ci_low": e - 0.05, "ci_high": e + 0.05}]), limit)
+    ...     for e in (0.50, 0.52, 0.57)
+    ... ]
+    >>> print(check_runs(runs)["sentence"][0])
+    first_position_rate: inside in 2 of 3 runs, estimates 0.500 to 0.570; wrongly in at most 3.8 % of studies
+    """
+    if not runs:
+        raise InputError("runs", runs, "at least one frame that check_limits returned")
+    for run in runs:
+        require_columns(run, (*LEADING, "estimate", "place", "sentence"), "runs")
+    names = [*LEADING, *conditions(runs[0].drop(columns=["place", "sentence"]))]
+    keys = [[tuple(map(str, key)) for key in run[names].itertuples(index=False)] for run in runs]
+    if any(key != keys[0] for key in keys):
+        raise InputError("runs", f"{len(runs)} runs", "runs of one study, with the same rows", "ask the same each time")
+    count, needed = len(runs), len(runs) // 2 + 1
+    said = {place: np.sum([run["place"] == place for run in runs], axis=0) for place in ("inside", "outside")}
+    place = np.select([said["inside"] >= needed, said["outside"] >= needed], ["inside", "outside"], "unclear")
+    estimates = np.array([run["estimate"] for run in runs], float)
+    level = runs[0]["ci_level"].to_numpy(float) if "ci_level" in runs[0] else np.full(len(place), 0.95)
+    rate = (1 - level) / 2 * count / needed
+    sentences = []
+    for at, words in enumerate(runs[0]["sentence"]):
+        known = estimates[:, at][np.isfinite(estimates[:, at])]
+        span = f", estimates {number(known.min())} to {number(known.max())}" if len(known) else ""
+        votes = f"{said.get(place[at], said['inside'])[at]} of {count} runs"
+        told = f"inside in {votes}, outside in {said['outside'][at]}: unclear" if place[at] == "unclear" else ""
+        told = told or f"{place[at]} in {votes}"
+        error = f"; wrongly in at most {100 * rate[at]:.2g} % of studies" if place[at] == "inside" else ""
+        sentences.append(f"{str(words).partition(': ')[0]}: {told}{span}{error}")
+    found = {"place": place, "runs": count, **said, "error_rate": rate, "sentence": sentences}
+    return runs[0].assign(**found)
 
 
 def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:

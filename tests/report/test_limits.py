@@ -2,6 +2,7 @@
 
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 import biaslab as bl
 from biaslab.cli import app
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.report import Limit, check_limits
+from biaslab.report import Limit, check_limits, check_runs
 from biaslab.report.limits import exit_code, to_junit
 
 METRIC = "first_position_rate"
@@ -98,3 +99,88 @@ def test_limits_stand_in_a_file_and_the_command_line_goes_before(tmp_path):
     given = ["check", "--estimates", str(tmp_path / "e.csv"), "--limits", str(tmp_path / "l.toml")]
     assert CliRunner().invoke(app, given).exit_code == 1
     assert CliRunner().invoke(app, [*given, "--limit", f"{METRIC}=.5:1"]).exit_code == 0
+
+
+def run_of(*rows):
+    """Return a run of a study: estimates with ± .05, by attribute."""
+    made = [
+        {"probe": "position", "judge": "j", "dataset": "d", "metric": METRIC, "attribute": name, "estimate": estimate}
+        | {"ci_low": estimate - 0.05, "ci_high": estimate + 0.05, "ci_level": 0.95}
+        for name, estimate in rows
+    ]
+    return check_limits(pd.DataFrame(made), {METRIC: Limit(0.4, 0.6)})
+
+
+def test_most_runs_decide_row_by_row():
+    runs = [run_of(("a", a), ("b", b), ("c", c)) for a, b, c in ((0.5, 0.7, 0.5), (0.5, 0.7, 0.7), (0.7, 0.58, 0.58))]
+    found = check_runs(runs)
+    assert found["place"].tolist() == ["inside", "outside", "unclear"]
+    assert found[["inside", "outside"]].to_numpy().tolist() == [[2, 1], [0, 2], [1, 1]]
+    assert found["error_rate"].tolist() == pytest.approx([0.025 * 3 / 2] * 3)
+    assert check_runs(runs[:1])["place"].tolist() == runs[0]["place"].tolist()
+    assert check_runs(runs[:2])["place"].tolist() == ["inside", "outside", "unclear"]  # two of two
+    assert check_runs(runs[:1])["error_rate"].iloc[0] == pytest.approx(0.025)
+
+
+def test_runs_of_other_studies_are_refused():
+    with pytest.raises(InputError, match="runs of one study"):
+        check_runs([run_of(("a", 0.5)), run_of(("b", 0.5))])
+    with pytest.raises(InputError, match="at least one frame"):
+        check_runs([])
+
+
+@pytest.mark.parametrize("dependence", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("count", [3, 5])
+def test_the_error_rate_of_most_runs_holds_at_the_limit_however_they_depend(dependence, count):
+    rng = np.random.default_rng(count)
+    studies, half = 4_000, 0.05
+    shared, own = rng.normal(size=(studies, 1)), rng.normal(size=(studies, count))
+    estimates = 0.6 + half / 1.96 * (np.sqrt(dependence) * shared + np.sqrt(1 - dependence) * own)
+    inside = (estimates + half <= 0.6).sum(axis=1) >= count // 2 + 1
+    [bound] = check_runs([run_of(("a", 0.5))] * count)["error_rate"]
+    assert bound == pytest.approx(0.025 * count / (count // 2 + 1))
+    assert inside.mean() <= bound + 2 * np.sqrt(bound / studies)
+
+
+class Flaky:
+    """A judge under one name."""
+
+    id = "flaky"
+
+    def __init__(self, judge):
+        self.kinds, self.check, self.ask = judge.kinds, judge.check, judge.ask
+
+
+def test_a_judge_that_answers_otherwise_each_time_does_not_turn_the_verdict(tmp_path, monkeypatch):
+    seeds = iter(range(3))
+
+    def another(name, data):
+        return Flaky(bl.SimulatedJudge(data, noise=0.5, position=(0.1, 0.1, 3.0)[next(seeds)]))
+
+    monkeypatch.setattr(bl, "load_judge", another)
+    asked = [
+        "--contexts",
+        "24",
+        "-p",
+        "templates=1",
+        "-p",
+        "attributes=coherence",
+        "--store",
+        str(tmp_path / "s.sqlite"),
+    ]
+    written = ["--junit", str(tmp_path / "found.xml"), "--runs", "3"]
+    done = CliRunner().invoke(app, ["check", "--judge", "flaky", "--limit", f"{METRIC}=.4:.6", *asked, *written])
+    assert done.exit_code == 0, done.output
+    assert "inside in 2 of 3 runs, estimates 0.5" in done.output
+    assert {path.name for path in tmp_path.glob("*.sqlite")} == {"s.sqlite", "s.run2.sqlite", "s.run3.sqlite"}
+    assert ElementTree.parse(tmp_path / "found.xml").getroot().get("failures") == "0"
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [(["--runs", "0"], "runs"), (["--runs", "2", "--estimates", "e"], "runs")]
+)
+def test_runs_have_to_be_possible(options, name):
+    judge = [] if "--estimates" in options else ["--judge", "simulated"]
+    done = CliRunner().invoke(app, ["check", *judge, "--limit", f"{METRIC}=.4:.6", *options])
+    assert isinstance(done.exception, InputError)
+    assert done.exception.name == name

@@ -221,6 +221,11 @@ OWN = {
     },
     "report.Limit": {"low": value(0.1), "high": value(0.2)},
     "report.Limit.read": {"text": value(".4:.6")},
+    "report.check_runs": {
+        "runs": lambda w: [
+            bl.report.check_limits(w.estimates, {"first_position_rate": bl.report.Limit(0.4, 0.6)}) for _ in range(2)
+        ]
+    },
     "report.card": {"quality": value(None)},
     "report.check_limits": {"limits": value({"first_position_rate": bl.report.Limit(0.4, 0.6)})},
     "report.write": {"digits": value(3)},
