@@ -37,6 +37,8 @@ def _list_forms(wanted: bool) -> None:
     from biaslab.probes import table as forms
 
     shown = forms()[["probe", "form", "metric", "what", "unit", "null", "judges"]]
+    for name in ("probe", "form", "metric", "what", "unit"):
+        shown[name] = shown[name].str.ljust(shown[name].str.len().max())
     typer.echo(shown.to_string(index=False, na_rep="", float_format="{:g}".format, justify="left"))
     raise typer.Exit
 
