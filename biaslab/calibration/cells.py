@@ -50,6 +50,8 @@ JUDGES = {
 _OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"})
 #: Metrics that what is missing may move by any amount: an accuracy over pairs that differ, log odds.
 _UNBOUNDED = frozenset({"comparative_accuracy", "first_position_logit"})
+#: Probes of which generators draw scores alone.
+_SCORES_DRAWN = frozenset({"source"})
 _ALPHA = 0.05
 #: Signs of fewer clusters have no p-value below 1/16: tests by sign flips cannot reject.
 _FEWEST_CLUSTERS = 6
@@ -138,6 +140,9 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
         return False
     if rank.endswith("_excess") and found.correlation and mode != "exact":
         return False  # the noise of texts alone makes a fair judge correlate less with everything
+    of_pairs = metric.calibration is not None and tuple(metric.calibration.parameters.get("asks", ())) == ("pairs",)
+    if of_pairs and kind.name in _SCORES_DRAWN:
+        return False
     drawn_by_the_probe = kind.name == "consistency" and mode != "exact"  # which draws its samples itself
     return kind.name in found.probes and not drawn_by_the_probe
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,8 @@ def make_probes(
     options : mapping
         Of the command; None is left to the probe, as is what it does not have.
     protocols : sequence of path, optional
-        Files of prompts and parsers, one of pairs and one of scores at most; each goes to the probes of its form.
+        Files of prompts and parsers, one of pairs and one of scores at most; each goes to the probes of its form,
+        of two that a probe could take the one in which it asks by default.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def make_probes(
             raise unknown("parameter", name, mine)
     made = []
     for kind in kinds:
-        protocol = next((each for form, each in by_form.items() if form in forms_of(kind)), None)
+        protocol = next((by_form[form] for form in _preferred(kind, by_form)), None)
         made.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
     return made
 
@@ -80,6 +81,12 @@ def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, P
 def forms_of(kind: type[Probe]) -> list[str]:
     """Return the forms of the protocols that a probe takes."""
     return [form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"]
+
+
+def _preferred(kind: type[Probe], given: Iterable[str]) -> list[str]:
+    """Return the forms of given protocols that a probe takes, the one in which it asks by default before others."""
+    usual = [f"{form}s" for form in given if (f"{form}s",) == tuple(getattr(kind, "asks", ()))]
+    return sorted((form for form in given if form in forms_of(kind)), key=lambda form: f"{form}s" not in usual)
 
 
 @cache

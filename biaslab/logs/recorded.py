@@ -105,7 +105,8 @@ class RecordedJudge(BaseJudge):
         trials = _chosen(trials, where or {})
         self.partial, self._questions = partial, Questions(Knowledge(dataset), rated=False)
         self._contexts = _contexts(trials, dataset)
-        names = sorted(set(trials["scale"].dropna())) if "scale" in trials else []
+        scores = trials[trials["opponent_id"].isna()]
+        names = sorted(set(scores["scale"].dropna())) if "scale" in trials else []
         self._scales = {scale_named(name).values: name for name in names}  # noqa: PD011 - not pandas
         self._said = _by_key(trials)
         self._orders = {said.order for found in self._said.values() for said in found.values()} - {""}

@@ -12,16 +12,20 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from biaslab.core import Choice, Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.verdicts import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, single_ratings
+from biaslab.probes._pairs_too import ASKS, Asks, comparing, has_degrees, is_exact, is_pair, pair_trials
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.logs import scored
 from biaslab.probes.base.own_protocol import protocol_column, question_of, read_with, settle, settled
+from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.base.score_probe import draw_score, random_number
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
@@ -40,6 +44,9 @@ from biaslab.stats import (
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
 _SAMPLES = Comparison("samples of one request", ("level", "answer"))
+_OF_PAIRS = Comparison("verdicts on pairs")
+_PAIRS, _OF_A_PAIR = "pairs", ("pair_alpha", "order_alpha", "order_gap")
+_DEGREES = 'undefined: one probability does not hold ties or degrees: choose answer="text"'
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
 _HOTTER = 'undefined: samples at temperature 1 were counted, which say nothing of another one: choose answer="text"'
 _NO_SAMPLE = "undefined: no score that can be read"
@@ -63,6 +70,8 @@ class Consistency(Probe):
         Levels of measurement of alpha.
     n_candidates : int, optional
         Candidates a context, drawn at random; all by default.
+    asks : sequence of {"pairs", "scores"}
+        Score single candidates, compare all pairs of them in both orders, or both; a protocol does what its form says.
     answer : {"distribution", "text"}
         Draw samples exactly from the label distribution, one question for all samples, or generate texts.
     replicates : int
@@ -72,7 +81,7 @@ class Consistency(Probe):
     max_tokens : int
         With ``answer="text"``: length of an answer at most, for each score in it.
     protocol : Protocol or path, optional
-        Ask with this prompt and read with this parser instead of biaslab's own, on its own scale: see
+        Ask with this prompt and read with this parser instead of biaslab's own, pairs or scores on its own scale: see
         `biaslab.Protocol`. Its temperature is kept unless it is 0, at which samples do not vary.
 
     Raises
@@ -105,6 +114,19 @@ class Consistency(Probe):
       only where both are the same scale.
     - ``label_mass`` — probability that all labels have together. 0–1.
 
+    **Pairs** (``configuration`` "pairs", ``level`` "nominal"): who wins, a tie being a third outcome, by comparative
+    template 1. Chance gives either candidate of a pair as many wins, whatever their names. Of distributions all this is
+    exact, as of infinitely many samples; not where ties or degrees are offered, which one probability does not hold:
+
+    - ``pair_alpha`` — α between samples of one pair in one order. −1 to 1. A judge that always takes what stands first
+      has 1.
+    - ``order_alpha`` — α between one sample of either order. −1 to 1; that judge has −1.
+    - ``order_gap`` — ``order_alpha`` minus its noise floor ``pair_alpha``: what swapping the candidates changes beyond
+      resampling. −2 to 2, null 0; below: the order matters, also where its effects cancel out over pairs, which
+      ``first_position_rate`` of `Position` does not see. Tested by t where samples are few; of exact probabilities it
+      is at most 0, twice the mean square of what swapping moves them by, so that there is nothing to test. The shares
+      of pairs behind these are ``order_consistency`` and ``resampling_consistency`` of `Position`.
+
     Examples
     --------
     >>> import biaslab as bl
@@ -120,7 +142,7 @@ class Consistency(Probe):
     cell = ("judge", "dataset", "attribute", "answer")
     conditions = ("configuration", "level")
     columns = (*ITEM, *_READ)
-    protocol_form = "score"
+    protocol_form = "pair or score"
     needs = "scores on a scale"
     metrics = (
         Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0, comparison=_SAMPLES),
@@ -157,6 +179,19 @@ class Consistency(Probe):
                 {"noise": 0.6}, _ONE | {"replicates": 4}, fair=_FAIR | {"sharpness": 4.0}, attributes=2
             ),
         ),
+        Metric("pair_alpha", "between samples of a pair", "Krippendorff's α", null=0.0, comparison=_OF_PAIRS),
+        Metric("order_alpha", "between both orders of a pair", "Krippendorff's α", null=0.0, comparison=_OF_PAIRS),
+        Metric(
+            "order_gap",
+            "between both orders minus between samples",
+            "Krippendorff's α",
+            null=0.0,
+            above="agrees more across orders than within one",
+            below="decides otherwise when candidates change places",
+            advice=("", "ask every pair in both orders and average"),
+            matters=0.1,
+            comparison=_OF_PAIRS,
+        ),
         LABEL_MASS,
     )
 
@@ -169,18 +204,24 @@ class Consistency(Probe):
     temperature: float = 1.0
     max_tokens: int = 12
     protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_some_of("asks", self.asks, ASKS)
         if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "score")
-            found = {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
+            protocol = Protocol.loaded(self.protocol)
+            found: dict[str, Any] = {"asks": ("pairs",)}
+            if protocol.form != "pair":
+                protocol = Protocol.of_form(protocol, "score")
+                found = {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
+                found["asks"] = ("scores",)
             settle(self, {**settled(protocol), **found, "temperature": protocol.temperature or self.temperature})
         else:
             require_some_of("scales", self.scales, tuple(SCALES))
         require_some_of("levels", self.levels, get_args(Measurement))
         require_whole("replicates", self.replicates, 2)
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
+        require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         _ = self._asking
 
     @property
@@ -189,7 +230,18 @@ class Consistency(Probe):
         return Asking(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every sample of every item, attribute and configuration."""
+        """Plan every sample of every item, attribute and configuration; and of every pair in both orders."""
+        if "pairs" in self.asks:
+            drawn = drawn_items(dataset, self.n_candidates, self.seed)
+            among = {(item.context_id, item.candidate_id) for item in drawn}
+            for trial in pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""}):
+                if {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= among:
+                    yield trial
+        if "scores" in self.asks:
+            yield from self._scores(dataset)
+
+    def _scores(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan every sample of every score."""
         attributes, ratings = dataset.require_attributes(self.attributes), single_ratings(dataset, repr)
         for item, attribute in product(drawn_items(dataset, self.n_candidates, self.seed), attributes):
             condition: dict[str, Scalar] = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
@@ -202,7 +254,11 @@ class Consistency(Probe):
                 yield from self._samples(self._in_one_output(dataset, item, attribute), where)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the sampled score on its scale, and the status."""
+        """Return the sampled score on its scale, or how likely the first of a pair wins, and the status."""
+        if trial.opponent_id is not None:
+            p, status = read_pair(trial, reply, self.protocol)
+            cooled = isinstance(trial.request, Choice) and reply.samples is None and 0 < p < 1
+            return (_tempered(p, self.temperature), status) if cooled else (p, status)
         if not isinstance(trial.request, Choice):
             return read_with(self.protocol, trial, reply)
         if reply.samples is not None:
@@ -212,12 +268,30 @@ class Consistency(Probe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each configuration, then those of the reference against each other one."""
+        pairs = is_pair(cell.trials)
+        if pairs.any():
+            yield self._of_pairs(replace(cell, trials=cell.trials[pairs]))
+            cell = replace(cell, trials=cell.trials[~pairs])
+        if pairs.all():
+            return
         k = sample_count(cell.trials)
         if k:
             cell = replace(cell, trials=cell.trials[cell.trials["replicate"] < k])
         why = _HOTTER if k and self.temperature != 1 else ""
         for part in self._parts(cell):
             yield replace(part, metrics=dict.fromkeys(part.metrics, undefined(why))) if why else part
+
+    def _of_pairs(self, cell: Cell) -> Part:
+        """Return α between samples of a pair, between its two orders, and their difference."""
+        exact, trials = is_exact(cell.trials), in_two_orders(cell.trials)
+        verdicts = Verdicts.of(trials, "order", ORDERS, exact, f"{cell.what[:-1]}, {_PAIRS})")
+        metrics: dict[str, Estimable] = {"label_mass": label_mass(cell.trials)}
+        hotter = sample_count(cell.trials) and self.temperature != 1
+        why = _HOTTER if hotter else _DEGREES if exact and has_degrees(self.protocol) else ""
+        if why or cell.wants(*_OF_A_PAIR):
+            found = [undefined(why)] * 3 if why else verdicts.alphas(cell.resampling)
+            metrics |= zip(_OF_A_PAIR, found, strict=True)
+        return Part(metrics, verdicts.counts, {"configuration": _PAIRS, "level": "nominal"})
 
     def _parts(self, cell: Cell) -> Iterator[Part]:
         names, scores = cell.trials["configuration"].unique(), _unit_scores(cell.trials)
@@ -301,6 +375,14 @@ class Consistency(Probe):
         if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(samples):
             return math.nan, "refused"
         return float(samples[order[trial.replicate]]), "ok"
+
+
+def _tempered(p: float, temperature: float) -> float:
+    """Return a probability at another temperature, p^(1/T) over the sum of both; ½ stays, at 0 the likelier wins."""
+    odds = math.log(p / (1 - p))
+    if not temperature:
+        return float(np.heaviside(odds, 0.5))
+    return float(expit(odds / temperature))
 
 
 def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:

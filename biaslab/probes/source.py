@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 
 import pandas as pd
 
-from biaslab.core import Metric, Nearest, Request, Trial, reading_text
+from biaslab.core import Comparison, Metric, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
-from biaslab.core.scales import Scale, scale_named
+from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.verdicts import Verdicts
 from biaslab.measures.scoring.pointwise import items
+from biaslab.probes._pairs_too import ASKS, Asks, comparing, is_exact, is_pair, pair_trials
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, mean_of, planted
 from biaslab.probes.base.losses import Losses
-from biaslab.probes.base.own_protocol import protocol_column, require_source_slot
+from biaslab.probes.base.own_protocol import protocol_column, require_source_slot, settle, settled
+from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import Level, Method, Ratio, estimate_correlation, sample_differences
 
@@ -41,6 +44,8 @@ class Source(ScoreProbe):
         Where agreement is computed: within contexts and then averaged, and/or over all candidates.
     coefficients : sequence of {"spearman", "kendall"}
         Rank correlations with the mean human score.
+    asks : sequence of {"pairs", "scores"}
+        Score single candidates, compare all pairs of them in both orders, or both; a protocol does what its form says.
 
     Raises
     ------
@@ -70,6 +75,21 @@ class Source(ScoreProbe):
       with one replicate.
     - ``mean_score`` — mean score with and without (column ``source``).
 
+    Of **pairs**, compared by comparative template 1 in both orders, over those with a verdict with and without the
+    source (``scale`` is "pairs"):
+
+    - ``accuracy_loss`` — share of decisions between candidates with different human scores that agree with the humans,
+      with the source minus without. −1 to 1, null 0; above: the source helps. Primary. An exact distribution decides
+      for its likelier label. Of texts it is the loss of single verdicts, which a judge suffers too that is only less
+      sure without the source: read the distribution to see what its likelier verdicts lose.
+    - ``comparative_accuracy`` — the two shares (column ``source``). 0–1, null ½.
+    - ``verdict_change`` — how likely a verdict with the source and one without it differ, for the same pair in the same
+      order; a tie is a third verdict. 0–1.
+    - ``resampling_change`` — its noise floor: the same of two samples of one request. 0–1; of a distribution it is
+      known, of texts it takes two replicates.
+
+    How much more often the first wins is no bias here: see `Position`.
+
     **Sampling noise.** Noise lowers agreement, and without the source a judge may merely be less sure. Of texts sampled
     at a temperature above 0, both losses are therefore those of expected scores, the means of infinitely many samples
     (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities). That takes two samples a request or more;
@@ -80,7 +100,8 @@ class Source(ScoreProbe):
     lower and the bad higher without it, and the mean stays where it is. The four losses of an attribute, two levels by
     two coefficients, are nearly copies of each other, which leaves q-values as they are.
 
-    **Inference.** ``agreement_loss`` within contexts: t test and t interval (`biaslab.stats.agreement_loss`);
+    **Inference.** ``agreement_loss`` within contexts, and ``accuracy_loss``: t test and t interval
+    (`biaslab.stats.agreement_loss`, `biaslab.stats.ratio.Ratio.difference`); accuracies: score t over contexts;
     everything else: bootstrap or jackknife intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples
@@ -126,19 +147,54 @@ class Source(ScoreProbe):
         Metric("sample_difference", "samples with and without the source", "mean absolute difference, points"),
         Metric("resampling_difference", "samples of one request", "mean absolute difference, points"),
         Metric("mean_score", "mean score", "points"),
+        Metric(
+            "accuracy_loss",
+            "accuracy on pairs lost without the source",
+            "share",
+            null=0.0,
+            above="orders more pairs as the reference scores do when it sees the source",
+            below="orders fewer pairs as the reference scores do when it sees the source",
+            advice=("show the source", "leave the source out"),
+            matters=0.05,
+            primary=True,
+            calibration=planted({"source_reliance": 0.8}, {"asks": ("pairs",)}),
+            comparison=Comparison("verdicts on pairs"),
+        ),
+        Metric("comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True),
+        Metric("verdict_change", "verdicts with and without the source differ", "share"),
+        Metric("resampling_change", "two samples of one request differ", "share"),
     )
+
+    protocol_form = "pair or score"
 
     scale: str = field(default="1-10", kw_only=True)
     levels: Sequence[Level] = _LEVELS
     coefficients: Sequence[Method] = _COEFFICIENTS
+    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_some_of("asks", self.asks, ASKS)
         require_some_of("levels", self.levels, _LEVELS)
         require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
 
+    def take_protocol(self) -> None:
+        """Ask with the protocol by its form alone."""
+        if self.protocol is None:
+            return
+        protocol = Protocol.loaded(self.protocol)
+        if protocol.form == "pair":
+            settle(self, {**settled(protocol), "asks": ("pairs",)})
+        else:
+            super().take_protocol()
+            settle(self, {"asks": ("scores",)})
+
+    @property
+    def _scale(self) -> Scale:
+        return find_scale(self.scale) if "scores" not in self.asks else super()._scale
+
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every item with and without its source.
+        """Plan every item, and every pair, with and without its source.
 
         Raises
         ------
@@ -151,18 +207,39 @@ class Source(ScoreProbe):
         blank = dataset.candidates.loc[dataset.candidates["context"].str.strip() == "", "context_id"]
         if len(blank):
             raise InputError("dataset", dataset.name, "one with a source text for each context", f"see {blank.iloc[0]}")
-        for item in items(dataset):
+        if "pairs" in self.asks:
+            yield from self._pairs(dataset)
+        for item in items(dataset) if "scores" in self.asks else ():
             for source, attribute in product(_SOURCES, attributes):
                 shown = item if source == "with" else replace(item, context="")
                 question = self.question(dataset, shown, attribute)
                 yield from question.trials(self.asking, {"source": source, **protocol_column(self.protocol)})
+
+    def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan both orders of every pair with and without its source, one after the other."""
+        without, position = replace(dataset, candidates=dataset.candidates.assign(context="")), comparing(self)
+        both = zip(
+            *(
+                pair_trials(position, data, {"source": source})
+                for source, data in zip(_SOURCES, (dataset, without), strict=True)
+            ),
+            strict=True,
+        )
+        yield from chain.from_iterable(both)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score, or how likely the first of a pair wins, and the status."""
+        return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: two texts instead of label probabilities, since one does not show its noise."""
         return reading_text(self, refused, replicates=2) or super().nearest(refused)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield losses and agreements by level and coefficient, then shifts and means in points."""
+        """Yield losses and agreements by level and coefficient, then shifts and means in points; or those of pairs."""
+        yield from (_of_pairs if is_pair(cell.trials).any() else self._of_scores)(cell)
+
+    def _of_scores(self, cell: Cell) -> Iterator[Part]:
         blocks, scale = cell.blocks("source", _SOURCES), scale_named(str(cell.where["scale"]))
         sampled = _SOURCES if self.temperature else ()
         losses = Losses.of(cell, blocks, "source", sampled, "replicates=2 or more (5 is better)")
@@ -183,6 +260,18 @@ class Source(ScoreProbe):
         for source in _SOURCES:
             mean = mean_of(blocks, blocks[source], None, (scale.low, scale.high), _MISSING)
             yield Part({"mean_score": mean}, blocks, {"source": source})
+
+
+def _of_pairs(cell: Cell) -> Iterator[Part]:
+    """Yield what pairs lose without the source, how often their verdicts change, and both accuracies."""
+    verdicts = Verdicts.of(cell.trials, "source", _SOURCES, is_exact(cell.trials), cell.what)
+    accuracies = verdicts.accuracies()
+    lost = partial(replace(accuracies[0], inference="t").difference, accuracies[1], cell.resampling)
+    changes = dict(zip(("verdict_change", "resampling_change"), verdicts.changes(), strict=True))
+    note = cell.note_missing(verdicts.n_dropped, "source", _SOURCES)
+    yield Part({"accuracy_loss": lost, **changes}, verdicts.counts, note=note)
+    for source, accuracy in zip(_SOURCES, accuracies, strict=True):
+        yield Part({"comparative_accuracy": accuracy}, verdicts.counts, {"source": source})
 
 
 def _shift(blocks: pd.DataFrame, scale: Scale) -> Ratio:

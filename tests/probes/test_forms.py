@@ -130,7 +130,8 @@ SCORE = bl.Protocol.from_template(
 LIST = bl.Protocol.from_template(
     "Question: {question}\n\n{candidates}\n\nRank all by {attribute}.", "list", replies="order", name="list"
 )
-OF_PAIRS = ("position", "comparative", "vacuum", "edit", "self_preference", "verbosity", "familiarity")
+OF_PAIRS = ("position", "comparative", "vacuum", "edit", "self_preference", "verbosity", "familiarity",
+            "source", "consistency")  # fmt: skip
 OF_SCORES = ("verbosity", "familiarity", "source", "score_distribution", "consistency", "edit", "self_preference")
 
 
@@ -146,7 +147,7 @@ def test_every_probe_of_one_prompt_asks_with_a_protocol(graded, judges, name, pr
     if name in ("familiarity", "self_preference"):
         probe = dataclasses.replace(probe, perplexity=False) if name == "self_preference" else probe
     trials = bl.collect(probe, judges[judge], data, progress=False)
-    column = "protocol" if protocol.form == "score" else "template"
+    column = "protocol" if protocol.form == "score" or name in ("source", "consistency") else "template"
     asked = trials[trials["asked"] == "score"] if "asked" in trials and protocol is SCORE else trials
     assert set(asked[column].dropna()) == {protocol.id}
     assert set(asked["status"]) <= {"ok", "tie"}

@@ -119,9 +119,9 @@ class Cell:
             return ratio
         return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, bounds, shift))
 
-    def note_missing(self, blocks: pd.DataFrame, condition: str, levels: Sequence[object]) -> str:
-        """Return a note where more is missing under one of the conditions; see `Part`."""
-        if not blocks.attrs["n_dropped"]:
+    def note_missing(self, blocks: pd.DataFrame | int, condition: str, levels: Sequence[object]) -> str:
+        """Return a note where more is missing under one of the conditions; blocks may be the number of what dropped."""
+        if not (blocks if isinstance(blocks, int) else blocks.attrs["n_dropped"]):
             return ""
         planned = self.trials[self.trials[condition].isin(levels)]
         return note_missing(planned["context_id"], ~has_value(planned), planned[condition], f"the {condition}")

@@ -154,7 +154,8 @@ def _scaled(judgements: pd.DataFrame, values: pd.Series) -> pd.Series:
     """Return scores as shares of their scale, where it is known."""
     if "scale" not in judgements:
         return values
-    scales = {name: scale_named(str(name)) for name in judgements["scale"].dropna().unique()}
-    low = judgements["scale"].map({name: scale.low for name, scale in scales.items()}).astype(float)
-    high = judgements["scale"].map({name: scale.high for name, scale in scales.items()}).astype(float)
+    of_scores = judgements["scale"].where(~is_pair(judgements))
+    scales = {name: scale_named(str(name)) for name in of_scores.dropna().unique()}
+    low = of_scores.map({name: scale.low for name, scale in scales.items()}).astype(float)
+    high = of_scores.map({name: scale.high for name, scale in scales.items()}).astype(float)
     return ((values - low) / (high - low)).where(low.notna(), values)

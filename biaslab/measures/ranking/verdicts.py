@@ -1,0 +1,249 @@
+"""Verdicts on pairs in two ways to ask, sample by sample: how often they change, and how often samples of one do.
+
+A verdict is a win of one candidate, a win of the other, or a tie. Exact probabilities stand for infinitely many
+samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from biaslab.measures.ranking.pairs import sample_counts
+from biaslab.stats import (
+    Estimate,
+    Ratio,
+    Resampling,
+    Statistic,
+    cluster_difference,
+    cluster_statistic,
+    has_value,
+    in_order,
+    number_items,
+    sum_by_context,
+    undefined,
+    warn_missing,
+    without_rounding,
+)
+
+Floats = NDArray[np.float64]
+PAIR = ("context_id", "candidate_id", "opponent_id")
+ORDERS = ("earlier name first", "later name first")
+ONE_SAMPLE = "undefined: one sample of each verdict, and its noise shows from two on: ask for at least 2"
+_NO_PAIR = "undefined: no pair has a verdict both ways"
+_NO_DECISION = "undefined: no decision between two candidates with different human scores"
+_ALL_TIES = "undefined: all verdicts are ties"
+_UNIT = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Verdicts on pairs that have one both ways.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        One row a pair: ``context_id, candidate_id, opponent_id, human_gap`` (of the first over the second).
+    shares : numpy.ndarray, shape (pairs, 2, 3)
+        Of each pair, in either way: how often the first wins, the second wins, and they tie. They add up to 1.
+    samples : numpy.ndarray, shape (pairs, 2)
+        On how many samples these rest; infinity where they are exact.
+    n_trials, n_dropped : int
+        Judgements that enter, and that do not.
+    """
+
+    pairs: pd.DataFrame
+    shares: Floats
+    samples: Floats
+    n_trials: int
+    n_dropped: int
+
+    @classmethod
+    def of(cls, trials: pd.DataFrame, way: str, ways: Sequence[str], exact: bool, what: str) -> Verdicts:
+        """Count the verdicts of one cell.
+
+        Parameters
+        ----------
+        trials : pandas.DataFrame
+            Pair trials, with ``context_id, candidate_id, opponent_id, human_gap, value, status`` and the way.
+        way : str
+            Column that tells the two ways apart.
+        ways : sequence of two
+            Its values.
+        exact : bool
+            Whether values are exact probabilities; else they are verdicts, or shares of counted samples.
+        what : str
+            What is estimated, named in the warning.
+
+        Warns
+        -----
+        MissingDataWarning
+            If more than 5 % of the judgements do not enter.
+        """
+        planned = trials[trials[way].isin(list(ways))]
+        read = planned[has_value(planned)]
+        counts = sample_counts(read)
+        counted = np.isfinite(counts)
+        shares, n = _shares(read, exact | counted), np.where(counted, counts, 1.0)
+        pair, first = number_items(read, PAIR)
+        at = pair * 2 + (read[way] == ways[1]).to_numpy(int)
+        size = 2 * len(first)
+        total = np.bincount(at, n, size).reshape(-1, 2)
+        sums = np.stack([np.bincount(at, n * share, size) for share in shares.T], axis=1).reshape(-1, 2, 3)
+        whole: NDArray[np.bool_] = np.all(total > 0, axis=1)
+        entering = int(whole[pair].sum())
+        dropped = len(planned) - entering
+        warn_missing(what, dropped, len(planned), "they or their counterpart asked in the other way are missing")
+        rows = read.iloc[first[whole]][[*PAIR, "human_gap"]].reset_index(drop=True)
+        kept: Floats = np.asarray(total[whole], float)
+        samples = np.full(kept.shape, np.inf) if exact and not counted.any() else kept
+        return cls(rows, sums[whole] / kept[:, :, None], samples, entering, dropped)
+
+    @property
+    def exact(self) -> bool:
+        """Whether shares are exact probabilities throughout."""
+        return bool(len(self.samples)) and bool(np.isinf(self.samples).all())
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Judgements that enter, and that do not."""
+        return self.n_trials, self.n_dropped
+
+    @property
+    def within(self) -> Floats:
+        """How likely two samples of one way differ, the mean of both ways; shape (pairs,), NaN with one sample."""
+        n = self.samples
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unbiased = np.where(np.isinf(n), 1.0, np.where(n > 1, n / (n - 1), np.nan))
+        differ: Floats = ((1 - (self.shares**2).sum(axis=2)) * unbiased).mean(axis=1)
+        return differ
+
+    @property
+    def between(self) -> Floats:
+        """How likely a sample of one way and one of the other differ; shape (pairs,)."""
+        return np.asarray(1 - self.shares.prod(axis=1).sum(axis=1))
+
+    def changes(self) -> tuple[Ratio, Ratio]:
+        """Return how often the verdict changes with the way to ask, and, its noise floor, from sample to sample.
+
+        Both are shares of pairs of samples, from 0 to 1; two ways that change nothing have the same of both.
+        """
+        context, ones = self.pairs["context_id"], np.ones(len(self.pairs))
+        return (
+            Ratio(context, self.between, ones, bounds=_UNIT, missing=_NO_PAIR),
+            Ratio(context, self.within, ones, bounds=_UNIT, missing=ONE_SAMPLE),
+        )
+
+    def accuracies(self) -> tuple[Ratio, Ratio]:
+        """Return, for either way, the share of decisions between different human scores that go as humans do.
+
+        See `biaslab.ranking.pairs.comparative_accuracy`; several samples of a request are as many decisions.
+        """
+        shares = self.shares
+        if self.exact:
+            won = (np.sign(without_rounding(shares[:, :, 0] - 0.5)) + 1) / 2
+            tied = won == 0.5
+            shares = np.stack([np.where(tied, 0.0, won), np.where(tied, 0.0, 1 - won), tied], axis=2)
+        gap = np.nan_to_num(self.pairs["human_gap"].to_numpy(float))
+        right = np.where((gap > 0)[:, None], shares[:, :, 0], shares[:, :, 1]) * (gap != 0)[:, None]
+        rated = (1 - shares[:, :, 2]) * (gap != 0)[:, None]
+        context = self.pairs["context_id"]
+        one, two = (Ratio(context, right[:, k], rated[:, k], 0.5, _UNIT, _NO_DECISION, "score") for k in (0, 1))
+        return one, two
+
+    def alphas(self, resampling: Resampling) -> tuple[Estimate, Estimate, Estimate]:
+        """Estimate Krippendorff's nominal alpha of samples of one way, of one sample of either, and the latter less.
+
+        Which of a pair has which name says nothing: chance gives either candidate as many wins, and as many ties as
+        there are. So a judge that always takes what stands first agrees with itself perfectly, and with itself in the
+        other order never. Without ties alpha is 1 − 2 times the share of samples that differ, but for the correction
+        for few samples, which exact probabilities do without. All pairs have the same weight.
+
+        Returns
+        -------
+        tuple of Estimate
+            −1 to 1 the first two. The difference is at most 0 where probabilities are exact, as a square is at least 0:
+            there it has no test, elsewhere Student's t.
+
+        Examples
+        --------
+        >>> rows = [(c, *pair, "ok") for c in "abc" for pair in (("x", "y", 0.9), ("y", "x", 0.4))]
+        >>> columns = ["context_id", "candidate_id", "opponent_id", "value", "status"]
+        >>> trials = in_two_orders(pd.DataFrame(rows, columns=columns).assign(human_gap=0.0))
+        >>> verdicts = Verdicts.of(trials, "order", ORDERS, exact=True, what="α")
+        >>> [round(each.estimate, 2) for each in verdicts.alphas(Resampling())]  # .9 and .6 for x
+        [0.34, 0.16, -0.18]
+        """
+        if not len(self.pairs):
+            nothing = undefined(_NO_PAIR)
+            return nothing, nothing, nothing
+        bounds, several = (-1.0, 1.0), ~np.isnan(self.within)
+        sums = self._sums(np.ones(len(self.pairs), bool), resampling)
+        across = cluster_statistic(_alpha(sums, 2), len(sums), resampling, bounds=bounds, missing=_ALL_TIES)
+        if not several.any():
+            once = undefined(ONE_SAMPLE, len(sums))
+            return once, across, once
+        sums = self._sums(several, resampling)
+        one, two, n = _alpha(sums, 1), _alpha(sums, 2), len(sums)
+        if self.exact:  # minus a mean of squares, hence a scale that ends at 0
+            gap = cluster_statistic(lambda w: two(w) - one(w), n, resampling, bounds=(-2.0, 0.0), missing=_ALL_TIES)
+        else:
+            gap = cluster_difference(two, one, n, resampling, 0.0, "t")
+        return cluster_statistic(one, n, resampling, bounds=bounds, missing=_ALL_TIES), across, gap
+
+    def _sums(self, kept: NDArray[np.bool_], resampling: Resampling) -> Floats:
+        """Return sums over each context's pairs: these, how likely samples differ, ties, and values less infinite."""
+        values = np.where(np.isinf(self.samples), 0.0, 2 * self.samples).sum(axis=1)
+        ties = self.shares[:, :, 2].mean(axis=1)
+        parts = (np.ones(len(kept)), np.nan_to_num(self.within), self.between, ties, values)
+        names = np.asarray(resampling.cluster_of(self.pairs["context_id"]))[kept]
+        return in_order(sum_by_context(names, *(part[kept] for part in parts))[0])
+
+
+def in_two_orders(trials: pd.DataFrame) -> pd.DataFrame:
+    """Turn pair trials so that both orders of a pair are about the same candidate's wins.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The trials, with one of `ORDERS` in the column ``order``; where the later name was shown first, candidate and
+        opponent change places, and value and human gap go with them.
+    """
+    one, two = trials["candidate_id"].astype(object), trials["opponent_id"].astype(object)
+    swapped = (one > two).to_numpy(bool)
+    turned: dict[str, Any] = {
+        "candidate_id": one.where(~swapped, two),
+        "opponent_id": two.where(~swapped, one),
+        "value": trials["value"].where(~swapped, 1 - trials["value"]),
+        "human_gap": trials["human_gap"].where(~swapped, -trials["human_gap"]),
+        "order": np.where(swapped, ORDERS[1], ORDERS[0]),
+    }
+    return trials.assign(**turned)
+
+
+def _shares(trials: pd.DataFrame, probabilities: NDArray[np.bool_]) -> Floats:
+    """Return of each trial how often the first wins, the second wins, and they tie."""
+    p, tied = trials["value"].to_numpy(float), (trials["status"] == "tie").to_numpy()
+    tied = tied | (~probabilities & (p == 0.5))
+    first = np.where(tied, 0.0, np.where(probabilities, p, p > 0.5))
+    return np.stack([first, np.where(tied, 0.0, 1 - first), tied.astype(float)], axis=1)
+
+
+def _alpha(sums: Floats, place: int) -> Statistic:
+    """Return alpha as a function of the weights of contexts, from the share of samples that differ in a column."""
+
+    def alpha(weights: Floats) -> Floats:
+        total = weights @ sums
+        n, differ, ties, values = total[:, 0], total[:, place], total[:, 3], total[:, 4]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tie = ties / n
+            chance = 1 - tie**2 - (1 - tie) ** 2 / 2
+            few = np.where(values > 0, (values - 1) / values, 1.0)
+            return np.where(chance > 1e-12, 1 - differ / n / chance * few, np.nan)
+
+    return alpha

@@ -1,0 +1,195 @@
+"""Probes of scores that compare pairs too: against planted biases, hand-made frames and the package krippendorff."""
+
+import krippendorff
+import numpy as np
+import pandas as pd
+import pytest
+from studies import row_of, run
+
+import biaslab as bl
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking.verdicts import ORDERS, Verdicts, in_two_orders
+
+ONE = {"attributes": ["coherence"], "asks": ["pairs"]}
+WINNERS = bl.Protocol.from_template(
+    "{source}\n\n[A]\n{answer_a}\n\n[B]\n{answer_b}", name="winner",
+    verdicts={"A": 1, "B": 0}, pattern=r"\[\[([AB])\]\]"
+)  # fmt: skip
+
+
+def verdicts_of(trials, exact=False):
+    return Verdicts.of(in_two_orders(trials), "order", ORDERS, exact, "α")
+
+
+def doubled(trials, by):
+    """Ratings of each pair, and of its mirror image, in which names have changed places; one row a rater."""
+    turned = in_two_orders(trials)
+    turned = turned.assign(outcome=np.where(turned["status"] == "tie", 0.5, turned["value"]))
+    units = ["context_id", "candidate_id", "opponent_id", *by[0]]
+    wide = turned.pivot_table("outcome", units, by[1], sort=False).to_numpy(float)
+    return np.vstack([wide, 1 - wide]).T
+
+
+def test_alpha_between_samples_is_that_of_the_package(graded):
+    probe = bl.probes.Consistency(**ONE, answer="text", replicates=4, temperature=1.0)
+    judge = bl.SimulatedJudge(graded, quality=0.5, position=0.7)
+    trials = bl.collect(probe, judge, graded, progress=False)
+    found = probe.estimate(trials)
+    own = krippendorff.alpha(doubled(trials, (["order"], "replicate")), level_of_measurement="nominal")
+    assert row_of(found, "pair_alpha")["estimate"] == pytest.approx(own)
+    gap = row_of(found, "order_alpha")["estimate"] - row_of(found, "pair_alpha")["estimate"]
+    assert row_of(found, "order_gap")["estimate"] == pytest.approx(gap)
+
+
+def test_alpha_between_orders_of_one_sample_is_that_of_the_package_with_ties():
+    rng, rows = np.random.default_rng(5), []
+    for context in range(9):
+        for pair in (("x", "y"), ("y", "x"), ("x", "z"), ("z", "x")):
+            value = rng.choice([0.0, 0.5, 1.0])
+            rows.append((str(context), *pair, value, "tie" if value == 0.5 else "ok"))
+    trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "value", "status"])
+    trials = trials.assign(human_gap=0.0, replicate=0)
+    within, across, gap = verdicts_of(trials).alphas(bl.Resampling())
+    wide = doubled(trials, ([], "order"))
+    assert across.estimate == pytest.approx(krippendorff.alpha(wide, level_of_measurement="nominal"))
+    assert np.isnan(within.estimate)
+    assert "one sample" in gap.note
+
+
+def test_names_of_candidates_change_nothing(graded):
+    probe = bl.probes.Consistency(**ONE)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, position=1.0, noise=1.0), graded, progress=False)
+    other = {f"c{n}": f"c{9 - n}" for n in range(10)}
+    renamed = trials.assign(**{name: trials[name].map(other) for name in ("candidate_id", "opponent_id")})
+    one, two = (probe.estimate(each)[["estimate", "ci_low", "ci_high"]] for each in (trials, renamed))
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_a_judge_that_takes_the_first_agrees_with_itself_and_never_across_orders(graded):
+    probe = bl.probes.Consistency(**ONE, answer="text", replicates=3, temperature=0.0)
+    found = run(probe, bl.SimulatedJudge(graded, quality=0.0, position=9.0), graded)
+    assert row_of(found, "pair_alpha")["estimate"] == pytest.approx(1)
+    assert row_of(found, "order_alpha")["estimate"] == pytest.approx(-1, abs=0.01)
+
+
+def test_exact_alphas_are_the_limit_of_samples(graded):
+    judge = bl.SimulatedJudge(graded, quality=0.6, position=0.8)
+    exact = run(bl.probes.Consistency(**ONE), judge, graded)
+    text = run(bl.probes.Consistency(**ONE, answer="text", replicates=40), judge, graded)
+    for metric in ("pair_alpha", "order_alpha", "order_gap"):
+        known, sampled = row_of(exact, metric), row_of(text, metric)
+        assert sampled["estimate"] == pytest.approx(known["estimate"], abs=0.03)
+    assert np.isnan(row_of(exact, "order_gap")["p_value"])
+    assert row_of(text, "order_gap")["p_value"] < 0.01
+
+
+def test_a_judge_without_position_bias_has_no_gap(graded):
+    found = run(bl.probes.Consistency(**ONE), bl.SimulatedJudge(graded, quality=0.6), graded)
+    assert row_of(found, "order_gap")["estimate"] == pytest.approx(0)
+    assert row_of(found, "pair_alpha")["estimate"] == pytest.approx(row_of(found, "order_alpha")["estimate"])
+
+
+def test_temperature_moves_exact_probabilities_as_it_moves_samples(graded):
+    judge = bl.SimulatedJudge(graded, quality=0.6)
+    exact, text = (
+        row_of(run(bl.probes.Consistency(**ONE, temperature=0.5, **how), judge, graded), "pair_alpha")["estimate"]
+        for how in ({}, {"answer": "text", "replicates": 40})
+    )
+    assert text == pytest.approx(exact, abs=0.03)
+    greedy = row_of(run(bl.probes.Consistency(**ONE, temperature=0), judge, graded), "pair_alpha")
+    assert greedy["estimate"] > exact
+
+
+def test_scores_stay_as_they_are_beside_pairs(graded):
+    alone = bl.probes.Consistency(["coherence"], ["1-5"], joint=False, n_candidates=3, replicates=3)
+    both = bl.probes.Consistency(
+        ["coherence"], ["1-5"], joint=False, n_candidates=3, replicates=3, asks=["pairs", "scores"]
+    )
+    judge = bl.SimulatedJudge(graded, noise=0.5)
+    one, two = run(alone, judge, graded), run(both, judge, graded)
+    two = two[two["configuration"] != "pairs"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(one.drop(columns="q_value"), two.drop(columns="q_value"))
+    assert len(list(both.design(graded.head(1)))) == 3 * 3 + 3 * 2  # samples of three texts, and their pairs
+
+
+def test_a_protocol_of_pairs_asks_for_pairs(graded):
+    probe = bl.probes.Consistency(["coherence"], protocol=WINNERS, replicates=2)
+    assert probe.asks == ("pairs",)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded), graded.head(4), progress=False)
+    assert set(trials["protocol"]) == {WINNERS.id}
+    assert row_of(probe.estimate(trials), "pair_alpha")["estimate"] > 0
+
+
+def test_pairs_need_two_candidates():
+    with pytest.raises(InputError, match="n_candidates"):
+        bl.probes.Consistency(asks=["pairs"], n_candidates=1)
+    with pytest.raises(InputError, match="asks"):
+        bl.probes.Consistency(asks=["lists"])
+
+
+def source_frame(rows):
+    columns = ["context_id", "candidate_id", "opponent_id", "human_gap", "with", "without"]
+    trials = pd.DataFrame(rows, columns=columns).melt(columns[:4], var_name="source")
+    fixed = {"judge": "j", "dataset": "d", "attribute": "q", "scale": "pairs", "answer": "text", "replicate": 0}
+    return trials.assign(status=np.where(trials["value"] == 0.5, "tie", "ok"), human=np.nan, label_mass=np.nan, **fixed)
+
+
+def test_source_of_pairs_computed_by_hand():
+    rows = [
+        ("a", "x", "y", 1.0, 1.0, 0.0), ("a", "y", "x", -1.0, 0.0, 0.0), ("a", "x", "z", 2.0, 1.0, 0.5),
+        ("b", "x", "y", -1.0, 0.0, 1.0), ("b", "y", "x", 1.0, 0.0, 1.0), ("b", "x", "z", 0.0, 1.0, 0.0),
+        ("c", "x", "y", 3.0, 1.0, 1.0), ("c", "y", "x", -3.0, 0.0, 1.0), ("c", "x", "z", 1.0, 0.0, 1.0),
+    ]  # fmt: skip
+    found = bl.probes.Source(asks=["pairs"]).estimate(source_frame(rows))
+    right = {"with": 6 / 8, "without": 4 / 7}  # a tie is no decision, equal human scores say nothing
+    for source, share in right.items():
+        assert row_of(found, "comparative_accuracy", source=source)["estimate"] == pytest.approx(share)
+    assert row_of(found, "accuracy_loss")["estimate"] == pytest.approx(6 / 8 - 4 / 7)
+    assert row_of(found, "verdict_change")["estimate"] == pytest.approx(7 / 9)
+    assert "one sample" in row_of(found, "resampling_change")["note"]
+
+
+def test_source_leaves_out_the_context_of_pairs_and_nothing_else(graded):
+    trials = list(bl.probes.Source(**ONE).design(graded.head(2)))
+    sources = graded.candidates.drop_duplicates("context_id").set_index("context_id")["context"]
+    for one, other in zip(trials[::2], trials[1::2], strict=True):
+        shown = sources[one.context_id]
+        assert (one.condition["source"], other.condition["source"]) == ("with", "without")
+        assert one.request.messages[0].content.replace(shown, "").strip() == other.request.messages[0].content
+        assert (one.candidate_id, one.opponent_id) == (other.candidate_id, other.opponent_id)
+
+
+@pytest.mark.parametrize("how", [{}, {"answer": "text", "replicates": 2}])
+def test_planted_reliance_on_the_source_is_found_in_pairs(graded, how):
+    probe = bl.probes.Source(**ONE, **how)
+    blind = run(probe, bl.SimulatedJudge(graded, source_reliance=1.0, noise=0.5), graded)
+    fair = run(probe, bl.SimulatedJudge(graded, noise=0.5), graded)
+    assert row_of(blind, "accuracy_loss")["p_value"] < 0.01
+    assert row_of(blind, "accuracy_loss")["ci_low"] > 0.1
+    assert abs(row_of(fair, "accuracy_loss")["estimate"]) < 0.1
+    assert row_of(blind, "verdict_change")["estimate"] > row_of(blind, "resampling_change")["estimate"] + 0.05
+
+
+def test_verdicts_change_no_more_than_samples_do_where_the_source_changes_nothing(graded):
+    exact = run(bl.probes.Source(**ONE), bl.SimulatedJudge(graded, quality=0.5, position=0.3), graded)
+    change, floor = (row_of(exact, metric)["estimate"] for metric in ("verdict_change", "resampling_change"))
+    assert change == pytest.approx(floor)
+    assert row_of(exact, "accuracy_loss")["estimate"] == 0
+
+
+@pytest.mark.parametrize("form", ["pairs", "scores"])
+def test_a_protocol_says_whether_the_source_probe_asks_for_pairs(graded, form):
+    score = bl.Protocol.from_template("{source}\n\n{answer}\n\n1 to 5?", "score", scale="1-5", name="score")
+    probe = bl.probes.Source(["coherence"], protocol=WINNERS if form == "pairs" else score)
+    assert probe.asks == (form,)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=0.2), graded.head(4), progress=False)
+    metric = "accuracy_loss" if form == "pairs" else "agreement_loss"
+    assert (probe.estimate(trials)["metric"] == metric).any()
+
+
+def test_source_compares_by_a_function_of_two_texts(graded):
+    def longer(first, second):
+        return "first" if len(first) > len(second) else "second"
+
+    found = run(bl.probes.Source(**ONE), longer, graded, ["accuracy_loss", "verdict_change"])
+    assert found["estimate"].tolist() == [0.0, 0.0]
