@@ -40,7 +40,7 @@ class About:
     form : {"bare", "lines", "text", "json"}
         Of scores: the label alone, lines ``attribute: label``, lines ``score: label``, or a JSON object.
     reasons : {"none", "before", "after"}
-        Of scores: whether reasons are asked, before or after the score.
+        Whether reasons are asked, before or after the score or the verdict.
     previous : float, optional
         Of scores: the score, on the scale, that stands just before the one asked.
     edits : tuple of str

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Scalar, Trial
+from biaslab import prompts
+from biaslab.core import Completion, Scalar, Trial
+from biaslab.core.about import Reasons
+from biaslab.core.requests import as_messages
 from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import drawn_items
 from biaslab.probes.base.own_protocol import protocol_column
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
@@ -42,6 +46,25 @@ def pair_trials(position: Position, dataset: Dataset, condition: Mapping[str, Sc
     for trial in position.design(dataset):
         own = {name: value for name, value in trial.condition.items() if name != "template"}
         yield replace(trial, condition={**own, **fixed})
+
+
+def drawn_pairs(dataset: Dataset, n_candidates: int | None, seed: int) -> Callable[[Trial], bool]:
+    """Return what says whether both candidates of a trial are among those drawn from its context."""
+    drawn = {(item.context_id, item.candidate_id) for item in drawn_items(dataset, n_candidates, seed)}
+    return lambda trial: {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= drawn
+
+
+def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) -> Trial:
+    """Return the trial of a pair in text with reasons before or after the verdict; as it is where none are asked."""
+    request = trial.request
+    if reasons == "none" or not isinstance(request, Completion) or request.about is None:
+        return trial
+    first, second = request.about.texts
+    context = dataset.rows[trial.context_id, trial.candidate_id]["context"]
+    of = {"noun": dataset.noun, "attribute": trial.attribute, "reasons": reasons}
+    prompt = prompts.render("reasoned_pair", context=context, first=first, second=second, **of)
+    about = replace(request.about, reasons=reasons)
+    return replace(trial, request=replace(request, messages=as_messages(prompt), max_tokens=max_tokens, about=about))
 
 
 def is_pair(trials: pd.DataFrame) -> Any:

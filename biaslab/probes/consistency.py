@@ -20,7 +20,7 @@ from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.verdicts import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, single_ratings
-from biaslab.probes._pairs_too import ASKS, Asks, comparing, has_degrees, is_exact, is_pair, pair_trials
+from biaslab.probes._pairs_too import ASKS, Asks, comparing, drawn_pairs, has_degrees, is_exact, is_pair, pair_trials
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.logs import scored
@@ -232,11 +232,8 @@ class Consistency(Probe):
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every sample of every item, attribute and configuration; and of every pair in both orders."""
         if "pairs" in self.asks:
-            drawn = drawn_items(dataset, self.n_candidates, self.seed)
-            among = {(item.context_id, item.candidate_id) for item in drawn}
-            for trial in pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""}):
-                if {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= among:
-                    yield trial
+            every = pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""})
+            yield from filter(drawn_pairs(dataset, self.n_candidates, self.seed), every)
         if "scores" in self.asks:
             yield from self._scores(dataset)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Literal, get_args
@@ -12,18 +12,36 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Comparison, Completion, Message, Metric, Nearest, Reply, Request, Status, Trial, ends_begun
+from biaslab.core import (
+    Comparison,
+    Completion,
+    Message,
+    Metric,
+    Nearest,
+    Reply,
+    Request,
+    Scalar,
+    Status,
+    Trial,
+    ends_begun,
+)
 from biaslab.core.about import Form, Reasons
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.verdicts import Verdicts
 from biaslab.measures.scoring import pointwise
+from biaslab.probes._pairs_too import ASKS, Asks, drawn_pairs, is_pair, pair_trials, reasoned
 from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, scored
+from biaslab.probes.base.pair_probe import read_pair
+from biaslab.probes.position import Position
 from biaslab.stats import ITEM, Ratio, sample_differences, sample_table, score_spread, undefined, usable
 
 _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")
+_PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
+_RATES_OF_PAIRS = ("first_position_rate", "comparative_accuracy", "order_consistency")
 _SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
 _LINES, _JSON = ("score:", "reasons:"), ('{"score":', '{"reasons": "')  # how answers begin: score, reasons first
 _REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
@@ -66,6 +84,8 @@ class OutputOrder(Probe):
     max_tokens : int
         Length of an answer with reasons at most; a score alone gets 16 at most. Reasons that are cut off before their
         score are parse failures, which are seldom missing at random: allow enough.
+    asks : sequence of {"pairs", "scores"}
+        Score single candidates, compare all pairs of them in both orders, or both. Pairs have neither forms nor rules.
     opened : bool
         Begin the answer for the judge, up to its first score or reasons, which a small model that follows no format
         continues. The judge must be able to continue an answer, which not every server is.
@@ -101,11 +121,26 @@ class OutputOrder(Probe):
       0–1. Figs. 1, 2.
     - ``parse_failure_rate`` — share of replies from which no score on the scale can be read, refusals aside. 0–1.
 
+    Of **pairs** (``scale`` and ``form`` are "pairs"), over those with a verdict in both orders of verdict and reasons,
+    and with the candidates shown in both orders:
+
+    - ``first_shift`` — share of decisions for the candidate shown first, P(A), in the first order of verdict and
+      reasons minus that in the second. −1 to 1, null 0; above: more primacy. Primary.
+    - ``accuracy_shift`` — the same of the share of decisions that agree with humans, between candidates with different
+      human scores. −1 to 1, null 0.
+    - ``consistency_shift`` — the same of ``order_consistency``. −1 to 1, null 0.
+    - ``verdict_change`` — how likely a verdict in one order of verdict and reasons and one in the other differ. 0–1.
+    - ``resampling_change`` — its noise floor: the same of two samples of one request. 0–1; undefined with one
+      replicate.
+    - ``first_position_rate``, ``comparative_accuracy``, ``order_consistency`` — of one order of verdict and reasons,
+      over the pairs of the contrast with it: P(A), the share that agrees with humans, and how likely a sample and one
+      with the candidates in the other order have the same winner. 0–1.
+
     Where scores are missing, both shifts have ``bound_low`` and ``bound_high``: whatever they would have been on the
     scale.
 
-    **Inference.** Shifts: t tests and t intervals over contexts. Shares, which may be of a single context: t or score
-    intervals. Everything else: bootstrap intervals over contexts; ``method`` says which.
+    **Inference.** All shifts: t tests and t intervals over contexts. Shares, which may be of a single context: t or
+    score intervals. Everything else: bootstrap intervals over contexts; ``method`` says which.
 
     Examples
     --------
@@ -149,6 +184,26 @@ class OutputOrder(Probe):
         Metric("resampling_sd", "standard deviation of samples of one request", "points"),
         Metric("score_share", "scores at this value", "share"),
         Metric("parse_failure_rate", "replies without a score", "share"),
+        Metric(
+            "first_shift",
+            "P(A) with reasons first minus verdict first",
+            "share",
+            null=0.0,
+            above="prefers the candidate shown first more after reasons than before them",
+            below="prefers the candidate shown first less after reasons than before them",
+            advice="fix one order of verdict and reasons, and ask every pair in both orders",
+            matters=0.1,
+            primary=True,
+            calibration=planted({"reason_first": 0.12}, {"asks": ("pairs",), "orders": ("sr", "rs"), "replicates": 1}),
+            comparison=Comparison("verdicts on pairs with reasons"),
+        ),
+        Metric("accuracy_shift", "accuracy with reasons first minus verdict first", "share", null=0.0),
+        Metric("consistency_shift", "order consistency with reasons first minus verdict first", "share", null=0.0),
+        Metric("verdict_change", "verdicts of two orders differ", "share"),
+        Metric("resampling_change", "two samples of one request differ", "share"),
+        Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5),
+        Metric("comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True),
+        Metric("order_consistency", "same winner in both orders", "share"),
     )
 
     forms: Sequence[prompts.Form] = ("ex", "json")
@@ -162,20 +217,43 @@ class OutputOrder(Probe):
     opened: bool = False
     wording: Wording = "own"
     aspects: Sequence[str] = ("repetitiveness", "factual accuracy", "coherence")
+    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
+        require_some_of("asks", self.asks, ASKS)
         require_some_of("forms", self.forms, get_args(prompts.Form))
         require_some_of("orders", self.orders, get_args(prompts.Order))
         require_some_of("rules", self.rules, (True, False))
         require_one_of("wording", self.wording, get_args(Wording))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list with sr and rs", "they are what is compared")
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
+        require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         self._asking("sr")
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan every item in every configuration, and every pair in every order of verdict and reasons."""
+        if "pairs" in self.asks:
+            yield from self._pairs(dataset)
+        if "scores" in self.asks:
+            yield from self._scores(dataset)
+
+    def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan both orders of every pair, with the verdict alone, before and after reasons."""
+        among = drawn_pairs(dataset, self.n_candidates, self.seed)
+        where: dict[str, Scalar] = {"form": _PAIRS, "rules": False}
+        for trial in pair_trials(self._comparing, dataset, where):
+            for order in self.orders if among(trial) else ():
+                asked = replace(trial, condition={**trial.condition, "order": order})
+                yield reasoned(asked, dataset, _REASONS[order], self.max_tokens)
+
+    @property
+    def _comparing(self) -> Position:
+        how = {"replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
+        return Position(self.attributes, templates=(1,), answer="text", **how)  # type: ignore[arg-type]
+
+    def _scores(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every item in every configuration."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
         if self.wording == "printed" and len(attributes) > 1:
@@ -200,7 +278,9 @@ class OutputOrder(Probe):
         return Nearest(replace(self, opened=False), "leaves it to the judge to begin its answer")
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that the reply gives, after what was begun for it, and its status."""
+        """Return the score that the reply gives, after what was begun for it, and its status; or who wins a pair."""
+        if trial.opponent_id is not None:
+            return read_pair(trial, reply)
         last = trial.request.messages[-1] if isinstance(trial.request, Completion) else None
         if last is not None and last.role == "assistant":
             score, status = pointwise.read_score(trial, replace(reply, text=f"{last.content}{reply.text or ''}"))
@@ -210,6 +290,9 @@ class OutputOrder(Probe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the contrasts of two orders, then the metrics of each configuration."""
+        if is_pair(cell.trials).any():
+            yield from _of_pairs(cell)
+            return
         scale = scale_named(str(cell.where["scale"]))
         for metric in _SHIFTS:
             if cell.wants(metric, *_DIFFERENCES):
@@ -246,6 +329,28 @@ class OutputOrder(Probe):
         return pointwise.Asking("text", self.replicates, self.temperature, length, self.seed)
 
 
+def _of_pairs(cell: Cell) -> Iterator[Part]:
+    """Yield the contrasts of two orders of verdict and reasons, then the rates of each order."""
+    asked = set(cell.trials["order"])
+    for orders in (each for each in _SHIFTS.values() if asked.issuperset(each)):
+        what = f"{cell.what[:-1]}, {'-'.join(orders)})"
+        verdicts = Verdicts.of(cell.trials, "order", orders, exact=False, what=what).in_both_orders()
+        rates = (verdicts.first_rates(), verdicts.accuracies(), verdicts.order_consistencies())
+        shifts = {
+            name: partial(replace(one, inference="t").difference, two, cell.resampling)
+            for name, (one, two) in zip(_SHIFTS_OF_PAIRS, rates, strict=True)
+        }
+        changes = dict(zip(("verdict_change", "resampling_change"), verdicts.changes(), strict=True))
+        note = cell.note_missing(verdicts.n_dropped, "order", orders)
+        yield Part({**shifts, **changes}, verdicts.counts, {"order": "-".join(orders)}, note)
+        for place, order in enumerate(orders):
+            if order != "sr" or orders == _SHIFTS["reason_first_shift"]:
+                of_order = zip(_RATES_OF_PAIRS, (each[place] for each in rates), strict=True)
+                yield Part(dict(of_order), verdicts.counts, {"order": order})
+    for name, part in cell.trials.groupby("order", sort=False):
+        yield Part({"parse_failure_rate": _failures(part)}, part, {"order": name})
+
+
 def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
     """Return one shift, and how far samples of its two orders and of one request lie apart."""
     orders, where = _SHIFTS[metric], {"order": "-".join(_SHIFTS[metric])}
@@ -270,12 +375,9 @@ def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio
 def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
     """Yield the metrics of one configuration."""
     items = sample_table(trials).mean(axis=1).rename("score").reset_index()
-    failed = trials["status"].isin(["unparsable", "cut_off", "out_of_range"])
     metrics: dict[str, Estimable] = {
         "mean_score": mean_of(items, items["score"], None, (scale.low, scale.high), _NO_SCORE),
-        "parse_failure_rate": Ratio(
-            trials["context_id"], failed, trials["status"] != "refused", bounds=(0.0, 1.0), inference="t"
-        ),
+        "parse_failure_rate": _failures(trials),
     }
     if cell.wants("score_sd", "resampling_sd"):
         both = score_spread(trials, scale.high - scale.low, cell.resampling)
@@ -283,6 +385,12 @@ def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, s
     yield Part(metrics, trials, where)
     for value, share in _shares(trials, scale) if cell.wants("score_share") else ():
         yield Part({"score_share": share}, trials, where | {"score": value})
+
+
+def _failures(trials: pd.DataFrame) -> Ratio:
+    """Return the share of replies, refusals aside, from which nothing can be read."""
+    failed = trials["status"].isin(["unparsable", "cut_off", "out_of_range"])
+    return Ratio(trials["context_id"], failed, trials["status"] != "refused", bounds=(0.0, 1.0), inference="t")
 
 
 def _shares(trials: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:

@@ -193,3 +193,68 @@ def test_source_compares_by_a_function_of_two_texts(graded):
 
     found = run(bl.probes.Source(**ONE), longer, graded, ["accuracy_loss", "verdict_change"])
     assert found["estimate"].tolist() == [0.0, 0.0]
+
+
+ORDER = {"attributes": ["coherence"], "asks": ["pairs"], "n_candidates": 4}
+
+
+def test_reasons_stand_where_they_are_asked_for_and_the_rest_of_a_question_stays(graded):
+    probe = bl.probes.OutputOrder(**ORDER)
+    trials = list(probe.design(graded.head(1)))
+    assert len(trials) == 4 * 3 * 3 * probe.replicates
+    for alone, after, before in zip(*(trials[k::3] for k in range(3)), strict=True):
+        assert [each.condition["order"] for each in (alone, after, before)] == ["s", "sr", "rs"]
+        words = [each.request.messages[0].content for each in (alone, after, before)]
+        shared = words[0][: words[0].index(" Answer with")]
+        assert all(text.startswith(shared) for text in words)
+        assert words[1].endswith("<reasons>")
+        assert words[2].splitlines()[-2] == "<reasons>"
+        assert alone.request.max_tokens < before.request.max_tokens == probe.max_tokens
+
+
+def test_verdicts_beside_reasons_are_read():
+    probe = bl.probes.OutputOrder(**ORDER)
+    trial = next(each for each in probe.design(bl.load_dataset("graded", limit=1)) if each.condition["order"] == "rs")
+    replies = {
+        "Summary A leaves out the date, Summary B does not.\nAnswer: Summary B": (0.0, "ok"),
+        "Answer: Summary A\nIt is in order, unlike Summary B.": (1.0, "ok"),
+    }
+    for text, read in replies.items():
+        assert probe.read(trial, bl.Reply(text=text)) == read
+    assert probe.read(trial, bl.Reply(text="Both Summary A and Summary B are fine."))[1] == "unparsable"
+
+
+def test_a_position_bias_of_reasons_is_found_beside_its_noise(graded):
+    probe = bl.probes.OutputOrder(**ORDER)
+    biased = run(probe, bl.SimulatedJudge(graded, quality=0.5, reason_first=0.4), graded)
+    fair = run(probe, bl.SimulatedJudge(graded, quality=0.5), graded)
+    found = row_of(biased, "first_shift", order="rs-sr")
+    assert found["p_value"] < 0.01
+    rates = [row_of(biased, "first_position_rate", order=order)["estimate"] for order in ("rs", "sr")]
+    assert found["estimate"] == pytest.approx(rates[0] - rates[1])
+    assert abs(row_of(fair, "first_shift", order="rs-sr")["estimate"]) < 0.1
+    assert row_of(biased, "consistency_shift", order="rs-sr")["ci_high"] < 0
+    change, floor = (
+        row_of(biased, name, order="rs-sr")["estimate"] for name in ("verdict_change", "resampling_change")
+    )
+    assert change > floor + 0.03
+
+
+def test_shifts_between_orders_of_reasons_computed_by_hand():
+    verdicts = {("x", "y"): {"sr": 1, "rs": 1}, ("y", "x"): {"sr": 0, "rs": 1}}
+    rows = [
+        (context, *pair, 1.0 if pair[0] == "x" else -1.0, order, float(value))
+        for context in "abc"
+        for pair, of_order in verdicts.items()
+        for order, value in of_order.items()
+    ]
+    trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "human_gap", "order", "value"])
+    fixed = {"judge": "j", "dataset": "d", "attribute": "q", "scale": "pairs", "form": "pairs", "rules": False}
+    lost = trials.assign(status="ok", replicate=0, label_mass=np.nan, **fixed)
+    lost.loc[(lost["context_id"] == "c") & (lost["candidate_id"] == "x"), ["value", "status"]] = np.nan, "unparsable"
+    with pytest.warns(bl.errors.MissingDataWarning):
+        found = bl.probes.OutputOrder(asks=["pairs"]).estimate(lost)
+    shifts = {"first_shift": 0.5, "accuracy_shift": -0.5, "consistency_shift": -1.0, "verdict_change": 0.5}
+    for metric, value in shifts.items():
+        row = row_of(found, metric, order="rs-sr")
+        assert (row["estimate"], row["n_contexts"], row["n_dropped"]) == (pytest.approx(value), 2, 4)

@@ -100,6 +100,9 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
     first, second = (utility(judge, shown, asked.attribute, asked.source) for shown in (asked.first, asked.second))
     log_odds = first - second + judge.position + judge.context_shift(asked.first.context_id)
     log_odds += judge.template_shift(asked.template)
+    if judge.reason_first and asked.reasons == "before":
+        low, high = judge.known.scale
+        log_odds += judge.reason_first * (high - low)
     if judge.noise:
         log_odds += judge.noise * normal(z)
     known = judge.known

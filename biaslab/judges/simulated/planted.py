@@ -46,7 +46,8 @@ class Planted:
         By what share of the way a score moves from its own mean towards the score given just before it, in the same
         output, in a prefix or in the transcript, on the unit scale (0 lowest, 1 highest). 0 is independent.
     reason_first : float
-        What scores gain where reasons are asked before the score, on the unit scale.
+        What scores gain where reasons are asked before the score, on the unit scale; of a pair what stands first, so
+        many widths of the human scale in log odds.
     heaping : float
         Log weight of labels that are multiples of 10, and half of it of other multiples of 5, on scales of more than
         10 whole numbers.

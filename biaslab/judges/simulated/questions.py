@@ -31,6 +31,7 @@ class PairQuestion:
     source: bool
     labels: tuple[str, ...]
     template: str = ""
+    reasons: Reasons = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,8 @@ class Questions:
         if listed:
             return ListQuestion(digest, shown, about.attributes[0], source, about.protocol, about.template)
         if len(shown) == 2:
-            return PairQuestion(digest, *shown, about.attributes[0], source, about.labels, about.template)
+            what = about.attributes[0]
+            return PairQuestion(digest, *shown, what, source, about.labels, about.template, about.reasons)
         scale = scale_named(about.scale)
         units, heaps = levels(scale)
         previous = None if about.previous is None else scale.unit(about.previous)

@@ -156,6 +156,37 @@ class Verdicts:
         one, two = (Ratio(context, right[:, k], rated[:, k], 0.5, _UNIT, _NO_DECISION, "score") for k in (0, 1))
         return one, two
 
+    def in_both_orders(self) -> Verdicts:
+        """Return the verdicts on pairs that were shown in both orders; what goes counts as dropped."""
+        names = [self.pairs[name].astype(str) for name in PAIR]
+        shown = {*zip(*names, strict=True)}
+        kept = np.array([(c, two, one) in shown for c, one, two in zip(*names, strict=True)], bool)
+        share = 1.0 if not len(kept) else kept.mean()
+        entering = round(share * self.n_trials)
+        rows = self.pairs[kept].reset_index(drop=True)
+        dropped = self.n_dropped + self.n_trials - entering
+        return Verdicts(rows, self.shares[kept], self.samples[kept], entering, dropped)
+
+    def first_rates(self) -> tuple[Ratio, Ratio]:
+        """Return, for either way, the share of decisions that what stands first wins: P(A)."""
+        decided = 1 - self.shares[:, :, 2]
+        context = self.pairs["context_id"]
+        one, two = (
+            Ratio(context, self.shares[:, k, 0], decided[:, k], 0.5, _UNIT, "undefined: all verdicts are ties", "score")
+            for k in (0, 1)
+        )
+        return one, two
+
+    def order_consistencies(self) -> tuple[Ratio, Ratio]:
+        """Return, for either way, how likely a sample of a pair and one in its other order name the same winner."""
+        names = [self.pairs[name].astype(str) for name in PAIR]
+        place = {key: number for number, key in enumerate(zip(*names, strict=True))}
+        twin = np.array([place[c, two, one] for c, one, two in zip(*names, strict=True)], np.intp)
+        turned = self.shares[twin][:, :, [1, 0, 2]] if len(twin) else self.shares
+        same, ones = (self.shares * turned).sum(axis=2), np.ones(len(twin))
+        one, two = (Ratio(self.pairs["context_id"], same[:, k], ones, bounds=_UNIT, missing=_NO_PAIR) for k in (0, 1))
+        return one, two
+
     def alphas(self, resampling: Resampling) -> tuple[Estimate, Estimate, Estimate]:
         """Estimate Krippendorff's nominal alpha of samples of one way, of one sample of either, and the latter less.
 
