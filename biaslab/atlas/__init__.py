@@ -2,7 +2,8 @@
 
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
 `estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
-`replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls.
+`replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls;
+`explorer` shows all of them on one page.
 
 Examples
 --------
@@ -20,11 +21,12 @@ import pandas as pd
 from biaslab.atlas.carried import trials
 from biaslab.atlas.dates import released, trend
 from biaslab.atlas.estimates_table import estimates
+from biaslab.atlas.explore_page import Explorer, explorer
 from biaslab.atlas.replicating import replications
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.checked import checked
 
-__all__ = ["estimates", "judges", "released", "replications", "sources", "trend", "trials"]
+__all__ = ["Explorer", "estimates", "explorer", "judges", "released", "replications", "sources", "trend", "trials"]
 
 
 def sources() -> pd.DataFrame:

@@ -32,8 +32,14 @@ def reference() -> pd.DataFrame:
         Rows of `biaslab.atlas.estimates`, with the name of the source as ``dataset``.
     """
     rows = estimates()
-    kept = ~rows["judge"].str.fullmatch(PEOPLE) & rows["subset"].isna()
+    kept = ~rows["judge"].str.fullmatch(PEOPLE) & is_plain(rows)
     kept &= (rows["source"] != _REWARDS) | (rows["probe"] != "position")
-    for source, template in _PLAINEST.items():
-        kept &= (rows["source"] != source) | rows["template"].isna() | (rows["template"] == template)
     return rows[kept].assign(dataset=rows["source"])
+
+
+def is_plain(rows: pd.DataFrame) -> pd.Series:
+    """Return whether estimates are of whole data sets, asked in the plainest way where a source asked in several."""
+    plain = rows["subset"].isna()
+    for source, template in _PLAINEST.items():
+        plain &= (rows["source"] != source) | rows["template"].isna() | (rows["template"] == template)
+    return plain

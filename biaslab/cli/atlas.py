@@ -1,4 +1,4 @@
-"""``biaslab atlas``: recorded judges as numbers, and the command that makes them again from the raw files."""
+"""``biaslab atlas``: recorded judges as numbers, a page to explore them, and how they are made from raw files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 
-app = typer.Typer(help="List recorded judges, or build the atlas again.", no_args_is_help=True)
+app = typer.Typer(help="List or explore recorded judges, or build the atlas again.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -21,6 +21,20 @@ def list_judges(
     from biaslab import atlas
 
     typer.echo(atlas.judges(source).drop(columns="source").to_string(index=False))
+
+
+@app.command()
+def explore(
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
+) -> None:
+    """Write a page to filter and sort every estimate: judge, metric, data set.
+
+    It needs no server and fetches nothing: open the file.
+    """
+    from biaslab import atlas
+
+    shown = atlas.explorer()
+    typer.echo(f"{count(len(shown.estimates), 'estimate')} written to {shown.save(out)}")
 
 
 @app.command()

@@ -39,6 +39,7 @@ LEFT_OUT = {
     "scoring.load_encoder": "loads a model",
     "scoring.bert_scores": "loads a model",
     "scoring.Encoder": "needs a model",
+    "atlas.Explorer": "made by atlas.explorer alone",
     "report.Card": "made by report.card alone",
     "Screen": "a result, which `screen` makes",
     "plots.styled": "a decorator: it returns whatever it is given",

@@ -1,0 +1,126 @@
+"""The atlas's explorer: every estimate of every recorded judge on one page that needs no server."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from biaslab.atlas.estimates_table import estimates as all_estimates
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.output import count, replacing, require_file
+from biaslab.stats import require_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from jinja2 import Environment
+
+_NEEDED = (
+    *("source", "probe", "judge", "dataset", "metric", "template", "subset", "estimate", "ci_low", "ci_high"),
+    *("q_value", "n_contexts", "n_trials", "n_dropped", "method", "note", "repository", "version"),
+)
+_HEIGHT = 760  # pixels of the page in a notebook
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Explorer:
+    """A page to filter and sort estimates of judges; JupyterLab shows it as it is.
+
+    Attributes
+    ----------
+    estimates : pandas.DataFrame
+        The rows on the page, from `biaslab.atlas.estimates`.
+    """
+
+    estimates: pd.DataFrame
+
+    def to_html(self) -> str:
+        """Return a page that fetches nothing."""
+        from biaslab.atlas.explored import explored
+
+        data = explored(self.estimates) | {"versions": sorted(set(map(str, self.estimates["version"])))}
+        facts = {"judges": self.estimates["judge"].nunique(), "sources": self.estimates["source"].nunique()}
+        return _templates().get_template("explorer.html.j2").render(data=_script_safe(data), **facts)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page and return its path.
+
+        Raises
+        ------
+        InputError
+            If the path does not end in ``.html``, or its folder cannot be made.
+        """
+        target = require_file("path", path, ".html")
+        with replacing(target) as partial:
+            partial.write_text(self.to_html(), encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        page = escape(self.to_html(), quote=True)
+        style = f"width: 100%; height: {_HEIGHT}px; border: 0"
+        allowed = "allow-scripts allow-downloads allow-popups"
+        return f'<iframe title="Atlas of recorded judges" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
+
+    def __repr__(self) -> str:
+        judges, sources = (self.estimates[name].nunique() for name in ("judge", "source"))
+        rows = count(len(self.estimates), "estimate")
+        return (
+            f"Explorer: {rows} of {count(judges, 'judge')} from {count(sources, 'source')}; save(path) writes the page"
+        )
+
+
+@checked
+def explorer(estimates: pd.DataFrame | None = None) -> Explorer:
+    """Explore the atlas: filter and sort judge × metric × data, with intervals, findings and sources.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame, optional
+        Rows of `biaslab.atlas.estimates`; by default all but single bins of the human score gap.
+
+    Returns
+    -------
+    Explorer
+        JupyterLab shows it; ``save`` writes one page, which opens from the disk. Its last line is the call of
+        `biaslab.atlas.estimates` that returns the rows that are shown.
+
+    Raises
+    ------
+    InputError
+        If there is no row.
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> explorer(bl.atlas.estimates(metric="first_position_rate", source="mt_bench"))
+    Explorer: 24 estimates of 9 judges from 1 source; save(path) writes the page
+    """
+    rows = all_estimates(breakdowns=False) if estimates is None else estimates
+    require_columns(rows, _NEEDED, "estimates")
+    if rows.empty:
+        raise InputError("estimates", "no row", "at least one row of atlas.estimates()")
+    return Explorer(rows.reset_index(drop=True))
+
+
+def _script_safe(data: Any) -> str:
+    """Write data as JSON that cannot end the script element it stands in, whatever names it holds."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, select_autoescape
+
+    loader = PackageLoader("biaslab.atlas")
+    return Environment(loader=loader, autoescape=select_autoescape(["html.j2"]), trim_blocks=True, lstrip_blocks=True)

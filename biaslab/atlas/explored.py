@@ -1,0 +1,184 @@
+"""What the explorer shows: rows of estimates, and the metrics, judges and sources that they name, as plain data."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from biaslab.atlas.compared import PEOPLE, is_plain
+from biaslab.atlas.dates import released
+from biaslab.atlas.sources import SOURCES
+from biaslab.core import find_metric
+from biaslab.stats import LEAST_RELIABILITY, decided_by_missing, is_above, needed_reliability, side_of, significant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Columns that say under which condition an estimate holds, beside judge, data set and form.
+_CONDITIONS = (
+    "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "own", "adjusted",
+    "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
+)  # fmt: skip
+#: Values of conditions that say nothing.
+_UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
+_NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
+_COUNTS = ("n_contexts", "n_trials", "n_dropped")
+_PAIRS, _SCORES = "pairs", "scores"
+_FORMS = {"pair": _PAIRS, "score": _SCORES}
+#: What probes ask for, where they ask for one thing only; others take that of the data set if it is only one.
+_FORM_OF_PROBE = (
+    dict.fromkeys(("position", "one_order", "pair_length", "self_preference", "subsets"), _PAIRS)
+    | dict.fromkeys(("familiarity", "verbosity", "halo", "score_distribution", "output_order"), _SCORES)
+)  # fmt: skip
+
+
+def explored(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return estimates as the explorer's page reads them.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        From `biaslab.atlas.estimates`.
+
+    Returns
+    -------
+    dict
+        ``metrics``, ``judges``, ``sources``, ``texts`` (data sets, conditions, methods and notes), each once, and
+        ``rows``, which name them by their place: metric, judge, source, data set, form, conditions, plainest way
+        (1 or 0), finding, the six numbers, the three counts, method, note.
+    """
+    forms = _forms(rows)
+    plain = is_plain(rows)
+    metrics, judges, sources, texts = (_Places() for _ in range(4))
+    table = []
+    for record, form, is_whole in zip(rows.to_dict("records"), forms, plain, strict=True):
+        null = find_metric(record["metric"], record["probe"]).null
+        table.append([
+            metrics.of((record["probe"], record["metric"])),
+            judges.of(record["judge"]),
+            sources.of((record["source"], record["repository"])),
+            texts.of(record["dataset"]),
+            form,
+            texts.of(_conditions(record)),
+            int(is_whole),
+            finding(record, null),
+            *(_short(record.get(name)) for name in _NUMBERS),
+            *(int(record[name]) for name in _COUNTS),
+            texts.of(record["method"]),
+            texts.of(record["note"]),
+        ])  # fmt: skip
+    return {
+        "metrics": metrics.told(_metric),
+        "judges": judges.told(_judges()),
+        "sources": sources.told(_sources()),
+        "texts": texts.told(str),
+        "rows": table,
+    }
+
+
+def finding(record: Mapping[Any, Any], null: float | None) -> str:
+    """Return whether an estimate is found to lie above or below its null, by the rule of `biaslab.report.findings`.
+
+    Parameters
+    ----------
+    record : mapping
+        A row of `biaslab.atlas.estimates`; its q-value is over the tests of one judge.
+    null : float or None
+        Where there is no bias.
+
+    Returns
+    -------
+    str
+        "above" or "below" (q below .05, the interval and the bounds of what is missing exclude the null), "open" where
+        a test found nothing, "" where nothing was tested.
+
+    Examples
+    --------
+    >>> row = {"estimate": 0.6, "ci_low": 0.55, "ci_high": 0.65, "q_value": 0.01, "note": ""}
+    >>> finding(row, 0.5), finding(row | {"q_value": 0.2}, 0.5), finding(row, None)
+    ('above', 'open', '')
+    """
+    if null is None or math.isnan(record["q_value"]):
+        return ""
+    side = side_of(record, null)
+    if side is None or not significant(record["q_value"]) or decided_by_missing(record, null, side):
+        return "open"
+    note = record.get("note")
+    reliability = needed_reliability(note if isinstance(note, str) else "")
+    return "open" if is_above(reliability, LEAST_RELIABILITY) else side
+
+
+class _Places:
+    """Things in the order in which they were first named."""
+
+    def __init__(self) -> None:
+        self._places: dict[Hashable, int] = {}
+
+    def of(self, thing: Hashable) -> int:
+        return self._places.setdefault(thing, len(self._places))
+
+    def told(self, describe: Callable[[Any], Any]) -> list[Any]:
+        return [describe(thing) for thing in self._places]
+
+
+def _forms(rows: pd.DataFrame) -> list[str]:
+    """Return of each row whether pairs or scores were asked for; empty where the atlas does not say."""
+    probes = rows["probe"].map(_FORM_OF_PROBE)
+    declared = rows["form"].map(_FORMS) if "form" in rows else probes
+    known = declared.fillna(probes)
+    grouped = known.groupby([rows["source"], rows["dataset"], rows["judge"]])
+    only = grouped.transform("first").where(grouped.transform("nunique") == 1)
+    return [str(form) for form in known.fillna(only).fillna("")]
+
+
+def _conditions(record: Mapping[Any, Any]) -> str:
+    said = ((name, record.get(name)) for name in _CONDITIONS)
+    kept = [(name, value) for name, value in said if _is_said(value) and _UNSAID.get(name) != value]
+    return " · ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in kept)
+
+
+def _is_said(value: Any) -> bool:
+    return bool(value is not None and value != "" and value == value)  # NaN differs from itself
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _short(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
+
+
+def _metric(named: tuple[str, str]) -> dict[str, Any]:
+    probe, name = named
+    one = find_metric(name, probe)
+    words = {"label": one.label, "unit": one.unit, "above": one.above, "below": one.below}
+    return {"probe": probe, "name": name, "null": one.null, "primary": one.primary, **words}
+
+
+def _judges() -> Callable[[str], dict[str, Any]]:
+    dated = released().set_index("judge").to_dict("index")
+
+    def describe(name: str) -> dict[str, Any]:
+        if re.fullmatch(PEOPLE, name):
+            return {"name": name, "family": "people", "released": "", "reasons": "no"}
+        about = dated.get(name, {})
+        reasons = "" if not about else "yes" if about["reasons"] else "no"
+        known = {"family": about.get("family", ""), "released": about.get("released", "")}
+        return {"name": name, "reasons": reasons, **known}
+
+    return describe
+
+
+def _sources() -> Callable[[tuple[str, str]], dict[str, Any]]:
+    known = {source.name: source for source in SOURCES}
+
+    def describe(named: tuple[str, str]) -> dict[str, Any]:
+        name, repository = named
+        one = known.get(name)
+        title, licence, carried = (one.title, one.licence, one.carried) if one else (name, "", False)
+        return {"name": name, "title": title, "licence": licence, "carried": carried, "repository": repository}
+
+    return describe

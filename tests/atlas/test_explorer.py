@@ -1,0 +1,118 @@
+"""The atlas's explorer: every estimate on a page that fetches nothing, names as text, findings by the report's rule."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.atlas.explored import explored, finding
+from biaslab.cli import main
+from biaslab.core import find_metric
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.stats import BY_CONSTRUCTION
+
+SHOWN = re.compile(r'<td class="judge"><button[^>]*>([^<]*)</button>')
+
+
+def data_of(page):
+    """Return the data that a page carries."""
+    [text] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    return json.loads(text)
+
+
+def test_the_page_has_every_estimate_and_fetches_nothing():
+    rows = bl.atlas.estimates(breakdowns=False)
+    page = bl.atlas.explorer().to_html()
+    data = data_of(page)
+    assert len(page.encode()) < 1_000_000
+    assert len(data["rows"]) == len(rows)
+    assert not re.search(r"\b(?:src|href)=|\bimport\b|url\(|\bfetch\(|<link|@import", page)
+    for place in (0, 17, len(rows) - 1):
+        shown, row = data["rows"][place], rows.iloc[place]
+        names = data["metrics"][shown[0]], data["judges"][shown[1]], data["sources"][shown[2]]
+        assert [one["name"] for one in names] == [row["metric"], row["judge"], row["source"]]
+        assert shown[8] == pytest.approx(row["estimate"], rel=1e-3)
+        assert shown[14] == row["n_contexts"]
+
+
+def test_findings_are_those_of_reports():
+    rows = bl.atlas.estimates(breakdowns=False, source=["llmbar", "devbench", "summeval_judges", "korean_battles"])
+    found = bl.report.findings(rows)
+    sides = ("above", "below")
+    ours = [finding(record, find_metric(record["metric"], record["probe"]).null) for record in found.to_dict("records")]
+    tested = found["method"] != BY_CONSTRUCTION
+    assert [one if one in sides else "" for one in ours] == [one if one in sides else "" for one in found["finding"]]
+    assert [one != "" for one in ours] == ((found["finding"] != "untested") & tested).tolist()
+    assert {one: ours.count(one) > 50 for one in (*sides, "open", "")} == dict.fromkeys((*sides, "open", ""), True)
+
+
+def test_a_name_is_never_markup():
+    rows = bl.atlas.estimates(metric="first_position_rate", source="mt_bench")
+    name = "</script><script>alert(1)</script>\u2028<!-- & {{ 7 * 7 }}"
+    page = bl.atlas.explorer(rows.assign(judge=name, repository="javascript:alert(1)")).to_html()
+    plain = bl.atlas.explorer(rows).to_html()
+    assert [page.count(mark) for mark in ("<script", "</script", "<!--")] == [
+        plain.count(mark) for mark in ("<script", "</script", "<!--")
+    ]
+    assert data_of(page)["judges"][0]["name"] == name
+
+
+def test_forms_are_declared_or_those_of_the_data_set():
+    rows = bl.atlas.estimates(breakdowns=False)
+    data = explored(rows)
+    forms = pd.Series([row[4] for row in data["rows"]], index=rows.index)
+    assert (forms[rows["probe"] == "position"] == "pairs").all()
+    assert (forms[rows["probe"] == "halo"] == "scores").all()
+    assert (forms[rows["form"] == "score"] == "scores").all()
+    assert (forms != "").mean() > 0.8
+
+
+def test_what_cannot_be_explored_is_refused(tmp_path):
+    with pytest.raises(InputError, match="at least one row"):
+        bl.atlas.explorer(bl.atlas.estimates().iloc[:0])
+    with pytest.raises(TrialsError, match="estimate"):
+        bl.atlas.explorer(pd.DataFrame({"judge": ["a"]}))
+    assert main(["atlas", "explore", "--out", str(tmp_path / "page.txt")]) == 2
+
+
+def test_in_a_notebook_the_page_is_in_a_frame_of_its_own():
+    shown = bl.atlas.explorer(bl.atlas.estimates(source="null_model"))
+    html = shown._repr_html_()
+    assert html.startswith("<iframe ")
+    assert "allow-same-origin" not in html
+    assert html.count("<") == 2  # of the frame alone: the page in it is an escaped attribute
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "judges"),
+    [
+        ("", 44),
+        ("#judge=claude-3-haiku&dataset=devbench", 1),
+        ("#metric=&judge=gpt-4o-mini&found=1", None),
+        ("#metric=no_such&sort=n", 44),
+    ],
+)
+def test_a_browser_shows_rows_by_the_address(tmp_path, address, judges):
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no chromium here")
+    assert main(["atlas", "explore", "--out", str(tmp_path / "page.html")]) == 0
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += [
+        "--virtual-time-budget=5000",
+        "--enable-logging=stderr",
+        "--dump-dom",
+        f"file://{tmp_path}/page.html{address}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in done.stderr
+    shown = SHOWN.findall(done.stdout)
+    assert shown
+    assert judges is None or len(shown) == judges
+    if "judge=" in address:
+        assert {name.startswith(("claude-3-haiku", "gpt-4o-mini")) for name in shown} == {True}
