@@ -3,7 +3,7 @@
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
 `estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
 `replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls;
-`explorer` shows all of them on one page.
+`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too.
 
 Examples
 --------
@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from biaslab.atlas.adding import add
 from biaslab.atlas.carried import trials
+from biaslab.atlas.contributed import Contribution, contributions
 from biaslab.atlas.dates import released, trend
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.explore_page import Explorer, explorer
@@ -26,7 +28,20 @@ from biaslab.atlas.replicating import replications
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.checked import checked
 
-__all__ = ["Explorer", "estimates", "explorer", "judges", "released", "replications", "sources", "trend", "trials"]
+__all__ = [
+    "Contribution",
+    "Explorer",
+    "add",
+    "contributions",
+    "estimates",
+    "explorer",
+    "judges",
+    "released",
+    "replications",
+    "sources",
+    "trend",
+    "trials",
+]
 
 
 def sources() -> pd.DataFrame:
@@ -45,7 +60,12 @@ def sources() -> pd.DataFrame:
     ('MIT', False)
     """
     names = ("title", "repository", "licence", "carried")
-    return pd.DataFrame([{"source": one.name} | {name: getattr(one, name) for name in names} for one in SOURCES])
+    rows = [{"source": one.name} | {name: getattr(one, name) for name in names} for one in SOURCES]
+    rows += [
+        {"source": one.source["name"], **{name: one.source.get(name, False) for name in names}}
+        for one in contributions()
+    ]
+    return pd.DataFrame(rows)
 
 
 @checked

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.atlas.contributed import contributions
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
@@ -27,7 +28,8 @@ def released() -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``judge, family, released`` ("2023-06"), ``reasons`` (bool). Judges that are people, and those whose month is
-        not public, have no row. A name without a version has the month of its first release.
+        not public, have no row. A name without a version has the month of its first release. Of judges that a
+        contribution brought, the month is what it says.
 
     Examples
     --------
@@ -35,7 +37,12 @@ def released() -> pd.DataFrame:
     '2025-12'
     """
     with files("biaslab.atlas").joinpath("released.csv").open(encoding="utf-8") as stream:
-        return pd.read_csv(stream)
+        known = pd.read_csv(stream)
+    told = [judge for one in contributions() for judge in one.judges if judge["released"]]
+    new = [judge for judge in told if judge["judge"] not in set(known["judge"])]
+    if not new:
+        return known
+    return pd.concat([known, pd.DataFrame(new)], ignore_index=True).drop_duplicates("judge").fillna({"reasons": False})
 
 
 def with_dates(estimates: pd.DataFrame) -> pd.DataFrame:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from biaslab.atlas.contributed import contributions
+from biaslab.atlas.table_files import read_table
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats import without_breakdowns
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
 
 #: The file, beside this module; `tools/atlas/estimating.py` writes it.
 FILE = "estimates.csv"
-_WORDS = ("method", "note")  # empty where there is nothing to say
 
 
 @checked
@@ -26,6 +28,7 @@ def estimates(
     judge: str | Sequence[str] | None = None,
     source: str | Sequence[str] | None = None,
     breakdowns: bool = True,
+    folder: str | PathLike[str] | None = None,
 ) -> pd.DataFrame:
     """Return what biaslab's estimators say of recorded judges, those of sources that may not be carried included.
 
@@ -35,6 +38,8 @@ def estimates(
         Whose rows; all by default. Judges are people too: "expert-1", or "humans" for how far people agree.
     breakdowns : bool
         Keep the rows of single bins of the human score gap (column ``human_gap``).
+    folder : path, optional
+        Of contributions that `biaslab.atlas.add` made, whose rows are added to those of the package.
 
     Returns
     -------
@@ -47,7 +52,8 @@ def estimates(
     Raises
     ------
     InputError
-        If a name is unknown; the message lists those that are known.
+        If a name is unknown; the message lists those that are known. If there is no such folder, or a contribution in
+        it is not of the schema.
 
     Examples
     --------
@@ -55,26 +61,34 @@ def estimates(
     >>> rows.loc[rows["probe"] == "position", ["dataset", "n_contexts"]].values.tolist()
     [['mt_bench', 80], ['mt_bench_repetition', 24]]
     """
-    rows = _read()
+    every = _read() if folder is None else _joined([_read(), *(one.estimates for one in contributions(folder))])
+    rows = every
     for column, wanted in (("source", source), ("judge", judge), ("probe", probe), ("metric", metric)):
         if wanted is not None:
-            rows = rows[rows[column].isin(_known(column, [wanted] if isinstance(wanted, str) else list(wanted)))]
+            rows = rows[rows[column].isin(_known(every, column, [wanted] if isinstance(wanted, str) else list(wanted)))]
     return (rows if breakdowns else without_breakdowns(rows)).reset_index(drop=True)
 
 
-def _known(column: str, wanted: list[str]) -> list[str]:
+def _known(rows: pd.DataFrame, column: str, wanted: list[str]) -> list[str]:
     """Return the names if the table has them all."""
-    names = _read()[column].unique().tolist()
+    names = rows[column].unique().tolist()
     unknown = [name for name in wanted if name not in names]
     if unknown or not wanted:
         raise InputError(column, unknown or wanted, f"one or more of {', '.join(sorted(names))}")
     return wanted
 
 
-@cache
-def _read() -> pd.DataFrame:
+def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Put tables one below the other, without the columns that none of their rows has."""
     import pandas as pd
 
-    with files(__package__).joinpath(FILE).open(encoding="utf-8") as stream:
-        rows = pd.read_csv(stream, low_memory=False)
-    return rows.fillna(dict.fromkeys(_WORDS, ""))
+    filled = [table for table in tables if len(table)]
+    return (
+        pd.concat([table.dropna(axis=1, how="all") for table in filled], ignore_index=True) if filled[1:] else filled[0]
+    )
+
+
+@cache
+def _read() -> pd.DataFrame:
+    table = read_table(Path(__file__).with_name(FILE))
+    return _joined([table, *(one.estimates for one in contributions())])

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from biaslab.atlas.contributed import contributions
 from biaslab.atlas.estimates_table import estimates as all_estimates
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
@@ -19,6 +20,8 @@ from biaslab.stats import require_columns
 if TYPE_CHECKING:
     import pandas as pd
     from jinja2 import Environment
+
+    from biaslab.atlas.contributed import Contribution
 
 _NEEDED = (
     *("source", "probe", "judge", "dataset", "metric", "template", "subset", "estimate", "ci_low", "ci_high"),
@@ -36,15 +39,18 @@ class Explorer:
     ----------
     estimates : pandas.DataFrame
         The rows on the page, from `biaslab.atlas.estimates`.
+    added : tuple of Contribution
+        That have some of these rows and are not part of the atlas.
     """
 
     estimates: pd.DataFrame
+    added: tuple[Contribution, ...] = ()
 
     def to_html(self) -> str:
         """Return a page that fetches nothing."""
         from biaslab.atlas.explored import explored
 
-        data = explored(self.estimates) | {"versions": sorted(set(map(str, self.estimates["version"])))}
+        data = explored(self.estimates, self.added) | {"versions": sorted(set(map(str, self.estimates["version"])))}
         facts = {"judges": self.estimates["judge"].nunique(), "sources": self.estimates["source"].nunique()}
         return _templates().get_template("explorer.html.j2").render(data=_script_safe(data), **facts)
 
@@ -76,13 +82,15 @@ class Explorer:
 
 
 @checked
-def explorer(estimates: pd.DataFrame | None = None) -> Explorer:
+def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] | None = None) -> Explorer:
     """Explore the atlas: filter and sort judge × metric × data, with intervals, findings and sources.
 
     Parameters
     ----------
     estimates : pandas.DataFrame, optional
         Rows of `biaslab.atlas.estimates`; by default all but single bins of the human score gap.
+    folder : path, optional
+        Of contributions that `biaslab.atlas.add` made; by default their rows are shown with those of the atlas.
 
     Returns
     -------
@@ -93,7 +101,7 @@ def explorer(estimates: pd.DataFrame | None = None) -> Explorer:
     Raises
     ------
     InputError
-        If there is no row.
+        If there is no row, or no such folder.
     TrialsError
         If a column is missing.
 
@@ -103,11 +111,12 @@ def explorer(estimates: pd.DataFrame | None = None) -> Explorer:
     >>> explorer(bl.atlas.estimates(metric="first_position_rate", source="mt_bench"))
     Explorer: 24 estimates of 9 judges from 1 source; save(path) writes the page
     """
-    rows = all_estimates(breakdowns=False) if estimates is None else estimates
+    rows = all_estimates(breakdowns=False, folder=folder) if estimates is None else estimates
     require_columns(rows, _NEEDED, "estimates")
     if rows.empty:
         raise InputError("estimates", "no row", "at least one row of atlas.estimates()")
-    return Explorer(rows.reset_index(drop=True))
+    added = () if folder is None else tuple(contributions(folder))
+    return Explorer(rows.reset_index(drop=True), added)
 
 
 def _script_safe(data: Any) -> str:

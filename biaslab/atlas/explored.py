@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from biaslab.atlas.compared import PEOPLE, is_plain
+from biaslab.atlas.contributed import contributions
 from biaslab.atlas.dates import released
 from biaslab.atlas.sources import SOURCES
+from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core import find_metric
 from biaslab.stats import LEAST_RELIABILITY, decided_by_missing, is_above, needed_reliability, side_of, significant
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns that say under which condition an estimate holds, beside judge, data set and form.
-_CONDITIONS = (
-    "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "own", "adjusted",
-    "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
-)  # fmt: skip
+    from biaslab.atlas.contributed import Contribution
+
 #: Values of conditions that say nothing.
 _UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
 _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
@@ -34,13 +33,15 @@ _FORM_OF_PROBE = (
 )  # fmt: skip
 
 
-def explored(rows: pd.DataFrame) -> dict[str, Any]:
+def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
     """Return estimates as the explorer's page reads them.
 
     Parameters
     ----------
     rows : pandas.DataFrame
         From `biaslab.atlas.estimates`.
+    added : sequence of Contribution
+        That are not part of the atlas, but have some of these rows.
 
     Returns
     -------
@@ -71,8 +72,8 @@ def explored(rows: pd.DataFrame) -> dict[str, Any]:
         ])  # fmt: skip
     return {
         "metrics": metrics.told(_metric),
-        "judges": judges.told(_judges()),
-        "sources": sources.told(_sources()),
+        "judges": judges.told(_judges(added)),
+        "sources": sources.told(_sources(added)),
         "texts": texts.told(str),
         "rows": table,
     }
@@ -134,7 +135,7 @@ def _forms(rows: pd.DataFrame) -> list[str]:
 
 
 def _conditions(record: Mapping[Any, Any]) -> str:
-    said = ((name, record.get(name)) for name in _CONDITIONS)
+    said = ((name, record.get(name)) for name in CONDITIONS if name != "likelihood_judge")
     kept = [(name, value) for name, value in said if _is_said(value) and _UNSAID.get(name) != value]
     return " · ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in kept)
 
@@ -158,27 +159,29 @@ def _metric(named: tuple[str, str]) -> dict[str, Any]:
     return {"probe": probe, "name": name, "null": one.null, "primary": one.primary, **words}
 
 
-def _judges() -> Callable[[str], dict[str, Any]]:
-    dated = released().set_index("judge").to_dict("index")
+def _judges(added: Sequence[Contribution]) -> Callable[[str], dict[str, Any]]:
+    told = {judge["judge"]: judge for one in added for judge in one.judges}
+    dated = told | released().set_index("judge").to_dict("index")
 
     def describe(name: str) -> dict[str, Any]:
         if re.fullmatch(PEOPLE, name):
             return {"name": name, "family": "people", "released": "", "reasons": "no"}
         about = dated.get(name, {})
-        reasons = "" if not about else "yes" if about["reasons"] else "no"
-        known = {"family": about.get("family", ""), "released": about.get("released", "")}
-        return {"name": name, "reasons": reasons, **known}
+        reasons = {True: "yes", False: "no"}.get(about.get("reasons", ""), "")
+        return {"name": name, "reasons": reasons, **{key: about.get(key, "") for key in ("family", "released")}}
 
     return describe
 
 
-def _sources() -> Callable[[tuple[str, str]], dict[str, Any]]:
-    known = {source.name: source for source in SOURCES}
+def _sources(added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[str, Any]]:
+    known = {one.name: (one.title, one.licence, one.carried) for one in SOURCES}
+    known |= {
+        one.source["name"]: (one.source["title"], one.source["licence"], False) for one in [*added, *contributions()]
+    }
 
     def describe(named: tuple[str, str]) -> dict[str, Any]:
         name, repository = named
-        one = known.get(name)
-        title, licence, carried = (one.title, one.licence, one.carried) if one else (name, "", False)
+        title, licence, carried = known.get(name, (name, "", False))
         return {"name": name, "title": title, "licence": licence, "carried": carried, "repository": repository}
 
     return describe

@@ -6,10 +6,10 @@ import pytest
 from beside_data import LLMBAR
 
 import biaslab as bl
+from biaslab.atlas.estimating import FEWEST_CONTEXTS
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError
 from biaslab.stats import LEADING, TRAILING
-from tools.atlas.estimating import FEWEST_CONTEXTS
 
 #: What estimators say beside an estimate.
 NOTES = {

@@ -6,45 +6,18 @@ data set, with the default resampling, so that a folder of the same files gives 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from biaslab.atlas import carried, estimates_table
-from biaslab.atlas.sources import SOURCES, Source, find_source
-from biaslab.core.binned import over_all_items
-from biaslab.core.errors import InputError, MissingDataWarning
-from biaslab.core.output import replacing
-from biaslab.logs.audit import audit
-from biaslab.logs.audit.annotators import audit_humans
-from biaslab.logs.audit.run import measures
-from biaslab.probes.base import paired, scored
-from biaslab.stats import LEADING, TRAILING, Resampling
-from tools.atlas.perplexity import READER
+from biaslab.atlas.estimating import TEXT, estimate_source, tidy
+from biaslab.atlas.sources import SOURCES, find_source
+from biaslab.atlas.table_files import write_estimates
 
 #: The table.
 FILE = carried.FOLDER.parent / estimates_table.FILE
-#: Contexts below which nothing is told: the package's intervals are calibrated from eight contexts on.
-FEWEST_CONTEXTS = 8
-_READ = 0.95  # share of judgements with a log-perplexity below which familiarity is not told
-_TEXT = ["dataset", "context_id", "candidate_id"]
-_COUNTS = ("n_contexts", "n_trials", "n_dropped", "seed")
-#: Conditions in the order in which they stand between metric and estimate.
-_CONDITIONS = (
-    "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "own", "adjusted",
-    "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
-    "likelihood_judge",
-)  # fmt: skip
-#: What is said of each subset of a data set by itself, beside agreement with the gold label (`biaslab.audit`).
-_OF_SUBSETS = ("first_position_rate", "order_consistency")
-_PERSON = r"(?:expert|annotator)-\d+"  # a judge who is a person, one of several
-_NEVER_SAID = ("rules",)  # a condition that no log tells
-_NOT_COMPARED = ("score_share",)  # a distribution, of which others say how it is shaped
-_OF_OTHERS = ("human_alpha", "alpha_gap")  # of the people that a person is compared with: told of all of them instead
 
 
 def build(folder: Path, names: Sequence[str] | None = None, target: Path = FILE) -> Path:
@@ -78,124 +51,11 @@ def build(folder: Path, names: Sequence[str] | None = None, target: Path = FILE)
         there = pd.read_csv(target, low_memory=False)
         made = {str(name): part for name, part in there.groupby("source", sort=False)} | made
     parts = [made[source.name] for source in SOURCES if source.name in made]
-    write_estimates(_tidy(pd.concat(parts, ignore_index=True)), target)
+    write_estimates(tidy(pd.concat(parts, ignore_index=True)), target)
     return target
-
-
-def estimate_source(
-    trials: pd.DataFrame,
-    source: Source,
-    perplexities: pd.DataFrame | None = None,
-    resampling: Resampling | None = None,
-) -> pd.DataFrame:
-    """Estimate all that the trials of one source tell.
-
-    Parameters
-    ----------
-    trials : pandas.DataFrame
-        As `biaslab.atlas.sources.Source.read` or `biaslab.atlas.trials` returns them.
-    source : Source
-        Where they are from.
-    perplexities : pandas.DataFrame, optional
-        ``dataset, context_id, candidate_id, log_perplexity``, nats a token, of texts that were judged; scores of them
-        are estimated with `biaslab.probes.Familiarity` too.
-    resampling : Resampling, optional
-        Of all estimates.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The estimates frame with ``source``, ``repository`` and ``version`` (of biaslab), judge by judge, each with all
-        of a data set and then with its subsets. Undefined estimates, and those of fewer than `FEWEST_CONTEXTS`
-        contexts, are left out.
-    """
-    draws = resampling or Resampling()
-    rows = trials.drop(columns=list(carried.PERPLEXITIES), errors="ignore")
-    rows = rows if perplexities is None else _with_perplexities(rows, perplexities)
-    rows.attrs = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingDataWarning)  # `n_dropped` and the bounds say it in the table
-        parts = [estimates for _, part in rows.groupby(["judge", "dataset"]) for estimates in _of_judge(part, draws)]
-        parts += _of_people(rows, draws)
-    whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    repository = source.repository.removeprefix("github.com/")
-    return _tidy(whole.assign(source=source.name, repository=repository, version=version("biaslab")))
 
 
 def carried_perplexities() -> pd.DataFrame:
     """Return the log-perplexities that carried rows hold, as `estimate_source` takes them, of each text once."""
-    rows = carried.trials()[[*_TEXT, "log_perplexity"]]
-    return rows.dropna().drop_duplicates(_TEXT, ignore_index=True)
-
-
-def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
-    """Write estimates as `biaslab.atlas.estimates` reads them, with six significant digits."""
-    with replacing(file) as partial:
-        estimates.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
-
-
-def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
-    """Yield what audits tell of one judge on one data set: of all of it, of its subsets, and with perplexities."""
-    only = [name for name in measures(resampling) if name != "one_order" or not _in_both_orders(trials)]
-    whole = _by_configuration(audit(trials, only=only, resampling=resampling), trials)
-    person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
-    yield whole[~person]
-    pairs = paired(trials)
-    subsets = sorted(set(pairs["subset"].fillna("")) - {""})
-    for subset in subsets if len(subsets) > 1 else ():
-        estimates = over_all_items(audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling))
-        yield estimates[estimates["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
-
-
-def _in_both_orders(trials: pd.DataFrame) -> bool:
-    """Whether some pair was judged in both orders: then position bias needs no model of quality."""
-    pairs = trials[trials["opponent_id"].notna()]
-    shown = set(zip(pairs["context_id"], pairs["candidate_id"], pairs["opponent_id"], strict=True))
-    return any((context, second, first) in shown for context, first, second in shown)
-
-
-def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
-    """Yield how far people agree whose ratings are judgements of the source."""
-    people = trials[trials["judge"].str.fullmatch(_PERSON)]
-    for _, part in people.groupby("dataset"):
-        sides = part["candidate_id"].str.cat(part["opponent_id"].fillna(""), sep="|")
-        yield audit_humans(part.assign(ratings="", candidate_id=sides), resampling)
-
-
-def _with_perplexities(trials: pd.DataFrame, perplexities: pd.DataFrame) -> pd.DataFrame:
-    by_text = perplexities.set_index(_TEXT)["log_perplexity"]
-    values = by_text.reindex(pd.MultiIndex.from_frame(trials[_TEXT])).to_numpy()
-    return trials.assign(log_perplexity=values) if np.mean(~np.isnan(values)) >= _READ else trials
-
-
-def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Name the configuration of each estimate, which audits write behind the attribute where there are several."""
-    names = scored(trials)[["attribute", "configuration"]].drop_duplicates()
-    joined = names["attribute"] + " (" + names["configuration"] + ")"
-    attribute, configuration = (dict(zip(joined, names[name], strict=True)) for name in names)
-    only = names["configuration"].unique().tolist()
-    configurations = estimates["attribute"].map(configuration)
-    if len(only) == 1 and only != ["recorded"]:  # the one of a judge who was asked in one way
-        configurations = configurations.fillna(only[0])
-    declared = estimates.get("configuration")
-    return estimates.assign(
-        attribute=estimates["attribute"].map(lambda name: attribute.get(name, name)),
-        configuration=configurations if declared is None else configurations.where(configurations.notna(), declared),
-        likelihood_judge=np.where(estimates["probe"] == "familiarity", READER, ""),
-    )
-
-
-def _tidy(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep what is defined and rests on enough contexts, in a fixed order of columns, without empty ones."""
-    rows = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
-    rows = rows[~rows["metric"].isin(_NOT_COMPARED)]
-    kept = rows[rows["estimate"].notna() & (rows["n_contexts"] >= FEWEST_CONTEXTS)]
-    fixed = ("source", *LEADING, *_CONDITIONS, *TRAILING, "repository", "version")
-    others = sorted(set(kept.columns) - set(fixed))
-    if others:
-        raise InputError("estimates", others, f"conditions among {', '.join(_CONDITIONS)}", "add them to _CONDITIONS")
-    blank = {name: kept[name].replace("", np.nan) for name in _CONDITIONS if name in kept}
-    filled = kept.assign(**blank).dropna(axis="columns", how="all")
-    counts: Mapping[str, str] = dict.fromkeys(_COUNTS, "int64")
-    columns = [name for name in fixed if name in filled]
-    return filled[columns].astype(counts).reset_index(drop=True)
+    rows = carried.trials()[[*TEXT, "log_perplexity"]]
+    return rows.dropna().drop_duplicates(TEXT, ignore_index=True)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.atlas.carried import FOLDER
+from biaslab.atlas.estimating import READER as READER
 from biaslab.atlas.sources import SOURCES, find_source
 from biaslab.core import Judge, Likelihood, Reply
 from biaslab.core.output import replacing
@@ -22,8 +23,6 @@ from tools.atlas.raw_texts import TEXTS
 
 #: Where they are kept.
 KEPT = FOLDER.parent / "log_perplexities.parquet"
-#: Who reads the texts.
-READER = "smollm2-135m"
 #: Longer texts are cut to as many tokens.
 LONGEST = 512
 _DIGITS = 4

@@ -1,0 +1,240 @@
+"""Add a log to the atlas: its estimates and its data card, after checks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from biaslab.atlas.contributed import FOLDER, Contribution, contributions
+from biaslab.atlas.dates import released as known_dates
+from biaslab.atlas.estimates_table import estimates as all_estimates
+from biaslab.atlas.sources import SOURCES, Source
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from biaslab.stats import Resampling
+
+#: Licences of logs, by their SPDX identifiers; "none" for a log that is not published.
+LICENCES = (
+    *("none", "CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "ODC-By-1.0", "ODbL-1.0"),
+    *("CDLA-Permissive-2.0", "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "GPL-3.0-only", "Unlicense"),
+)
+_OTHER_LICENCE = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
+_NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
+_REPOSITORY = re.compile(r"(?:[\w.-]+/[\w.-]+|https://[^\s\"<>]+)?")
+_MONTH = re.compile(r"(?:20\d\d-(?:0[1-9]|1[0-2]))?")
+_UNNAMED = "unknown"  # the data set of a log that names none
+_KEY = ["context_id", "candidate_id", "opponent_id", "attribute", "template", "configuration", "value"]
+_SAME = ["probe", "metric", "n_contexts", "n_trials", "estimate", "ci_low"]
+_TELLING = 5  # estimates that are the same in all digits, from which on a log is the same
+_SHARE = 0.5  # of the estimates
+
+
+@checked
+def add(
+    log: pd.DataFrame | str | Path,
+    source: str,
+    licence: str,
+    folder: str | PathLike[str],
+    judge: str | Mapping[str, str] | None = None,
+    *,
+    title: str = "",
+    repository: str = "",
+    family: str = "",
+    released: str = "",
+    reasons: bool | None = None,
+    format: str | None = None,  # noqa: A002 - as of `biaslab.read_judgements`
+    mapping: Mapping[str, Any] | str | Path | None = None,
+    replace: bool = False,
+    resampling: Resampling | None = None,
+) -> Contribution:
+    """Make a contribution to the atlas from a log: estimates of its judges, and a data card, without any text.
+
+    Checked before anything is written: more than half of the log can be read; the source has a new name and a licence;
+    neither its judgements nor their estimates are in the atlas or in the folder already; every label is a name.
+
+    Parameters
+    ----------
+    log : pandas.DataFrame, str or Path
+        What `biaslab.read_judgements` reads, or what it returned.
+    source : str
+        What the log is called in the atlas: lower-case letters, digits and underscores.
+    licence : str
+        SPDX identifier of the log's licence, ``"LicenseRef-…"`` for another one, "none" where it is not published.
+    folder : path
+        Where the files are written: ``SOURCE.json``, ``SOURCE.csv`` and ``SOURCE.md``.
+    judge : str or mapping, optional
+        The judge's name in the atlas; for a log of several, the name by that in the log. As in the log by default.
+    title : str
+        What the log is, in a line, with its paper.
+    repository : str
+        Where it was published: "owner/name" on GitHub, or an address.
+    family, released, reasons : str, str, bool, optional
+        Of judges that the atlas does not know: family, month of release ("2026-01"), and whether they reason.
+    format, mapping
+        As of `biaslab.read_judgements`.
+    replace : bool
+        Write over a contribution of the same name in the folder.
+    resampling : Resampling, optional
+        Of the estimates.
+
+    Returns
+    -------
+    Contribution
+        As it was written.
+
+    Raises
+    ------
+    InputError
+        If a check fails.
+    UnreadableLogError
+        If more than half of the log could not be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> import biaslab as bl
+    >>> rows = [
+    ...     (f"q{i}", *sides, sides[0] if i % 3 else "x") for i in range(30) for sides in (("x", "y"), ("y", "x"))
+    ... ]
+    >>> log = pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "winner"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = add(log, "my_pairs", "CC0-1.0", folder, judge="my-judge", title="Thirty pairs")
+    ...     mine = bl.atlas.estimates("position", "first_position_rate", "my-judge", folder=folder)
+    >>> mine[["source", "estimate", "n_contexts"]].values.tolist()
+    [['my_pairs', 0.833333, 30]]
+    """
+    from biaslab.atlas.estimating import estimate_source
+
+    _require_facts(source, licence, repository, released)
+    beside = contributions(folder) if Path(folder).is_dir() else []
+    others = [one for one in [*beside, *contributions()] if one.source["name"] != source]
+    _require_new_name(source, Path(folder), replace)
+    trials = _named(_read(log, format, mapping), judge)
+    trials = trials.assign(dataset=trials["dataset"].where(trials["dataset"] != _UNNAMED, source))
+    digest = _digest(trials)
+    _require_new_judgements(digest, others)
+    known = Source(source, title or source, repository, licence, "", False, (), "", "")
+    rows = estimate_source(trials, known, resampling=resampling)
+    if rows.empty:
+        raise InputError(
+            "log",
+            f"{len(trials)} judgements",
+            "one from which something can be estimated",
+            "`biaslab doctor` says what",
+        )
+    there = all_estimates()
+    _require_new_estimates(rows, [there[there["source"] != source], *(one.estimates for one in others)])
+    told = {"name": source, "title": title or source, "repository": repository, "licence": licence}
+    judges = tuple(_about(str(name), family, released, reasons) for name in trials["judge"].unique())
+    made = Contribution(told, judges, _facts(trials, digest), version("biaslab"), rows)
+    made.save(folder)
+    return made
+
+
+def _require_facts(source: str, licence: str, repository: str, released: str) -> None:
+    if not _NAME.fullmatch(source):
+        raise InputError("source", source, "lower-case letters, digits and underscores, at most 40", "such as my_pairs")
+    if not _OTHER_LICENCE.fullmatch(licence):
+        require_one_of(
+            "licence", licence, LICENCES, "LicenseRef-NAME for another one, none for a log that is not published"
+        )
+    if not _REPOSITORY.fullmatch(repository):
+        raise InputError("repository", repository, "owner/name on GitHub, or an address that begins with https://")
+    if not _MONTH.fullmatch(released):
+        raise InputError("released", released, "a month", "such as 2026-01")
+
+
+def _require_new_name(source: str, folder: Path, replace: bool) -> None:
+    there = {one.name for one in SOURCES} | {one.source["name"] for one in contributions()}
+    if source in there and folder.resolve() != FOLDER.resolve():
+        raise InputError("source", source, "a name that the atlas does not have", "`biaslab atlas list` shows them")
+    if (folder / f"{source}.json").exists() and not replace:
+        raise InputError("source", source, f"a name that is not in {folder}", "--replace writes over it")
+
+
+def _read(log: pd.DataFrame | str | Path, format: str | None, mapping: Any) -> pd.DataFrame:  # noqa: A002
+    import pandas as pd
+
+    from biaslab.logs.readers import read_judgements
+    from biaslab.logs.readers.unread import require_readable
+
+    is_read = isinstance(log, pd.DataFrame) and {"probe", "status"} <= set(log.columns)
+    trials: pd.DataFrame = log if is_read else read_judgements(log, format, mapping)  # type: ignore[assignment]
+    require_readable(trials)
+    return trials
+
+
+def _named(trials: pd.DataFrame, judge: str | Mapping[str, str] | None) -> pd.DataFrame:
+    """Return the trials with the judges' names in the atlas; of a mapping, only the judges that it names."""
+    inside = [str(name) for name in trials["judge"].unique()]
+    if judge is None:
+        return trials
+    names = {inside[0]: judge} if isinstance(judge, str) and len(inside) == 1 else judge
+    if isinstance(names, str):
+        raise InputError(
+            "judge",
+            judge,
+            f"a name for each judge that is meant, of {', '.join(inside)}",
+            f"such as {inside[0]}={judge}",
+        )
+    unknown = [name for name in names if name not in inside]
+    if unknown:
+        raise InputError("judge", unknown, f"judges of the log: {', '.join(inside)}")
+    kept = trials[trials["judge"].isin(list(names))]
+    renamed = kept.assign(judge=kept["judge"].map(dict(names)))
+    renamed.attrs = dict(trials.attrs)
+    return renamed
+
+
+def _digest(trials: pd.DataFrame) -> str:
+    """Return the SHA-256 of the judgements, whatever their order, their format and the judge's name."""
+    rows = trials[[name for name in _KEY if name in trials]]
+    lines = sorted("\t".join(map(str, row)) for row in rows.itertuples(index=False))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _require_new_judgements(digest: str, others: list[Contribution]) -> None:
+    same = next((one for one in others if one.log["digest"] == digest), None)
+    if same is not None:
+        raise InputError(
+            "log", same.source["name"], "judgements that were not added before", "they are there under this name"
+        )
+
+
+def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> None:
+    """Raise `InputError` where estimates of one source agree with these in all digits: the log is there already."""
+    rounded = rows[_SAME].round({"estimate": 5, "ci_low": 5}).dropna().drop_duplicates()
+    for table in tables:
+        there = table[[*_SAME, "source", "judge"]].round({"estimate": 5, "ci_low": 5}).drop_duplicates()
+        matches = rounded.merge(there, on=_SAME).groupby(["source", "judge"]).size()
+        if len(matches) and matches.max() >= max(_TELLING, _SHARE * len(rounded)):
+            name, who = matches.sort_values().index[-1]
+            number = f"{matches.max()} of {len(rounded)} estimates are those of {who} from {name}"
+            raise InputError("log", number, "a log that the atlas does not have")
+
+
+def _about(name: str, family: str, released: str, reasons: bool | None) -> dict[str, Any]:
+    dated = known_dates().set_index("judge")
+    if name in dated.index:
+        row = dated.loc[name]
+        return {"judge": name, "family": row["family"], "released": row["released"], "reasons": bool(row["reasons"])}
+    return {"judge": name, "family": family, "released": released, "reasons": reasons}
+
+
+def _facts(trials: pd.DataFrame, digest: str) -> dict[str, Any]:
+    readable = int(trials["status"].isin(["ok", "tie"]).sum())
+    formats = sorted(set(map(str, trials.attrs.get("files", {}).values()))) or ["a table"]
+    counts = {"judgements": len(trials), "readable": readable}
+    counts["contexts"] = len(trials[["dataset", "context_id"]].drop_duplicates())
+    return {"digest": digest, **counts, "formats": formats, "duplicates": int(trials.attrs.get("duplicates", 0))}

@@ -1,0 +1,176 @@
+"""Contributions: what others' logs tell, as a JSON file of facts and a CSV file of estimates, without any text.
+
+`biaslab.atlas.add` makes them; those of `FOLDER` are part of the atlas, and a pull request adds one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from biaslab.atlas.table_files import CONDITIONS, read_table, write_estimates
+from biaslab.core.checked import checked
+from biaslab.core.errors import InputError
+from biaslab.core.output import replacing
+from biaslab.core.strict_json import DECODER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Those that are part of the atlas.
+FOLDER = Path(__file__).with_name("contributed_logs")
+#: Of the files: raised when a field changes its meaning.
+SCHEMA = 1
+#: Columns of labels, which a log may fill with anything.
+LABELS = ("source", "judge", "dataset", *(name for name in CONDITIONS if name != "score"))
+_NUMBERS = ("estimate", "ci_low", "ci_high", "n_contexts", "n_trials", "n_dropped")
+_NEEDED = ("source", "probe", "judge", "dataset", "metric", *_NUMBERS, "q_value", "method", "note", "version")
+_LETTERS, _WORDS = 60, 8  # of a label at most: more is a text
+_FORMULA = "=+@"  # with which a spreadsheet begins a formula
+_OF_SOURCE = ("name", "title", "repository", "licence")
+_OF_LOG = ("digest", "judgements", "readable", "contexts", "formats", "duplicates")
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """Estimates from a log that somebody added to the atlas.
+
+    Attributes
+    ----------
+    source : mapping of str to str
+        ``name, title, repository, licence``.
+    judges : tuple of mapping
+        ``judge, family, released`` ("2026-01"), ``reasons`` (bool or None).
+    log : mapping
+        ``digest`` of the judgements, ``judgements, readable, contexts, formats, duplicates``.
+    version : str
+        Of biaslab.
+    estimates : pandas.DataFrame
+        As `biaslab.atlas.estimates` returns them.
+    """
+
+    source: Mapping[str, str]
+    judges: tuple[Mapping[str, Any], ...]
+    log: Mapping[str, Any]
+    version: str
+    estimates: pd.DataFrame
+
+    def save(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write ``NAME.json``, ``NAME.csv`` and the data card ``NAME.md``; return the files.
+
+        Raises
+        ------
+        InputError
+            If a label is a text, or the folder cannot be made.
+        """
+        from biaslab.core.output import require_file
+
+        _require_labels(self.estimates, "estimates")
+        stem = Path(folder) / self.source["name"]
+        facts = {"schema": SCHEMA, "source": dict(self.source), "judges": [dict(one) for one in self.judges]}
+        facts |= {"log": dict(self.log), "biaslab": self.version}
+        texts = {".json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n", ".md": self.card()}
+        files = {ending: require_file("folder", f"{stem}{ending}") for ending in (".json", ".csv", ".md")}
+        write_estimates(self.estimates, files[".csv"])
+        for ending, text in texts.items():
+            with replacing(files[ending]) as partial:
+                partial.write_text(text, encoding="utf-8")
+        return list(files.values())
+
+    def card(self) -> str:
+        """Return the data card as Markdown: whose judgements, how many, how read, under which licence."""
+        log, source = self.log, self.source
+        judges = [
+            f"* {one['judge']}" + "".join(f", {word}" for word in (one["family"], one["released"]) if word)
+            for one in self.judges
+        ]
+        counts = [
+            f"* Judgements: {log['judgements']:,}, {log['readable']:,} of them readable",
+            f"* Contexts: {log['contexts']:,}",
+            f"* Duplicates dropped: {log['duplicates']:,}",
+            f"* Read as: {', '.join(log['formats'])}",
+            f"* Estimates: {len(self.estimates):,} with biaslab {self.version}, of probes "
+            + ", ".join(sorted(set(self.estimates["probe"]))),
+            f"* Digest of the judgements (SHA-256): `{log['digest']}`",
+        ]
+        origin = [f"* Published at: {source['repository'] or 'not published'}", f"* Licence: {source['licence']}"]
+        parts = [f"# {source['name']}", f"{source['title']}.", "\n".join(origin), "## Judges", "\n".join(judges)]
+        parts += ["## Log", "\n".join(counts), "Texts, prompts and replies were left out: these files hold numbers."]
+        return "\n\n".join(parts) + "\n"
+
+
+def contributions(folder: str | PathLike[str] = FOLDER) -> list[Contribution]:
+    """Return the contributions in a folder, by name.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or a file is not of the schema.
+
+    Examples
+    --------
+    >>> [one.source["name"] for one in contributions()]
+    []
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError("folder", str(folder), "a folder of files that `biaslab atlas add` wrote")
+    return [read_contribution(file) for file in sorted(place.glob("*.json"))]
+
+
+def read_contribution(file: Path) -> Contribution:
+    """Return the contribution of a JSON file and the CSV file beside it.
+
+    Raises
+    ------
+    InputError
+        If one is missing, or is not of the schema.
+    """
+    try:
+        facts: Any = DECODER.decode(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _refused(file, f"JSON ({error})") from error
+    if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
+        remedy = "a newer biaslab wrote it: upgrade, or add the log again"
+        raise InputError("folder", str(file), f"a contribution of schema {SCHEMA}", remedy)
+    source, log, judges = (cast(Any, facts.get(name)) for name in ("source", "log", "judges"))
+    whole = isinstance(source, dict) and isinstance(log, dict) and isinstance(judges, list)
+    if not whole or set(_OF_SOURCE) - set(source) or set(_OF_LOG) - set(log) or source["name"] != file.stem:
+        raise _refused(file, f"an object with source, named as the file ({', '.join(_OF_SOURCE)}), judges and log")
+    if not file.with_suffix(".csv").is_file():
+        raise _refused(file, f"one with its estimates in {file.stem}.csv beside it")
+    estimates = _checked_table(file.with_suffix(".csv"))
+    return Contribution(source, tuple(judges), log, str(facts.get("biaslab", "")), estimates)
+
+
+def _checked_table(file: Path) -> pd.DataFrame:
+    """Return the estimates of a file if they are numbers of one source, whose labels are no texts."""
+    rows = read_table(file, LABELS)
+    missing = [name for name in _NEEDED if name not in rows]
+    if missing:
+        raise _refused(file, f"a table with the columns {', '.join(missing)}")
+    wrong = [name for name in _NUMBERS if rows[name].dtype.kind not in "if"]
+    if wrong or rows["estimate"].isna().any() or set(rows["source"]) != {file.stem}:
+        raise _refused(file, f"numbers in {', '.join(wrong or ['estimate'])}, and {file.stem} as the only source")
+    _require_labels(rows, str(file))
+    return rows
+
+
+def _require_labels(rows: pd.DataFrame, where: str) -> None:
+    """Raise `InputError` where a label is so long that it may be somebody's text."""
+    for name in (name for name in LABELS if name in rows):
+        for label in rows[name].dropna().astype(str).unique():
+            plain = label.isprintable() and not label.startswith(tuple(_FORMULA))
+            if not plain or len(label) > _LETTERS or len(re.findall(r"\S+", label)) > _WORDS:
+                allowed = f"labels of {where} that are names: one line of at most {_LETTERS} letters and {_WORDS} words"
+                raise InputError(name, label, allowed, f"name it in a word, such as --map {name}==mine")
+
+
+def _refused(file: Path, allowed: str) -> InputError:
+    return InputError("folder", str(file), allowed, "add the log again with `biaslab atlas add`")

@@ -1,0 +1,35 @@
+"""Tables of estimates as files: their columns, how they are written and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from biaslab.core.output import replacing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+#: Conditions in the order in which they stand between metric and estimate.
+CONDITIONS = (
+    "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "own", "adjusted",
+    "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
+    "likelihood_judge",
+)  # fmt: skip
+_WORDS = ("method", "note", "repository")  # empty where there is nothing to say
+
+
+def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
+    """Write estimates as `biaslab.atlas.estimates` reads them, with six significant digits."""
+    with replacing(file) as partial:
+        estimates.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def read_table(file: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
+    """Read what `write_estimates` wrote; columns of ``texts`` as text, also where each value looks like a number."""
+    import pandas as pd
+
+    kinds = dict.fromkeys((*_WORDS, *texts), "str")
+    return pd.read_csv(file, low_memory=False, encoding="utf-8", dtype=kinds).fillna(dict.fromkeys(_WORDS, ""))
