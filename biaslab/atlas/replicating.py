@@ -1,19 +1,19 @@
 """Replication: numbers that authors printed of judgements, beside our estimates of the same judgements.
 
 *Their replies, our estimator, their number.* What is printed is in `biaslab.published`, what we find in
-`biaslab.atlas.estimates`; here stands which row answers which number, and why some are not equal.
+`biaslab.atlas.estimates`; here stands which row answers which number, in `replication_rules` which of them compare.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from biaslab.atlas import published
 from biaslab.atlas.estimates_table import estimates
+from biaslab.atlas.replication_rules import COMPUTED, converted, outcome
 from biaslab.core.errors import TrialsError
 
 _ROUNDED = 5e-6  # to which the table of estimates is exact
@@ -39,46 +39,8 @@ _COUNTS = ("n_contexts", "n_trials", "n_dropped")
 _SHOWN = [
     *("paper", "table", "row", "column", "source", "probe", "metric", "judge", "dataset", "attribute", "template"),
     *("subset", "printed", "theirs", "estimate", "ci_low", "ci_high", "ci_level", "n_contexts", "n_trials"),
-    *("n_dropped", "equal", "why"),
+    *("n_dropped", "equal", "outcome", "why", "converted", "theirs_is", "ours_is"),
 ]
-
-
-class _Unlike(NamedTuple):
-    """Why what a paper prints of a metric is not ours: on a data set, with a template, of a judge, or anywhere."""
-
-    paper: str
-    metric: str
-    why: str
-    where: str = ""
-
-
-_UNREAD = "verdicts that cannot be read count as wrong there, and not at all here"
-_REASONS = (
-    _Unlike("stureborg2024", "human_alpha", "theirs is of all 16 systems, ours of the 12 whose single ratings we have"),
-    _Unlike("zeng2024", "comparative_accuracy", _UNREAD),
-    _Unlike("zeng2024", "accuracy_both_orders", _UNREAD),
-    _Unlike("zeng2024", "order_consistency", "pairs with a verdict that cannot be read count there, and not here"),
-    _Unlike("shi2024", "order_consistency", "the few replies that were not read there are read here", "devbench"),
-    _Unlike(
-        "shi2024",
-        "order_consistency",
-        "theirs is of all replies read there, ours of pairs read in both orders",
-    ),
-    _Unlike("panickssery2024", "own_win_rate", "their field answers another question: whose is it?", "recorded"),
-    _Unlike("panickssery2024", "own_win_rate", "it is not told for which text theirs is", "llama-2-7b-chat"),
-    _Unlike(
-        "panickssery2024",
-        "own_win_rate",
-        "theirs is for the text that is named the judge's, which is the other one: 1 - ours",
-        "authors named wrongly",
-    ),
-    _Unlike(
-        "wang2024",
-        "comparative_accuracy",
-        "theirs is of all pairs, what is unreadable taken for a tie; ours of verdicts where people prefer one text",
-    ),
-    _Unlike("wang2024", "human_alpha", "theirs is Cohen's kappa of two annotators, ours is of all three"),
-)
 
 
 def replications() -> pd.DataFrame:
@@ -90,7 +52,10 @@ def replications() -> pd.DataFrame:
         One row a printed number: ``paper, table, row, column``, where it stands (see `biaslab.published`); ``source,
         probe, metric, judge, dataset, attribute, template, subset`` of our estimate; ``printed``, as it stands there;
         ``theirs``, the same in our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials, n_dropped``,
-        ours; ``equal``, whether they agree in all digits that are printed, or in the six that we keep; and ``why`` not.
+        ours; ``equal``, whether they agree in all digits that are printed, or in the six that we keep; ``outcome``,
+        *equal*, *different*, or *not comparable* where the two are not the same quantity (another coefficient,
+        denominator or text, or other data), even if they agree; ``why`` it is not equal; ``converted``, theirs counted
+        as ours is, where that can be told from the counts; ``theirs_is, ours_is``, how each is computed.
 
     Raises
     ------
@@ -102,6 +67,8 @@ def replications() -> pd.DataFrame:
     >>> found = replications()
     >>> found.loc[found["paper"] == "zheng2024", ["printed", "estimate", "equal"]].values.tolist()
     [['76.91979180386511', 0.769198, True]]
+    >>> found["outcome"].value_counts().to_dict()
+    {'equal': 698, 'not comparable': 271, 'different': 2}
     """
     printed, ours = published.load(), estimates()
     here = printed["judge"].isin([*ours["judge"].unique(), "Human experts"]) & ~printed["attribute"].str.contains(" ")
@@ -110,7 +77,12 @@ def replications() -> pd.DataFrame:
         for (paper, metric), conditions in _OURS.items()
     ]
     rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_COUNTS, "Int64"))
-    return rows.assign(why=[_reason(row) for _, row in rows.iterrows()])[_SHOWN]
+    records = rows.to_dict("records")
+    outcomes, reasons = zip(*map(outcome, records), strict=True)
+    computed = [COMPUTED[row["paper"], row["metric"]] for row in records]
+    theirs, ours_is = zip(*computed, strict=True)
+    rows = rows.assign(outcome=outcomes, why=reasons, theirs_is=theirs, ours_is=ours_is)
+    return rows.assign(converted=[converted(row) for row in records])[_SHOWN]
 
 
 def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) -> pd.DataFrame:
@@ -130,11 +102,3 @@ def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) 
     close = np.maximum(0.5 * unit * 10.0**-digits, _ROUNDED) * (1 + 1e-9)
     equal = np.abs(joined["estimate"].to_numpy(float) - theirs) <= close
     return pd.concat([place, joined], axis=1).assign(theirs=theirs, equal=equal)
-
-
-def _reason(row: pd.Series) -> str:
-    """Return why a row is not equal; empty where it is, or where nobody knows."""
-    if row["equal"]:
-        return ""
-    about = [one for one in _REASONS if (one.paper, one.metric) == (row["paper"], row["metric"])]
-    return next((one.why for one in about if one.where in ("", row["dataset"], row["template"], row["judge"])), "")

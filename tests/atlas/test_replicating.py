@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import biaslab as bl
-from biaslab.atlas import replicating
+from biaslab.atlas import replicating, replication_rules
 from biaslab.core.errors import TrialsError
 
 
@@ -30,12 +30,48 @@ def test_every_number_beside_the_data_has_an_estimate(found):
 
 
 def test_what_is_not_equal_has_a_reason_and_nothing_else_has(found):
-    assert (found["why"].ne("") == ~found["equal"]).all()
-    counts = found.groupby("paper")["equal"].agg(["size", "sum"])
-    assert counts.loc["zeng2024"].tolist() == [942, 687]
-    assert counts.loc["shi2024"].tolist() == [8, 3]
-    assert counts.loc["panickssery2024"].tolist() == [9, 5]
-    assert counts.loc[["zheng2024", "dubois2024"]].to_numpy().tolist() == [[1, 1], [2, 2]]
+    assert (found["why"].ne("") == found["outcome"].ne("equal")).all()
+    comparable = found[found["outcome"] != "not comparable"]
+    assert (comparable["equal"] == (comparable["outcome"] == "equal")).all()
+    counts = found.groupby("paper")["outcome"].value_counts().unstack(fill_value=0)
+    counts = counts[["equal", "different", "not comparable"]]
+    assert counts.loc["zeng2024"].tolist() == [687, 0, 255]
+    assert counts.loc["shi2024"].tolist() == [3, 2, 3]
+    assert counts.loc["panickssery2024"].tolist() == [5, 0, 4]
+    assert counts.loc[["stureborg2024", "wang2024"]].to_numpy().tolist() == [[0, 0, 4], [0, 0, 5]]
+    assert counts.loc[["zheng2024", "dubois2024"]].to_numpy().tolist() == [[1, 0, 0], [2, 0, 0]]
+
+
+def test_another_quantity_is_not_equal_by_chance(found):
+    """κ and α, or α of other systems, that agree in the digits that are printed."""
+    by_chance = found[found["equal"] & (found["outcome"] == "not comparable")]
+    assert by_chance[["paper", "metric"]].to_numpy().tolist() == [
+        ["stureborg2024", "human_alpha"],
+        ["wang2024", "human_alpha"],
+    ]
+
+
+def test_every_pair_of_numbers_opens_to_how_both_are_computed(found):
+    computed = found.groupby(["paper", "metric"])[["theirs_is", "ours_is"]].first()
+    assert set(computed.index) == set(replication_rules.COMPUTED)
+    assert (found[["theirs_is", "ours_is"]] != "").all(axis=None)
+    same = computed["theirs_is"] == computed["ours_is"]
+    assert set(computed.index[same].get_level_values("paper")) == {"zheng2024", "dubois2024"}
+
+
+def test_what_can_be_counted_alike_is_equal_then(found):
+    counted = found[found["converted"].notna()]
+    assert len(counted) == 87
+    assert (counted["outcome"] == "not comparable").all()
+    assert counted["converted"].to_numpy() == pytest.approx(counted["estimate"].to_numpy(float), abs=5e-5)
+
+
+def test_every_rule_is_needed(found):
+    firsts = {
+        next(n for n, rule in enumerate(replication_rules.RULES) if rule.applies(row))
+        for row in found[found["outcome"] != "equal"].to_dict("records")
+    }
+    assert firsts == set(range(len(replication_rules.RULES)))
 
 
 def test_llmbar_differs_by_unread_verdicts_alone(found):
