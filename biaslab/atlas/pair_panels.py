@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from biaslab.atlas.compared import reference
 from biaslab.atlas.dates import trend, with_dates
 from biaslab.atlas.estimates_table import estimates
-from biaslab.atlas.panel import Panel, choose, excludes, joined, labelled, largest
-
-if TYPE_CHECKING:
-    import pandas as pd
+from biaslab.atlas.panel import WRITTEN, Panel, choose, excludes, joined, labelled, largest
 
 _HALF = 0.5
+_SINCE = "2024-05"  # release of judges that count as today's
+_BY_CONSTRUCTION = "trained as judge"  # reward models, which score texts alone
 _ORDER = ("order_consistency", "resampling_consistency")
 
 
@@ -30,6 +29,26 @@ def first_position() -> Panel:
         f"above ½ (the candidate shown first is preferred) and {second} below, with intervals that exclude it; they go "
         f"from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
         f"{most['data']}).",
+    )
+
+
+def today() -> Panel:
+    """Show what recent judges prefer beside the better answer: the one shown first, and the longer one."""
+    order = choose(reference(), probe="position", metric="first_position_rate", human_gap=None)
+    length = choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold")
+    rows = with_dates(largest(pd.concat([order, length], ignore_index=True)))
+    rows = rows[(rows["released"] >= _SINCE) & (rows["family"] != _BY_CONSTRUCTION)]
+    rows = rows.sort_values(["metric", "estimate"], ascending=[True, False], kind="stable").reset_index(drop=True)
+    rows = rows.assign(name=rows["judge"].replace(WRITTEN))
+    facts = [rows["name"], rows["released"], rows["data"], "n = " + rows["n_contexts"].astype(str)]
+    rows = rows.assign(who=[" · ".join(row) for row in zip(*facts, strict=True)])
+    first, longer = (rows[rows["metric"] == name] for name in ("first_position_rate", "longer_wins_at_equal_gold"))
+    told = [_named_shares(part[part["ci_low"] > _HALF]) for part in (first, longer)]
+    fair = _named_shares(first[~excludes(first, _HALF)])
+    return Panel(
+        rows,
+        f"{told[0]} prefers the answer shown first, and {told[1]} the longer one at equal human preference; "
+        f"on the place, {fair} are inconclusive.",
     )
 
 
@@ -109,6 +128,14 @@ def length() -> Panel:
         f"At equal gold label, the longer answer wins more than half of the time in {len(longer)} of {len(rows)} cells "
         f"(intervals above ½), most often with {most['judge']}: {most['estimate']:.0%}.",
     )
+
+
+def _named_shares(rows: pd.DataFrame) -> str:
+    """Write judges with their shares: "a (61 %) and b (59 %)"."""
+    named = [
+        f"{judge} ({share:.0%})".replace("%", " %") for judge, share in zip(rows["name"], rows["estimate"], strict=True)
+    ]
+    return joined(named) if named else "no judge"
 
 
 def _overlap(one: pd.Series, other: pd.Series) -> bool:

@@ -38,6 +38,15 @@ TITLES = {
     "xsum": "XSum",
 }
 
+#: Today's judges as people write them.
+WRITTEN = {
+    "claude-sonnet-4-5-20250929": "Claude Sonnet 4.5",
+    "gemini-2.5-flash": "Gemini 2.5 Flash",
+    "gpt-4o-mini": "GPT-4o mini",
+    "gpt-5": "GPT-5",
+    "gpt-5.2": "GPT-5.2",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:

@@ -1,10 +1,13 @@
 """The figures of the pages of biases: recorded judges where there are any, else simulated ones with a known bias.
 
-``<!-- figure -->`` becomes the figure of the page, drawn while the site is built, and the sentence that it tells.
+``<!-- figure -->`` becomes the figure of the page, drawn while the site is built, and the sentence that it tells. On
+the first page the list of questions becomes a gallery: each with the figure of its page and what that figure tells.
 """
 
+import re
 import tempfile
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +203,9 @@ PAGES: dict[str, Callable[[], Drawn]] = {
 }
 _FOLDER = tempfile.TemporaryDirectory()
 _WORDS: dict[str, str] = {}
+_FINDINGS: dict[str, str] = {}
+QUESTIONS = re.compile(r"(?:^\* \*\*[^*\n]+\*\* \[[^]\n]+\]\(biases/\w+\.md\)\n)+", re.M)
+QUESTION = re.compile(r"\* \*\*([^*]+)\*\* \[([^]]+)\]\(biases/(\w+)\.md\)")
 
 
 def on_files(files: Any, config: Any) -> None:
@@ -211,11 +217,29 @@ def on_files(files: Any, config: Any) -> None:
             path = Path(_FOLDER.name) / f"bias__{name}.png"
             files.append(File.generated(config, f"biases/{path.name}", abs_src_path=str(path)))
             _WORDS[name] = whom
+            _FINDINGS[name] = " ".join(axes[0].figure.get_suptitle().split())
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put the figure where the page asks for it."""
+    """Put the figure where the page asks for it, and the gallery on the first page."""
+    if page.file.src_uri == "index.md":
+        return QUESTIONS.sub(lambda found: gallery(found[0]), markdown)
     name = Path(page.file.src_uri).stem
     whom = _WORDS.get(name, "")
     line = f"*{whom.capitalize()}, with 95 % intervals over contexts.*"
-    return markdown.replace(MARK, f"![{whom}](bias__{name}.png)\n\n{line}")
+    text = re.sub(r"([\[\]\\])", r"\\\1", _FINDINGS.get(name, "") or whom)
+    return markdown.replace(MARK, f"![{text}](bias__{name}.png)\n\n{line}")
+
+
+def gallery(questions: str) -> str:
+    """Return a list of questions as a gallery of the figures of their pages."""
+    return '<div class="gallery">\n' + "\n".join(_thumbnail(*one) for one in QUESTION.findall(questions)) + "\n</div>\n"
+
+
+def _thumbnail(question: str, title: str, name: str) -> str:
+    finding, whom = escape(_FINDINGS.get(name, "")), escape(_WORDS.get(name, ""))
+    picture = (
+        f'<img src="biases/bias__{name}.png" alt="{finding or escape(title)}" loading="lazy">' if name in _WORDS else ""
+    )
+    told = f"<p>{finding}</p><p><small>{whom}</small></p>" if name in _WORDS else ""
+    return f'<a href="biases/{name}.html"><b>{escape(question)}</b>{picture}{told}</a>'

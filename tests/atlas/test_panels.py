@@ -9,7 +9,7 @@ import pytest
 from biaslab.atlas import pair_panels, score_panels
 from biaslab.atlas.compared import PEOPLE, reference
 from biaslab.atlas.estimates_table import estimates
-from biaslab.atlas.panel import Panel, choose, joined, labelled, largest
+from biaslab.atlas.panel import WRITTEN, Panel, choose, joined, labelled, largest
 from biaslab.core.errors import TrialsError
 from biaslab.report.comparing import find_peers, judges_of
 from biaslab.stats import LEADING
@@ -32,7 +32,7 @@ def value_of(panel, **where):
 
 
 def test_there_is_a_panel_for_each_question():
-    assert len(PANELS) == 13
+    assert len(PANELS) == 14
 
 
 @pytest.mark.parametrize("name", PANELS)
@@ -61,11 +61,32 @@ def test_first_position_has_about_thirty_judges_on_data():
     assert f"{panel.rows['judge'].nunique()} judges" in panel.finding
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_pages_that_open_with_the_figure_say_what_it_tells(page):
+@pytest.mark.parametrize(
+    ("page", "name", "panel"),
+    [
+        ("README.md", "today", pair_panels.today),
+        ("docs/index.md", "today", pair_panels.today),
+        ("docs/index.md", "first_position_rate", pair_panels.first_position),
+    ],
+)
+def test_pages_that_open_with_the_figure_say_what_it_tells(page, name, panel):
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    assert "figures/atlas__first_position_rate.png" in text
-    assert pair_panels.first_position().finding in text
+    assert f"figures/atlas__{name}.png" in text
+    assert panel().finding in text
+    rows = pair_panels.today().rows
+    assert f"n = {rows['n_contexts'].min()} to {rows['n_contexts'].max()} contexts" in text
+    assert f"{estimates()['judge'].nunique()} " in text
+
+
+def test_todays_judges_are_recent_and_named():
+    rows = pair_panels.today().rows
+    assert len(rows) >= 5
+    assert (rows["released"] >= "2024-05").all()
+    assert set(rows["judge"]) <= set(WRITTEN)
+    assert rows[["judge", "metric"]].duplicated().sum() == 0
+    [rate] = rows.query("judge == 'gemini-2.5-flash'").to_dict("records")
+    assert (rate["estimate"], rate["n_contexts"]) == (pytest.approx(0.6136, abs=5e-5), 47)
+    assert "Gemini 2.5 Flash (61 %) prefers the answer shown first" in pair_panels.today().finding
 
 
 def test_own_texts_win_as_published_and_names_count_for_less():
