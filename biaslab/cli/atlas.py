@@ -12,7 +12,7 @@ from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.core.written import pairs
 
-app = typer.Typer(help="List and explore recorded judges, add a log, or build the atlas again.", no_args_is_help=True)
+app = typer.Typer(help="Explore recorded judges, or add a log to them.", no_args_is_help=True)
 
 
 @app.command("list")
