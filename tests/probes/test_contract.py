@@ -18,7 +18,6 @@ from biaslab.probes import available, find_metric, find_probe
 from biaslab.stats.frame import LEADING, TRAILING
 
 PROBES = available()
-PAIRS_TOO = ("consistency", "output_order", "source")  # they score by default
 ROOT = Path(__file__).resolve().parents[2]
 JUDGES = {
     "fair": {"quality": 1.0, "noise": 1.0},
