@@ -134,7 +134,7 @@ def test_it_promises_what_an_audit_estimates_of_recorded_logs(shared_data):
         if kept["status"].isin(["ok", "tie"]).mean() > 0.5:
             assert able == estimated(kept) & every, file
         files += 1
-    assert files > 60
+    assert files >= 50
 
 
 @pytest.mark.slow
