@@ -50,7 +50,8 @@ Answer = Literal["distribution", "text", "verdict"]
 _NO_PROMPT = "direct"  # stands in the column `template` where texts are shown without a prompt
 _RANKED = "direct ranking"
 _LONGEST = 20
-_PREFERS_FIRST = planted({"position": 0.6}, {"k": 3})
+#: Without noise between contexts: it makes a judge that is fair in log odds take the first more than 1/k of the time.
+_PREFERS_FIRST = planted({"position": 0.6}, {"k": 3}, {"quality": 1.0, "noise": 1.0})
 _VERDICTS = Comparison("verdicts on lists", ("k",))
 
 

@@ -190,6 +190,7 @@ OWN = {
     "ranking.content_free": {"trials": lambda w: empty(w)},
     "ranking.dark_log_odds": {"trials": lambda w: empty(w)},
     "ranking.decode": {},
+    "ranking.judge_ranker": {"attribute": value("coherence"), "context_id": value("news-1"), "protocol": value(None)},
     "ranking.most_likely_ranking": {
         "comparisons": lambda w: bl.ranking.Comparisons.of(["a", "b"], [0, 1], [1, 0], [0.7, 0.4]),
         "method": value(None),

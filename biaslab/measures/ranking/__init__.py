@@ -36,7 +36,7 @@ from biaslab.measures.ranking.plackett_luce import PlackettLuce, fit_plackett_lu
 from biaslab.measures.ranking.remedies import compare_remedies
 from biaslab.measures.ranking.selection import STRATEGIES, select, select_adaptively
 from biaslab.measures.ranking.subsets import agreement_by_budget, self_consistency
-from biaslab.measures.ranking.windows import sliding_windows, window_effect
+from biaslab.measures.ranking.windows import judge_ranker, sliding_windows, window_effect
 from biaslab.measures.scoring.agreement import agreement
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "fit_remedy",
     "fit_threshold",
     "fit_uniform_prior",
+    "judge_ranker",
     "maximum_likelihood",
     "most_informative",
     "most_likely_ranking",

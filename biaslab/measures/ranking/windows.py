@@ -10,9 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from biaslab.core import About, Judge
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.schema import Dataset
+from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats import Resampling, cluster_statistic
 
 #: Ranks some candidates: returns their indices, best first.
@@ -97,6 +100,64 @@ def _permutation(ranked: Sequence[int], n: int) -> list[int]:
     if sorted(places) != list(range(n)):
         raise InputError("ranker", list(ranked), f"a function that returns each index from 0 to {n - 1} once")
     return places
+
+
+@checked
+def judge_ranker(
+    judge: Judge, dataset: Dataset, attribute: str, context_id: str, protocol: Protocol | None = None
+) -> Ranker:
+    """Return what `sliding_windows` needs to rank candidates of a context by a judge.
+
+    Parameters
+    ----------
+    judge : Judge
+        Answers `biaslab.core.Completion` requests; one that is wrapped by a store is asked once for each window.
+    dataset : Dataset
+        Where the candidates' texts are.
+    attribute : str
+        What they are ranked by.
+    context_id : str
+        The context.
+    protocol : Protocol, optional
+        Of the form list, for rankings; biaslab's own by default.
+
+    Returns
+    -------
+    callable
+        Maps names of candidates to their indices, best first. A reply that is no ranking raises `JudgeError` with its
+        status.
+
+    Raises
+    ------
+    InputError
+        If the protocol does not ask for rankings.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=1)
+    >>> names = data.candidates["candidate_id"].tolist()
+    >>> ranker = judge_ranker(bl.SimulatedJudge(data, quality=9.0), data, "coherence", "news-1")
+    >>> [names[at] for at in sliding_windows(names, ranker, window=4, step=2)][:2]
+    ['c1', 'c5']
+    """
+    asking = list_protocol(ranks=True) if protocol is None else Protocol.of_form(protocol, "list")
+    if not asking.places.ranks:
+        raise InputError("protocol", asking.id, "one that asks for a ranking", 'such as replies="order"')
+
+    def ranker(names: list[Any]) -> Sequence[int]:
+        rows = [dataset.rows[context_id, name] for name in names]
+        source, texts = bool(rows[0]["context"].strip()), tuple(row["text"] for row in rows)
+        labels = asking.list_labels(len(names))
+        about = About(context_id, tuple(names), texts, (attribute,), source, labels, protocol=asking)
+        request = asking.request(asking.show(dataset, attribute, context_id, names), about)
+        [(_, reply)] = judge.ask([request])
+        ranks, status = asking.read_list(reply, len(names))
+        if status != "ok":
+            raise JudgeError(f"the ranking of a window of {context_id!r} is {status}", request)
+        return [int(at) for at in np.argsort(ranks)]
+
+    return ranker
 
 
 @checked
