@@ -95,10 +95,17 @@ def windows_of(n: int, window: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + window, n)
 
 
-def _permutation(ranked: Sequence[int], n: int) -> list[int]:
-    places = [int(at) for at in ranked]
+def _permutation(ranked: Any, n: int) -> list[int]:
+    try:
+        places = [int(at) for at in ranked]
+    except (TypeError, ValueError):
+        places = []
     if sorted(places) != list(range(n)):
-        raise InputError("ranker", list(ranked), f"a function that returns each index from 0 to {n - 1} once")
+        raise InputError(
+            "ranker",
+            f"a function that returned {ranked!r}",
+            f"a function that returns each index from 0 to {n - 1} once",
+        )
     return places
 
 

@@ -54,7 +54,7 @@ def test_numbers_out_of_range_are_refused(options, message):
         sliding_windows([1, 2, 3], by_size, **options)
 
 
-@pytest.mark.parametrize("ranked", [[0, 1], [0, 0, 1], [0, 1, 3]])
+@pytest.mark.parametrize("ranked", [[0, 1], [0, 0, 1], [0, 1, 3], 1, None])
 def test_a_ranker_that_leaves_out_repeats_or_invents_is_refused(ranked):
     with pytest.raises(InputError, match="each index from 0 to 2 once"):
         sliding_windows([1, 2, 3], lambda shown: ranked, window=3, step=1)
