@@ -249,7 +249,7 @@ class ListPosition(Probe):
             request = asking.request(shown, about, replicate, self.seed, self.answer == "distribution")
             if isinstance(request, Completion):
                 request = replace(request, temperature=self.temperature)
-        shared: dict[str, Scalar] = {"template": template, "k": self.k, "ranked": self.ranks, "list_order": number}
+        shared: dict[str, Scalar] = {"template": template, "k": self.k, "ranked": int(self.ranks), "list_order": number}
         for place, name in enumerate(order, 1):
             yield Trial(request, context_id, attribute, name, None, replicate, {**shared, "place": place})
 

@@ -135,7 +135,7 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
         who.to_numpy(np.int64).reshape(shape),
         kept["value"].to_numpy(float).reshape(shape),
         kept["samples"].to_numpy(float).reshape(shape)[:, :, 0],
-        bool(trials["ranked"].astype(bool).any()),
+        bool(trials["ranked"].astype(float).any()),
         kept["label_mass"].to_numpy(np.float64).reshape(shape)[:, :, 0],
         len(kept),
         n_dropped,
