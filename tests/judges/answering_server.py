@@ -28,6 +28,9 @@ class AnsweringServer(FaultServer):
     def likeliest(self, text):
         if "Summary A" in text:
             return super().likeliest(text)
+        if "number in brackets" in text:
+            first = hashed(text) % 3
+            return {f"[{first + 1}]": 0.5, f"[{(first + 1) % 3 + 1}]": 0.3, "The": 0.17}
         first = 1 + hashed(text) % 4
         return {str(first): 0.5, str(first + 1): 0.3, "The": 0.17}
 
@@ -37,9 +40,11 @@ def hashed(text):
 
 
 def written(prompt, noise):
-    """Answer a prompt in its form (a summary, lines of scores, a JSON object, a score), moved by noise of 0 or 1."""
+    """Answer a prompt in its form (a summary, a place, lines of scores, JSON, a score), moved by noise of 0 or 1."""
     if "Summary A" in prompt:
         return f"Summary {'AB'[(hashed(prompt) % 3 + noise) // 2]}"
+    if "number in brackets" in prompt:
+        return f"[{1 + (hashed(prompt) + noise) % 3}]"
     most = int((re.findall(r"from 1 \(worst\) to (\d+)", prompt) or ["5"])[-1])
     score = 1 + hashed(prompt) % (most - 1) + noise
     form = prompt.rpartition(":\n")[2]
