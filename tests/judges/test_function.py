@@ -75,8 +75,8 @@ def test_arguments_are_passed_by_the_name_that_is_declared(graded):
     [
         (lambda text: 1, "needs the argument text"),
         (lambda first, second, k: 1, "needs the argument k"),
-        (lambda context: 1, "first and second, candidate, or prompt"),
-        (lambda first, second, candidate: 1, "first and second, candidate, or prompt"),
+        (lambda context: 1, "first and second, candidate, candidates, or prompt"),
+        (lambda first, second, candidate: 1, "first and second, candidate, candidates, or prompt"),
         (3, "a function"),
     ],
 )
