@@ -221,7 +221,7 @@ def test_says_what_it_cannot_score(graded, rate, item):
         ({"attributes": ("charm",)}, "nobody rated .* on charm"),
         ({"attributes": ()}, "on an attribute"),
         ({"candidate_ids": ("c99",)}, "no candidate"),
-        ({"candidate_ids": ("c1", "c2", "c3"), "texts": (item.text,) * 3}, "one candidate or compares two"),
+        ({"candidate_ids": ("c1", "c2", "c3"), "texts": (item.text,) * 3}, "one candidate, or compares two or a list"),
     ):
         request = Completion("Rate it.", about=replace(about, **wrong))
         with pytest.raises(JudgeError, match=words) as caught:
