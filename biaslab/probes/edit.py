@@ -131,7 +131,6 @@ class Edit(PairProbe, ScoreProbe):
     name = "edit"
     verdicts = True
     protocol_form = "pair or score"
-    asks_for = ("pair", "score")
     cell = ("judge", "dataset", "attribute", "edit", "form")
     conditions = ("quality", "defence", "variant", "edited", "human_gap")
     columns = (

@@ -56,7 +56,6 @@ class PairFeatureProbe(FeatureProbe):
     """
 
     protocol_form = "pair or score"
-    asks_for = ("pair", "score")
 
     template: int = field(default=1, kw_only=True)
 

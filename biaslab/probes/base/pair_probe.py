@@ -15,7 +15,6 @@ import numpy as np
 from biaslab import prompts
 from biaslab.core import About, Choice, Compare, Completion, Messages, Nearest, Reply, Request, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_temperature, require_whole, unknown
-from biaslab.core.declarations import Form
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.probes.base.own_protocol import settle, settled
@@ -65,7 +64,6 @@ class PairProbe(Probe):
         Form of the protocols that it takes.
     """
 
-    asks_for: ClassVar[tuple[Form, ...]] = ("pair",)
     verdicts: ClassVar[bool] = False
     protocol_form: ClassVar[str] = "pair"
 

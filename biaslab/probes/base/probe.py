@@ -116,7 +116,7 @@ class Probe(ABC):
     needs : str
         What a log must hold to be estimated from, after "needs".
     asks_for : tuple of str
-        What it asks a judge for: "pair", "score" or "list".
+        What it asks a judge for: "pair", "score" or "list"; by default the forms of the protocols that it takes.
     """
 
     name: ClassVar[str]
@@ -137,6 +137,8 @@ class Probe(ABC):
         super().__init_subclass__(**settings)
         check_methods(cls)
         checked_fields(cls)
+        if "protocol_form" in vars(cls) and "asks_for" not in vars(cls) and vars(cls)["protocol_form"]:
+            cls.asks_for = tuple(vars(cls)["protocol_form"].split(" or "))
         cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
         if hasattr(cls, "name"):
             own = "name" in vars(cls)
