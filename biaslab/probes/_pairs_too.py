@@ -62,7 +62,7 @@ def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) 
     first, second = request.about.texts
     context = dataset.rows[trial.context_id, trial.candidate_id]["context"]
     of = {"noun": dataset.noun, "attribute": trial.attribute, "reasons": reasons}
-    prompt = prompts.render("reasoned_pair", context=context, first=first, second=second, **of)
+    prompt = prompts.render("reasoned_comparative", context=context, first=first, second=second, **of)
     about = replace(request.about, reasons=reasons)
     return replace(trial, request=replace(request, messages=as_messages(prompt), max_tokens=max_tokens, about=about))
 

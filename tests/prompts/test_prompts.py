@@ -78,7 +78,7 @@ ADJECTIVAL = ["comparative_1", "comparative_2", "scoring_1", "scoring_2", "gpt_s
 def variables(name):
     own = {"rate": RATE, "rate_again": RATE, "output_order": ORDER, "g_eval": G_EVAL, "stars": STARS}
     own |= {"variant_rate": VARIED_RATE, "variant_compare": VARIED_PAIR}
-    own |= {"severity": ORDER | {"aspects": ["repetitiveness"]}}
+    own |= {"severity": ORDER | {"aspects": ["repetitiveness"]}, "reasoned_comparative": PAIR | {"reasons": "before"}}
     return own.get(name, PAIR if name.startswith("comparative") else SCORE)
 
 
@@ -86,7 +86,7 @@ def test_every_template_has_a_provenance():
     names = prompts.available()
     sources = dict.fromkeys(ADJECTIVAL[:4], "Liusie et al. 2024")
     sources |= dict.fromkeys(("rate", "rate_again"), "Stureborg et al. 2024")
-    sources |= dict.fromkeys(("output_order", "severity"), "Chen et al. 2024")
+    sources |= dict.fromkeys(("output_order", "severity", "reasoned_comparative"), "Chen et al. 2024")
     sources |= {
         "evaluation_steps": "Liu et al. 2023",
         "g_eval": "Liu et al. 2023",
