@@ -258,3 +258,36 @@ def test_shifts_between_orders_of_reasons_computed_by_hand():
     for metric, value in shifts.items():
         row = row_of(found, metric, order="rs-sr")
         assert (row["estimate"], row["n_contexts"], row["n_dropped"]) == (pytest.approx(value), 2, 4)
+
+
+def drawn(rng, contexts, bias, k):
+    """Both orders of three pairs a context, k texts each, from a logistic model with a bias that differs by context."""
+    i, j = np.triu_indices(3, 1)
+    quality = rng.normal(size=(contexts, 3))
+    shift = bias * (1 + rng.normal(size=(contexts, 1)))
+    ahead = quality[:, i] - quality[:, j]
+    parts = []
+    for first, second, sign in ((i, j, 1), (j, i, -1)):
+        p = 1 / (1 + np.exp(-sign * ahead - shift))
+        shown = {"context_id": np.repeat(np.arange(contexts), 3).astype(str), "human_gap": (sign * ahead).ravel()}
+        names = {"candidate_id": np.tile(first, contexts), "opponent_id": np.tile(second, contexts)}
+        for replicate in range(k):
+            won = (rng.random(p.shape) < p).ravel().astype(float)
+            parts.append(pd.DataFrame(shown | names).assign(value=won, replicate=replicate))
+    return pd.concat(parts, ignore_index=True).assign(status="ok")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("contexts", [12, 24, 100])
+def test_the_gap_between_orders_keeps_its_level_and_finds_a_bias(contexts):
+    studies = 200
+    found = {
+        bias: [
+            verdicts_of(drawn(np.random.default_rng([seed, contexts]), contexts, bias, 3)).alphas(bl.Resampling())[2]
+            for seed in range(studies)
+        ]
+        for bias in (0.0, 1.0)
+    }
+    rejected = {bias: np.mean([gap.p_value < 0.05 for gap in gaps]) for bias, gaps in found.items()}
+    assert rejected[0.0] < 0.05 + 3 * np.sqrt(0.05 * 0.95 / studies)
+    assert rejected[1.0] > 0.4
