@@ -174,6 +174,7 @@ def _judges(added: Sequence[Contribution]) -> Callable[[str], dict[str, Any]]:
 
 
 def _sources(added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[str, Any]]:
+    new = {one.source["name"] for one in added}
     known = {one.name: (one.title, one.licence, one.carried) for one in SOURCES}
     known |= {
         one.source["name"]: (one.source["title"], one.source["licence"], False) for one in [*added, *contributions()]
@@ -182,6 +183,7 @@ def _sources(added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[
     def describe(named: tuple[str, str]) -> dict[str, Any]:
         name, repository = named
         title, licence, carried = known.get(name, (name, "", False))
-        return {"name": name, "title": title, "licence": licence, "carried": carried, "repository": repository}
+        facts = {"name": name, "title": title, "licence": licence, "carried": carried, "repository": repository}
+        return facts | {"added": name in new}
 
     return describe
