@@ -98,7 +98,8 @@ class PairFeatures:
         odds += _CONTEXT_SD * shared[both["context_id"]] + _NOISE * rng.normal(size=len(both))
         p = expit(odds)
         value = p if k is None else answers.binomial(k, p) / k
-        there = {name: f"opponent_{name.removesuffix('_there')}" for name in map(str, both) if name.endswith("_there")}
+        others = [name for name in map(str, both) if name.endswith("_there")]
+        there = {name: f"opponent_{name.removesuffix('_there')}" for name in others}
         there["candidate_id_there"] = "opponent_id"
         pairs = both.rename(columns=there)
         unknown = [name for name in map(str, pairs) if name.removeprefix("opponent_") in ("worth", "doublings")]

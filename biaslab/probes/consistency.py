@@ -145,8 +145,8 @@ class Consistency(Probe):
     protocol_form = "pair or score"
     needs = "scores on a scale"
     metrics = (
-        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0, comparison=_SAMPLES),
-        Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0),
+        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0, form="score", comparison=_SAMPLES),
+        Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0, form="score"),
         Metric(
             "alpha_gap",
             "between samples minus between annotators",
@@ -156,6 +156,7 @@ class Consistency(Probe):
             below="agrees with itself less than annotators with one another",
             advice=("", "average several samples, or read the label distribution"),
             matters=0.1,
+            form="score",
             primary=True,
             calibration=planted(
                 {"sharpness": 4.0},
@@ -164,7 +165,7 @@ class Consistency(Probe):
                 attributes=2,
             ),
         ),
-        Metric("configuration_alpha", "between ways to ask", "Krippendorff's α", null=0.0),
+        Metric("configuration_alpha", "between ways to ask", "Krippendorff's α", null=0.0, form="score"),
         Metric(
             "configuration_gap",
             "between ways to ask minus between samples",
@@ -174,13 +175,23 @@ class Consistency(Probe):
             below="answers otherwise when asked in another way",
             advice=("", "fix one way to ask, and report it"),
             matters=0.1,
+            form="score",
             primary=True,
             calibration=planted(
                 {"noise": 0.6}, _ONE | {"replicates": 4}, fair=_FAIR | {"sharpness": 4.0}, attributes=2
             ),
         ),
-        Metric("pair_alpha", "between samples of a pair", "Krippendorff's α", null=0.0, comparison=_OF_PAIRS),
-        Metric("order_alpha", "between both orders of a pair", "Krippendorff's α", null=0.0, comparison=_OF_PAIRS),
+        Metric(
+            "pair_alpha", "between samples of a pair", "Krippendorff's α", null=0.0, form="pair", comparison=_OF_PAIRS
+        ),
+        Metric(
+            "order_alpha",
+            "between both orders of a pair",
+            "Krippendorff's α",
+            null=0.0,
+            form="pair",
+            comparison=_OF_PAIRS,
+        ),
         Metric(
             "order_gap",
             "between both orders minus between samples",
@@ -191,6 +202,7 @@ class Consistency(Probe):
             advice=("", "ask every pair in both orders and average"),
             matters=0.1,
             comparison=_OF_PAIRS,
+            form="pair",
         ),
         LABEL_MASS,
     )

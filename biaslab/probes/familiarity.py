@@ -136,6 +136,7 @@ class Familiarity(PairFeatureProbe):
             below="prefers familiar text more than humans do",
             advice=_ADVICE,
             matters=0.1,
+            form="score",
             primary=True,
             calibration=planted({"familiarity": -2.3}, _CALIBRATED),
         ),
@@ -148,6 +149,7 @@ class Familiarity(PairFeatureProbe):
             below="scores familiar text higher where humans score alike",
             advice=_ADVICE,
             matters=0.2,
+            form="score",
             primary=True,
             calibration=planted({"familiarity": -1.1}, _CALIBRATED),
         ),
@@ -160,6 +162,7 @@ class Familiarity(PairFeatureProbe):
             below="prefers the more familiar of two texts where humans score alike",
             advice=_ADVICE_ON_PAIRS,
             matters=0.2,
+            form="pair",
             primary=True,
             calibration=planted(
                 {"familiarity": -1.1}, {"asks": ("pairs",), "reliability": 1.0}, conservative=("text", "sampled:3")

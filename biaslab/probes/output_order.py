@@ -158,6 +158,7 @@ class OutputOrder(Probe):
     conditions = ("order", "score")
     columns = (*ITEM, "order", "replicate", "value", "status")
     needs = "scores before reasons and after them, by one judge with one form of prompt"
+    asks_for = ("pair", "score")
     metrics = (
         Metric(
             "reason_first_shift",
@@ -168,6 +169,7 @@ class OutputOrder(Probe):
             below="scores lower after reasons than before them",
             advice="fix one order of score and reasons, and report it",
             matters=0.5,
+            form="score",
             primary=True,
             calibration=planted(
                 {"reason_first": 0.12},
@@ -193,6 +195,7 @@ class OutputOrder(Probe):
             below="prefers the candidate shown first less after reasons than before them",
             advice="fix one order of verdict and reasons, and ask every pair in both orders",
             matters=0.1,
+            form="pair",
             primary=True,
             calibration=planted({"reason_first": 0.12}, {"asks": ("pairs",), "orders": ("sr", "rs"), "replicates": 1}),
             comparison=Comparison("verdicts on pairs with reasons"),

@@ -111,6 +111,7 @@ class Verbosity(PairFeatureProbe):
             below="scores shorter text higher where humans score alike",
             advice=_ADVICE,
             matters=0.2,
+            form="score",
             primary=True,
             calibration=planted({"verbosity": 0.35}, {"reliability": 1.0}, longest=16),
             comparison=Comparison("scores of texts that humans scored too"),
@@ -124,6 +125,7 @@ class Verbosity(PairFeatureProbe):
             below="prefers shorter text more than humans do",
             advice=_ADVICE,
             matters=0.1,
+            form="score",
         ),
         Metric(
             "verbosity_logit",
@@ -134,6 +136,7 @@ class Verbosity(PairFeatureProbe):
             below="prefers the shorter of two texts where humans score alike",
             advice=_ADVICE_ON_PAIRS,
             matters=0.2,
+            form="pair",
             primary=True,
             calibration=planted(
                 {"verbosity": 0.25},
@@ -152,6 +155,7 @@ class Verbosity(PairFeatureProbe):
             advice=_ADVICE_ON_PAIRS,
             matters=0.05,
             comparison=Comparison("verdicts on pairs that humans judged too"),
+            form="pair",
         ),
         Metric("verbosity_correlation", "score and words", "Spearman's ρ", null=0.0),
         LABEL_MASS,

@@ -108,7 +108,8 @@ def _of_pairs(attributes: Sequence[str], protocol: Protocol | None, own: str | N
     again = protocol is not None and protocol.answer == "text" and protocol.temperature > 0
     how: dict[str, Any] = {"protocol": protocol, "replicates": _VERDICTS if again else 1, **_seeded(seed)}
     mine = SelfPreference(attributes, own=own, asks=("pairs",), **how)
-    return [Position(attributes, templates=(1,), **how), *[mine] * (own is not None)]
+    length = Verbosity(attributes, asks=("pairs",), **how)
+    return [Position(attributes, templates=(1,), **how), length, *[mine] * (own is not None)]
 
 
 def _of_scores(attributes: Sequence[str], protocol: Protocol | None, own: str | None, seed: int) -> list[Probe]:

@@ -68,17 +68,17 @@ def test_what_is_announced_is_what_is_asked_each_request_once(judge, graded, tol
     found = screen(judge, graded, say=told.append)
     assert planned.requests == found.planned.requests == len(judge.asked) == len(set(judge.asked)) == 8 * (6 + 3)
     assert found.trials.attrs["asked"] == 72
-    assert f"{judge.id}, 4 probes: 72 requests; " in told[0]
-    assert found.trials.attrs["stored"] == 2 * 24  # three probes read one question for scores
+    assert f"{judge.id}, 5 probes: 72 requests; " in told[0]
+    assert found.trials.attrs["stored"] == 2 * 24 + 48  # three probes read one question for scores, two one for pairs
     assert set(found.trials["probe"]) == {"position", "verbosity", "consistency", "score_distribution"}
 
 
 @pytest.mark.parametrize(
     ("judge", "protocol", "measured"),
     [
-        (longer, None, {"position"}),
+        (longer, None, {"position", "verbosity"}),
         (words, None, {"verbosity"}),
-        (None, PAIRS, {"position"}),
+        (None, PAIRS, {"position", "verbosity"}),
         (None, SCORES, {"verbosity", "consistency", "score_distribution"}),
         (None, (SCORES, PAIRS), {"position", "verbosity", "consistency", "score_distribution"}),
     ],
@@ -166,7 +166,7 @@ def test_a_budget_refuses_everything_before_anything_is_asked(judge, graded):
 def test_a_partial_budget_is_one_budget_for_all_probes(judge, graded):
     found = screen(judge, graded, budget=bl.Budget(requests=60, partial=True))
     assert len(judge.asked) == 60
-    assert set(found.trials["probe"]) == {"position"}
+    assert set(found.trials["probe"]) == {"position", "verbosity"}
     [(_, names, why)] = [each for each in found.card.unmeasured if each[1] != "self_preference"]
     assert names == "verbosity, consistency, score_distribution"
     assert "the budget is spent" in why
@@ -207,7 +207,7 @@ def test_texts_without_human_scores_are_said_to_be_too_little(graded):
     found = screen(judge, blind)
     assert "position" in set(found.estimates["probe"])
     assert any(probe == "verbosity" for _, probe, _ in found.card.unmeasured) or (
-        found.card.biases.set_index("probe").loc["verbosity", "status"] == "untested"
+        (found.card.biases.set_index("probe").loc[["verbosity"], "status"] == "untested").all()
     )
 
 
