@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from biaslab.core.output import replacing
+from biaslab.core.csv_files import read_csv, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +23,10 @@ _WORDS = ("method", "note", "repository")  # empty where there is nothing to say
 
 def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
     """Write estimates as `biaslab.atlas.estimates` reads them, with six significant digits."""
-    with replacing(file) as partial:
-        estimates.to_csv(partial, index=False, float_format="%.6g", lineterminator="\n")
+    write_csv(estimates, file, float_format="%.6g")
 
 
 def read_table(file: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
     """Read what `write_estimates` wrote; columns of ``texts`` as text, also where each value looks like a number."""
-    import pandas as pd
-
     kinds = dict.fromkeys((*_WORDS, *texts), "str")
-    return pd.read_csv(file, low_memory=False, encoding="utf-8", dtype=kinds).fillna(dict.fromkeys(_WORDS, ""))
+    return read_csv(file, low_memory=False, encoding="utf-8", dtype=kinds).fillna(dict.fromkeys(_WORDS, ""))

@@ -46,7 +46,7 @@ def unguarded(cell: Any) -> Any:
     return cell[1:] if isinstance(cell, str) and _GUARDED.match(cell) else cell
 
 
-def csv_of(frame: pd.DataFrame, index: bool = False) -> str:
+def csv_of(frame: pd.DataFrame, index: bool = False, float_format: str | None = None) -> str:
     r"""Return a frame as CSV; everything here that becomes CSV goes through this.
 
     Parameters
@@ -55,6 +55,8 @@ def csv_of(frame: pd.DataFrame, index: bool = False) -> str:
         Of numbers, truth values and text.
     index : bool
         Whether the index is written.
+    float_format : str, optional
+        How numbers are written, such as ``"%.6g"``; by default so that they read back the same.
 
     Examples
     --------
@@ -64,13 +66,13 @@ def csv_of(frame: pd.DataFrame, index: bool = False) -> str:
     """
     safe = _each_text(frame, guarded)
     for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC):
-        text = str(safe.to_csv(index=index, lineterminator="\n", quoting=quoting))
+        text = str(safe.to_csv(index=index, lineterminator="\n", quoting=quoting, float_format=float_format))
         if "\r" not in text:  # a carriage return ends a row unless it is quoted, which pandas leaves out
             break
     return text
 
 
-def write_csv(frame: pd.DataFrame, target: str | PathLike[str]) -> None:
+def write_csv(frame: pd.DataFrame, target: str | PathLike[str], float_format: str | None = None) -> None:
     """Write a frame without its index to a CSV file, whole or not at all; see `csv_of`.
 
     Raises
@@ -79,7 +81,7 @@ def write_csv(frame: pd.DataFrame, target: str | PathLike[str]) -> None:
         If the file cannot be written, such as when the disk is full.
     """
     with replacing(target) as partial:
-        partial.write_text(csv_of(frame), encoding="utf-8", newline="")
+        partial.write_text(csv_of(frame, float_format=float_format), encoding="utf-8", newline="")
 
 
 def read_csv(source: str | PathLike[str], **options: Any) -> pd.DataFrame:

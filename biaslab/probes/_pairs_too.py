@@ -15,7 +15,6 @@ from biaslab.core.about import Reasons
 from biaslab.core.requests import as_messages
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import drawn_items
-from biaslab.probes.base.own_protocol import protocol_column
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 
@@ -42,7 +41,8 @@ def comparing(probe: Any) -> Position:
 
 def pair_trials(position: Position, dataset: Dataset, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
     """Plan both orders of every pair, with columns that say what a probe does with them."""
-    fixed = {**BLANK, "answer": position.answer, **protocol_column(position.protocol), **condition}
+    asked = {"protocol": position.protocol.id} if isinstance(position.protocol, Protocol) else {}
+    fixed = {**BLANK, "answer": position.answer, **asked, **condition}
     for trial in position.design(dataset):
         own = {name: value for name, value in trial.condition.items() if name != "template"}
         yield replace(trial, condition={**own, **fixed})

@@ -22,7 +22,7 @@ def test_what_is_planned_is_asked_and_the_page_is_written(capsys):
     assert not list(Path().iterdir())
     assert main([*WORDS, "--out", "mine", "--max-requests", "72"]) == 0
     said = capsys.readouterr().out
-    assert ", 4 probes: 72 requests; " in said
+    assert ", 5 probes: 72 requests; " in said
     assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in said
     assert "self_preference not measured: name the system" in said
     assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}

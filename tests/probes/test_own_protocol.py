@@ -164,12 +164,10 @@ def test_two_protocols_of_scores_are_two_cells_and_an_evaluator_has_none(graded)
     by_length = bl.collect(probes[0], lambda candidate: min(5, 1 + len(candidate) / 200), graded, progress=False)
     assert by_length["value"].notna().all()
     assert "protocol" not in by_length
-    for protocol in (_protocol("labels"), bl.Protocol.from_template(RUBRIC, "score", scale="1-5 words")):
-        with pytest.raises(InputError):
-            bl.probes.Verbosity(protocol=bl.Protocol.from_template(RUBRIC, "score", {"a": 0.2, "b": 0.7}))
-        if protocol.form == "pair":
-            with pytest.raises(InputError, match="one of the form score"):
-                bl.probes.Verbosity(protocol=protocol)
+    with pytest.raises(InputError):
+        bl.probes.Verbosity(protocol=bl.Protocol.from_template(RUBRIC, "score", {"a": 0.2, "b": 0.7}))
+    with pytest.raises(InputError, match="one of the form score"):
+        bl.probes.ScoreDistribution(protocol=_protocol("labels"))
 
 
 JOINT = "{question}\n\n{answer}\n\nRate every criterion."

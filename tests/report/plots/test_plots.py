@@ -235,8 +235,10 @@ def row(value, low, high, p=0.001, **more):
         ([row(0.7, 0.6, 0.8)], "j prefers the candidate shown first: 0.70 [0.60, 0.80]"),
         (
             [row(0.7, 0.6, 0.8), row(0.2, 0.1, 0.3), row(0.55, 0.4, 0.6, 0.3)],
-            "j prefers the candidate shown first in 1 of 3, "
-            "prefers the candidate shown second in 1 of 3 (0.20 to 0.70)",
+            (
+                "j prefers the candidate shown first in 1 of 3, "
+                "prefers the candidate shown second in 1 of 3 (0.20 to 0.70)"
+            ),
         ),
         ([row(0.52, 0.4, 0.6, 0.3)], "j: P(A), decisions for the first: the interval contains 0.5 (0.52 [0.40, 0.60])"),
         (
