@@ -48,7 +48,7 @@ def today() -> Panel:
     return Panel(
         rows,
         f"{told[0]} prefers the answer shown first, and {told[1]} the longer one at equal human preference; "
-        f"on the place, {fair} are inconclusive.",
+        f"the position bias of {fair} is inconclusive.",
     )
 
 

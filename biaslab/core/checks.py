@@ -104,6 +104,9 @@ def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "
     return InputError(name, value, f"one of {_listed(known)}", "; ".join(remedies))
 
 
+_AS_CLOSE = 0.15  # a name that is so much less alike than the likeliest one is not meant
+
+
 def did_you_mean(value: object, known: Iterable[object]) -> str:
     """Suggest known names that are close to a value; empty if none is.
 
@@ -112,10 +115,12 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
     >>> did_you_mean("n_contxts", ["n_contexts", "seed"]), did_you_mean("wit", ["coherence"])
     ('did you mean n_contexts?', '')
     """
-    from difflib import get_close_matches  # only where something is wrong
+    from difflib import SequenceMatcher, get_close_matches  # only where something is wrong
 
-    names = {str(name).lower(): str(name) for name in known}
-    close = [names[name] for name in get_close_matches(str(value).lower(), names, n=3)]
+    names, said = {str(name).lower(): str(name) for name in known}, str(value).lower()
+    likely = get_close_matches(said, names, n=3)
+    ratios = [SequenceMatcher(None, name, said).ratio() for name in likely]
+    close = [names[name] for name, ratio in zip(likely, ratios, strict=True) if ratio > ratios[0] - _AS_CLOSE]
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 

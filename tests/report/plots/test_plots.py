@@ -277,7 +277,7 @@ def test_a_figure_says_what_it_draws_and_not_what_is_beside_it(estimates, tmp_pa
     height = ax.figure.get_figheight()
     path = bl.plots.save(ax, estimates, "position", "ties", tmp_path)[-1]
     said = bl.plots.finding(shown[shown["metric"] == "tie_rate"])
-    assert said.startswith("ties")
+    assert said.startswith("The simulated judge: ties")
     assert " ".join(ax.figure.get_suptitle().split()) == said
     assert pd.read_csv(path)["finding"].unique().tolist() == [said]
     assert ax.figure.get_figheight() > height
