@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from biaslab.atlas.table_files import CONDITIONS, read_table, write_estimates
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.core.output import replacing
+from biaslab.core.output import replacing, require_file
 from biaslab.core.strict_json import DECODER
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ class Contribution:
         InputError
             If a label is a text, or the folder cannot be made.
         """
-        from biaslab.core.output import require_file
-
         _require_labels(self.estimates, "estimates")
         stem = Path(folder) / self.source["name"]
         facts = {"schema": SCHEMA, "source": dict(self.source), "judges": [dict(one) for one in self.judges]}

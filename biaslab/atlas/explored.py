@@ -13,6 +13,7 @@ from biaslab.atlas.dates import released
 from biaslab.atlas.sources import SOURCES
 from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core import find_metric
+from biaslab.probes import available
 from biaslab.stats import LEAST_RELIABILITY, decided_by_missing, is_above, needed_reliability, side_of, significant
 
 if TYPE_CHECKING:
@@ -26,11 +27,8 @@ _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
 _PAIRS, _SCORES = "pairs", "scores"
 _FORMS = {"pair": _PAIRS, "score": _SCORES}
-#: What probes ask for, where they ask for one thing only; others take that of the data set if it is only one.
-_FORM_OF_PROBE = (
-    dict.fromkeys(("position", "one_order", "pair_length", "self_preference", "subsets"), _PAIRS)
-    | dict.fromkeys(("familiarity", "verbosity", "halo", "score_distribution", "output_order"), _SCORES)
-)  # fmt: skip
+#: What measures of logs read, where it is one thing only; probes and their metrics declare it.
+_OF_MEASURES = dict.fromkeys(("one_order", "pair_length", "subsets"), _PAIRS) | {"halo": _SCORES}
 
 
 def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
@@ -125,13 +123,23 @@ class _Places:
 
 
 def _forms(rows: pd.DataFrame) -> list[str]:
-    """Return of each row whether pairs or scores were asked for; empty where the atlas does not say."""
-    probes = rows["probe"].map(_FORM_OF_PROBE)
-    declared = rows["form"].map(_FORMS) if "form" in rows else probes
-    known = declared.fillna(probes)
+    """Return of each row whether pairs or scores were asked for; empty where nothing says."""
+    import pandas as pd
+
+    asked = {named: _form_of(*named) for named in set(zip(rows["probe"], rows["metric"], strict=True))}
+    known = pd.Series([asked[named] for named in zip(rows["probe"], rows["metric"], strict=True)], rows.index)
+    if "form" in rows:
+        known = rows["form"].map(_FORMS).fillna(known)
     grouped = known.groupby([rows["source"], rows["dataset"], rows["judge"]])
     only = grouped.transform("first").where(grouped.transform("nunique") == 1)
     return [str(form) for form in known.fillna(only).fillna("")]
+
+
+def _form_of(probe: str, metric: str) -> str | None:
+    """Return what a metric is of, as it, its probe or the measure of logs declares."""
+    form = find_metric(metric, probe).form
+    kinds = available()[probe].asks_for if not form and probe in available() else ()
+    return _FORMS.get(form or (kinds[0] if len(kinds) == 1 else "")) or _OF_MEASURES.get(probe)
 
 
 def _conditions(record: Mapping[Any, Any]) -> str:

@@ -232,8 +232,6 @@ def _truth(cell: Cell, population: Population) -> float:
     if not errs and not generator.missing:
         return population.estimate
     whole = replace(generator, missing=0.0, reliability=1.0 if errs else generator.reliability)
-    if whole.compared is not None:
-        whole = replace(whole, compared=replace(whole.compared, reliability=whole.reliability))
     return _generated(cell, whole, planted)[1].estimate
 
 

@@ -207,7 +207,7 @@ GENERATORS = {
         "the same, human scores of reliability .6 by three annotators, feature correlated .5 with quality",
         COMPARED,
         reliability=0.6,
-        compared=PairFeatures(correlation=0.5, reliability=0.6),
+        compared=PairFeatures(correlation=0.5),
         modes=("exact", "text"),
         guarded=True,
     ),
@@ -215,7 +215,7 @@ GENERATORS = {
         "the same, human scores of reliability .4 by two annotators, feature correlated .7 with quality",
         COMPARED,
         reliability=0.4,
-        compared=PairFeatures(correlation=0.7, reliability=0.4, annotators=2),
+        compared=PairFeatures(correlation=0.7, annotators=2),
         modes=("exact", "text"),
         guarded=True,
     ),
@@ -223,7 +223,7 @@ GENERATORS = {
         "human scores of reliability .6 of which the mean alone is known, feature correlated .5 with quality",
         COMPARED,
         reliability=0.6,
-        compared=PairFeatures(correlation=0.5, reliability=0.6, rated=False),
+        compared=PairFeatures(correlation=0.5, rated=False),
         modes=("text",),
         guarded=True,
     ),
@@ -292,8 +292,12 @@ def generate(
     if probe == "self_preference":
         trials = _own_texts(generator).draw(contexts, _EFFECT[probe] * planted, k, rng, answers)
         return _finished(trials, generator, probe, answers)
-    if draws := generator.shown or generator.compared:
-        trials = draws.draw(probe, contexts, planted, k, rng, answers)
+    if generator.shown is not None:
+        trials = generator.shown.draw(probe, contexts, planted, k, rng, answers)
+        return _finished(trials, generator, probe, answers)
+    if generator.compared is not None:
+        compared = replace(generator.compared, reliability=generator.reliability)
+        trials = compared.draw(probe, contexts, planted, k, rng, answers)
         return _finished(trials, generator, probe, answers)
     drawn = _Drawn(generator, _items(generator, contexts, rng), _EFFECT[probe] * planted, k, rng, answers)
     if probe == "position":

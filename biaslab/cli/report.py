@@ -90,7 +90,7 @@ def card(
     for row in written.biases.to_dict("records"):
         status = STATUS[row["status"]][1]
         typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
-    typer.echo(f"found: at q < .05 over {correction(written.cells)}, all of this card")
+    typer.echo(f"“found” means q < .05 over {correction(written.cells)} on this card")
     typer.echo(f"written: {', '.join(map(str, written.save(out)))}")
 
 

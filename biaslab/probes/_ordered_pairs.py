@@ -8,8 +8,8 @@ from itertools import combinations, groupby
 from biaslab.core import Scalar, Trial
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Item, items, ratings_by_item
+from biaslab.probes._pairs_too import comparing
 from biaslab.probes.base import PairFeatureProbe
-from biaslab.probes.position import Position
 
 #: The columns of a text: from the text, the attribute, and its single human ratings.
 Columns = Callable[[Item, str, Mapping[str, Scalar]], dict[str, Scalar]]
@@ -37,7 +37,7 @@ def ordered_pairs(
     is_planned : callable, optional
         Says of two texts whether they are compared; all are by default.
     """
-    comparing, ratings = _comparing(probe), ratings_by_item(dataset)
+    position, ratings = comparing(probe, probe.template), ratings_by_item(dataset)
     attributes = dataset.require_attributes(probe.attributes)
     for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
         for pair in combinations(candidates, 2):
@@ -54,14 +54,6 @@ def ordered_pairs(
                     asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
                     asked |= {f"opponent_{name}": value for name, value in second.items() if name not in _OF_TRIALS}
                     context = (context_id, both[0].context)
-                    yield from comparing.ask_pair(
+                    yield from position.ask_pair(
                         dataset, probe.template, attribute, context, (shown[0], shown[1]), asked
                     )
-
-
-def _comparing(probe: PairFeatureProbe) -> Position:
-    """Return how pairs are asked for."""
-    answer = "verdict" if probe.answer == "score" else probe.answer
-    how = {"answer": answer, "replicates": probe.replicates, "temperature": probe.temperature, "seed": probe.seed}
-    protocol = probe.protocol if "pairs" in probe.forms else None
-    return Position(probe.attributes, templates=(probe.template,), protocol=protocol, **how)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from biaslab import prompts
@@ -24,13 +23,13 @@ ASKS: tuple[Asks, ...] = ("pairs", "scores")
 BLANK: dict[str, Scalar] = {"scale": "pairs", "human": float("nan")}
 
 
-def comparing(probe: Any) -> Position:
-    """Return how a probe of scores asks for pairs: both orders of each, by comparative template 1 or its protocol."""
+def comparing(probe: Any, template: int = 1) -> Position:
+    """Return how a probe of scores asks for pairs: both orders of each, by a comparative template or its protocol."""
     is_text = probe.answer == "text"
     answer: Any = "verdict" if probe.answer == "score" else probe.answer
     return Position(
         probe.attributes,
-        templates=(1,),
+        templates=(template,),
         answer=answer,
         replicates=probe.replicates if is_text else 1,
         temperature=probe.temperature,
@@ -65,13 +64,6 @@ def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) 
     prompt = prompts.render("reasoned_comparative", context=context, first=first, second=second, **of)
     about = replace(request.about, reasons=reasons)
     return replace(trial, request=replace(request, messages=as_messages(prompt), max_tokens=max_tokens, about=about))
-
-
-def is_pair(trials: pd.DataFrame) -> Any:
-    """Return a mask of the trials that compare two candidates."""
-    if "opponent_id" not in trials:
-        return np.zeros(len(trials), bool)
-    return (trials["opponent_id"].notna() & (trials["opponent_id"] != "")).to_numpy(bool)
 
 
 def is_exact(trials: pd.DataFrame) -> bool:

@@ -18,9 +18,10 @@ from biaslab.core import Choice, Comparison, Metric, Reply, Scalar, Status, Tria
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.ranking.verdicts import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, single_ratings
-from biaslab.probes._pairs_too import ASKS, Asks, comparing, drawn_pairs, has_degrees, is_exact, is_pair, pair_trials
+from biaslab.probes._pairs_too import ASKS, Asks, comparing, drawn_pairs, has_degrees, is_exact, pair_trials
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.logs import scored
@@ -222,12 +223,10 @@ class Consistency(Probe):
         super().__post_init__()
         require_some_of("asks", self.asks, ASKS)
         if self.protocol is not None:
-            protocol = Protocol.loaded(self.protocol)
-            found: dict[str, Any] = {"asks": ("pairs",)}
-            if protocol.form != "pair":
-                protocol = Protocol.of_form(protocol, "score")
-                found = {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
-                found["asks"] = ("scores",)
+            protocol = Protocol.of_form(self.protocol, "pair", "score")
+            found: dict[str, Any] = {"asks": (f"{protocol.form}s",)}
+            if protocol.form == "score":
+                found |= {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
             settle(self, {**settled(protocol), **found, "temperature": protocol.temperature or self.temperature})
         else:
             require_some_of("scales", self.scales, tuple(SCALES))

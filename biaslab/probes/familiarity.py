@@ -126,7 +126,7 @@ class Familiarity(PairFeatureProbe):
     columns = (*ScoreProbe.columns, "asked", "label_mass")
     needs = "log perplexities of the judged texts"
     metrics = (
-        Metric("familiarity_correlation", "score and log perplexity", "Spearman's ρ", null=0.0),
+        Metric("familiarity_correlation", "score and log perplexity", "Spearman's ρ", null=0.0, form="score"),
         Metric(
             "familiarity_excess",
             "ρ of the judge minus ρ of the humans",
@@ -168,13 +168,13 @@ class Familiarity(PairFeatureProbe):
                 {"familiarity": -1.1}, {"asks": ("pairs",), "reliability": 1.0}, conservative=("text", "sampled:3")
             ),
         ),
-        Metric("mean_perplexity", "mean perplexity", "per token"),
-        Metric("score_share", "items with this score", "share"),
+        Metric("mean_perplexity", "mean perplexity", "per token", form="score"),
+        Metric("score_share", "items with this score", "share", form="score"),
         LABEL_MASS,
-        Metric("source_correlation", "score and the source's log perplexity", "Spearman's ρ", null=0.0),
-        Metric("source_excess", "ρ of the judge minus ρ of the humans, source", "Spearman's ρ", null=0.0),
-        Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0),
-        Metric("source_perplexity", "mean perplexity of the source", "per token"),
+        Metric("source_correlation", "score and the source's log perplexity", "Spearman's ρ", null=0.0, form="score"),
+        Metric("source_excess", "ρ of the judge minus ρ of the humans, source", "Spearman's ρ", null=0.0, form="score"),
+        Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0, form="score"),
+        Metric("source_perplexity", "mean perplexity of the source", "per token", form="score"),
     )
 
     sources: bool = True

@@ -234,10 +234,8 @@ class ListPosition(Probe):
         texts, context = tuple(row["text"] for row in rows), rows[0]["context"]
         source = bool(context.strip())
         if self.answer == "verdict":
-            about, template = (
-                About(context_id, order, texts, (attribute,), source),
-                _RANKED if self.ranks else _NO_PROMPT,
-            )
+            about = About(context_id, order, texts, (attribute,), source)
+            template = _RANKED if self.ranks else _NO_PROMPT
             request: Request = Rank(texts, context, rows[0]["reference"], attribute, about)
         else:
             asking = self.asking

@@ -30,9 +30,10 @@ from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.ranking.verdicts import Verdicts
 from biaslab.measures.scoring import pointwise
-from biaslab.probes._pairs_too import ASKS, Asks, drawn_pairs, is_pair, pair_trials, reasoned
+from biaslab.probes._pairs_too import ASKS, Asks, drawn_pairs, pair_trials, reasoned
 from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, scored
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.position import Position
@@ -178,13 +179,13 @@ class OutputOrder(Probe):
             ),
             comparison=Comparison("scores with reasons", ("scale",)),
         ),
-        Metric("reason_shift", "score before reasons minus score alone", "points", null=0.0),
-        Metric("sample_difference", "samples of two orders", "mean absolute difference, points"),
-        Metric("resampling_difference", "samples of one request", "mean absolute difference, points"),
-        Metric("mean_score", "mean score", "points"),
-        Metric("score_sd", "standard deviation of all scores", "points"),
-        Metric("resampling_sd", "standard deviation of samples of one request", "points"),
-        Metric("score_share", "scores at this value", "share"),
+        Metric("reason_shift", "score before reasons minus score alone", "points", null=0.0, form="score"),
+        Metric("sample_difference", "samples of two orders", "mean absolute difference, points", form="score"),
+        Metric("resampling_difference", "samples of one request", "mean absolute difference, points", form="score"),
+        Metric("mean_score", "mean score", "points", form="score"),
+        Metric("score_sd", "standard deviation of all scores", "points", form="score"),
+        Metric("resampling_sd", "standard deviation of samples of one request", "points", form="score"),
+        Metric("score_share", "scores at this value", "share", form="score"),
         Metric("parse_failure_rate", "replies without a score", "share"),
         Metric(
             "first_shift",
@@ -200,13 +201,26 @@ class OutputOrder(Probe):
             calibration=planted({"reason_first": 0.12}, {"asks": ("pairs",), "orders": ("sr", "rs"), "replicates": 1}),
             comparison=Comparison("verdicts on pairs with reasons"),
         ),
-        Metric("accuracy_shift", "accuracy with reasons first minus verdict first", "share", null=0.0),
-        Metric("consistency_shift", "order consistency with reasons first minus verdict first", "share", null=0.0),
-        Metric("verdict_change", "verdicts of two orders differ", "share"),
-        Metric("resampling_change", "two samples of one request differ", "share"),
-        Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5),
-        Metric("comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True),
-        Metric("order_consistency", "same winner in both orders", "share"),
+        Metric("accuracy_shift", "accuracy with reasons first minus verdict first", "share", null=0.0, form="pair"),
+        Metric(
+            "consistency_shift",
+            "order consistency with reasons first minus verdict first",
+            "share",
+            null=0.0,
+            form="pair",
+        ),
+        Metric("verdict_change", "verdicts of two orders differ", "share", form="pair"),
+        Metric("resampling_change", "two samples of one request differ", "share", form="pair"),
+        Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair"),
+        Metric(
+            "comparative_accuracy",
+            "pairs ordered as the reference scores do",
+            "share",
+            null=0.5,
+            quality=True,
+            form="pair",
+        ),
+        Metric("order_consistency", "same winner in both orders", "share", form="pair"),
     )
 
     forms: Sequence[prompts.Form] = ("ex", "json")

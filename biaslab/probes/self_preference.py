@@ -164,9 +164,10 @@ class SelfPreference(PairFeatureProbe):
             advice="take a judge of another family for texts of this system",
             matters=0.05,
             comparison=Comparison("verdicts on pairs with an own text"),
+            form="pair",
         ),
-        Metric("own_win_rate", "own texts win", "share"),
-        Metric("own_score_gap", "own texts score higher by", "points"),
+        Metric("own_win_rate", "own texts win", "share", form="pair"),
+        Metric("own_score_gap", "own texts score higher by", "points", form="score"),
         LABEL_MASS,
     )
 

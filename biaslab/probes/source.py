@@ -14,12 +14,13 @@ from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.ranking.verdicts import Verdicts
 from biaslab.measures.scoring.pointwise import items
-from biaslab.probes._pairs_too import ASKS, Asks, comparing, is_exact, is_pair, pair_trials
+from biaslab.probes._pairs_too import ASKS, Asks, comparing, is_exact, pair_trials
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, mean_of, planted
 from biaslab.probes.base.losses import Losses
-from biaslab.probes.base.own_protocol import protocol_column, require_source_slot, settle, settled
+from biaslab.probes.base.own_protocol import protocol_column, require_source_slot, settle_form
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import Level, Method, Ratio, estimate_correlation, sample_differences
@@ -134,7 +135,7 @@ class Source(ScoreProbe):
             primary=True,
             calibration=planted({"source_reliance": 0.8}, {"levels": ("context",), "coefficients": ("kendall",)}),
         ),
-        Metric("relative_loss", "agreement lost, of that with the source", "share", null=0.0),
+        Metric("relative_loss", "agreement lost, of that with the source", "share", null=0.0, form="score"),
         Metric(
             "agreement",
             "agreement with the reference scores",
@@ -144,10 +145,12 @@ class Source(ScoreProbe):
             below="disagrees with the reference scores",
             quality=True,
         ),
-        Metric("source_shift", "score with source minus without", "points", null=0.0),
-        Metric("sample_difference", "samples with and without the source", "mean absolute difference, points"),
-        Metric("resampling_difference", "samples of one request", "mean absolute difference, points"),
-        Metric("mean_score", "mean score", "points"),
+        Metric("source_shift", "score with source minus without", "points", null=0.0, form="score"),
+        Metric(
+            "sample_difference", "samples with and without the source", "mean absolute difference, points", form="score"
+        ),
+        Metric("resampling_difference", "samples of one request", "mean absolute difference, points", form="score"),
+        Metric("mean_score", "mean score", "points", form="score"),
         Metric(
             "accuracy_loss",
             "accuracy on pairs lost without the source",
@@ -162,9 +165,16 @@ class Source(ScoreProbe):
             calibration=planted({"source_reliance": 0.8}, {"asks": ("pairs",)}),
             comparison=Comparison("verdicts on pairs"),
         ),
-        Metric("comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True),
-        Metric("verdict_change", "verdicts with and without the source differ", "share"),
-        Metric("resampling_change", "two samples of one request differ", "share"),
+        Metric(
+            "comparative_accuracy",
+            "pairs ordered as the reference scores do",
+            "share",
+            null=0.5,
+            quality=True,
+            form="pair",
+        ),
+        Metric("verdict_change", "verdicts with and without the source differ", "share", form="pair"),
+        Metric("resampling_change", "two samples of one request differ", "share", form="pair"),
     )
 
     protocol_form = "pair or score"
@@ -182,14 +192,8 @@ class Source(ScoreProbe):
 
     def take_protocol(self) -> None:
         """Ask with the protocol by its form alone."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.loaded(self.protocol)
-        if protocol.form == "pair":
-            settle(self, {**settled(protocol), "asks": ("pairs",)})
-        else:
-            super().take_protocol()
-            settle(self, {"asks": ("scores",)})
+        if self.protocol is not None:
+            settle_form(self, super().take_protocol)
 
     @property
     def _scale(self) -> Scale:

@@ -67,7 +67,7 @@ class Screen:
         lines += [f"beside it: {words}" for words in self._beside()]
         lines += [f"{probe} not measured: {why}" for _, probe, why in self.card.unmeasured]
         lines += [words for _, _, words in self.card.otherwise]
-        return "\n".join([*lines, f"found: at q < .05 over {correction(self.card.cells)}, all of this card"])
+        return "\n".join([*lines, f"“found” means q < .05 over {correction(self.card.cells)} on this card"])
 
     def _repr_html_(self) -> str:
         return self.card._repr_html_()

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
@@ -63,20 +64,24 @@ class HoldingServer(FaultServer):
 
     answers, begun, replicas = ANSWERED, 0, 1
 
-    async def play(self, *request):
-        self.begun += 1
-        place, until = self.begun, time.monotonic() + LONG
-        while (place > self.answers or self.begun < self.replicas) and time.monotonic() < until:
-            await asyncio.sleep(0.01)
-        return await super().play(*request)
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.hanging = Counter()  # requests that wait, by the port of the client
 
-    def wait_until_all_hang(self, process=None):
-        """Wait until no more requests come: how many are in flight is up to each replica's pace."""
-        before = -1
-        while not self.replicas <= self.open == before:
-            before = self.open
-            assert process is None or process.poll() is None, "the run ended early"
-            time.sleep(0.5)
+    async def play(self, fault, request, *given):
+        self.begun += 1
+        place, until, port = self.begun, time.monotonic() + LONG, request.transport.get_extra_info("peername")[1]
+        self.hanging[port] += 1
+        try:
+            while (place > self.answers or self.begun < self.replicas) and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+        finally:
+            self.hanging[port] -= 1
+        return await super().play(fault, request, *given)
+
+    def holds(self, process):
+        """Say whether a request of a process waits; how many do is up to its pace."""
+        return any(self.hanging[each.laddr.port] for each in process.net_connections("tcp") if each.laddr)
 
     def let_go(self):
         self.answers = math.inf
@@ -134,7 +139,9 @@ def started(server, path, data, replicas, environment=None):
     command = [sys.executable, "-c", DRIVER, str(given), server.name(replicas), str(path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     wait_for(lambda: stored(path) == ANSWERED, process)
-    server.wait_until_all_hang(process)
+    asking = psutil.Process(process.pid)
+    for each in replicas_of(asking) if replicas else [asking]:
+        wait_for(lambda each=each: server.holds(each), process)
     return process
 
 
@@ -168,9 +175,10 @@ def test_a_replica_dies(tmp_path, kill, size, times):
         ):
             answers = store.wrap(judge).ask(requests)
             replies = dict(next(answers) for _ in range(ANSWERED))
-            server.wait_until_all_hang()
-            assert len(store) == ANSWERED
             replicas = replicas_of(psutil.Process())
+            for each in replicas:
+                wait_for(lambda each=each, server=server: server.holds(each))
+            assert len(store) == ANSWERED
             kill(judge)
             wait_for(lambda replicas=replicas: not all(each.is_running() for each in replicas))
             server.let_go()

@@ -24,6 +24,20 @@ _UNIT = (0.0, 1.0)
 _ONE_ORDER = "undefined: no pair was judged in both orders"
 
 
+def is_pair(trials: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which trials compare two candidates, as a mask.
+
+    Examples
+    --------
+    >>> is_pair(pd.DataFrame({"opponent_id": ["b", None, ""]})).tolist()
+    [True, False, False]
+    """
+    if "opponent_id" not in trials:
+        return np.zeros(len(trials), bool)
+    opponent = trials["opponent_id"]
+    return (opponent.notna() & (opponent != "")).to_numpy(bool)
+
+
 def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None = 0.5) -> Ratio:
     """Return P(A), the share of decisions, ties aside, for what was shown first (Liusie et al. 2024, Eq. 8).
 

@@ -53,14 +53,16 @@ class Verdicts:
         Of each pair, in either way: how often the first wins, the second wins, and they tie. They add up to 1.
     samples : numpy.ndarray, shape (pairs, 2)
         On how many samples these rest; infinity where they are exact.
-    n_trials, n_dropped : int
-        Judgements that enter, and that do not.
+    read : numpy.ndarray of int, shape (pairs,)
+        Judgements of each pair.
+    n_dropped : int
+        Judgements that do not enter.
     """
 
     pairs: pd.DataFrame
     shares: Floats
     samples: Floats
-    n_trials: int
+    read: NDArray[np.intp]
     n_dropped: int
 
     @classmethod
@@ -96,13 +98,13 @@ class Verdicts:
         total = np.bincount(at, n, size).reshape(-1, 2)
         sums = np.stack([np.bincount(at, n * share, size) for share in shares.T], axis=1).reshape(-1, 2, 3)
         whole: NDArray[np.bool_] = np.all(total > 0, axis=1)
-        entering = int(whole[pair].sum())
-        dropped = len(planned) - entering
+        each = np.bincount(pair, minlength=len(first))[whole]
+        dropped = len(planned) - int(each.sum())
         warn_missing(what, dropped, len(planned), "they or their counterpart asked in the other way are missing")
         rows = read.iloc[first[whole]][[*PAIR, "human_gap"]].reset_index(drop=True)
         kept: Floats = np.asarray(total[whole], float)
         samples = np.full(kept.shape, np.inf) if exact and not counted.any() else kept
-        return cls(rows, sums[whole] / kept[:, :, None], samples, entering, dropped)
+        return cls(rows, sums[whole] / kept[:, :, None], samples, each, dropped)
 
     @property
     def exact(self) -> bool:
@@ -112,7 +114,7 @@ class Verdicts:
     @property
     def counts(self) -> tuple[int, int]:
         """Judgements that enter, and that do not."""
-        return self.n_trials, self.n_dropped
+        return int(self.read.sum()), self.n_dropped
 
     @property
     def within(self) -> Floats:
@@ -161,11 +163,8 @@ class Verdicts:
         names = [self.pairs[name].astype(str) for name in PAIR]
         shown = {*zip(*names, strict=True)}
         kept = np.array([(c, two, one) in shown for c, one, two in zip(*names, strict=True)], bool)
-        share = 1.0 if not len(kept) else kept.mean()
-        entering = round(share * self.n_trials)
-        rows = self.pairs[kept].reset_index(drop=True)
-        dropped = self.n_dropped + self.n_trials - entering
-        return Verdicts(rows, self.shares[kept], self.samples[kept], entering, dropped)
+        rows, dropped = self.pairs[kept].reset_index(drop=True), self.n_dropped + int(self.read[~kept].sum())
+        return Verdicts(rows, self.shares[kept], self.samples[kept], self.read[kept], dropped)
 
     def first_rates(self) -> tuple[Ratio, Ratio]:
         """Return, for either way, the share of decisions that what stands first wins: P(A)."""

@@ -153,6 +153,7 @@ def judge_ranker(
         raise InputError("protocol", asking.id, "one that asks for a ranking", 'such as replies="order"')
 
     def ranker(names: list[Any]) -> Sequence[int]:
+        """Ask for a ranking of the named candidates, and return their indices, best first."""
         rows = [dataset.rows[context_id, name] for name in names]
         source, texts = bool(rows[0]["context"].strip()), tuple(row["text"] for row in rows)
         labels = asking.list_labels(len(names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,14 @@ def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
     """Set parameters of a frozen probe that is being made."""
     for name, value in parameters.items():
         object.__setattr__(probe, name, value)
+
+
+def settle_form(probe: Any, take_scores: Callable[[], None]) -> None:
+    """Let the form of a probe's protocol decide whether pairs or scores are asked for (its parameter ``asks``)."""
+    protocol = Protocol.of_form(probe.protocol, "pair", "score")
+    if protocol.form == "score":
+        take_scores()
+    settle(probe, {**settled(protocol), "asks": (f"{protocol.form}s",)})
 
 
 def question_of(

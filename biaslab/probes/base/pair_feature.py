@@ -20,7 +20,7 @@ from biaslab.probes.base import pair_differences as differences
 from biaslab.probes.base.cell import Cell, Part, label_mass
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.human_errors import has_several_ratings, over_reliabilities, without_ratings
-from biaslab.probes.base.own_protocol import question_of, settle, settled
+from biaslab.probes.base.own_protocol import question_of, settle_form
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import (
@@ -70,12 +70,8 @@ class PairFeatureProbe(FeatureProbe):
 
     def take_protocol(self) -> None:
         """Ask with the protocol by its form alone."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.of_form(self.protocol, "pair", "score")
-        if protocol.form == "score":
-            super().take_protocol()
-        settle(self, {**settled(protocol), "asks": ("pairs",) if protocol.form == "pair" else ("scores",)})
+        if self.protocol is not None:
+            settle_form(self, super().take_protocol)
 
     @property
     def _scale(self) -> Scale:

@@ -12,8 +12,8 @@ from biaslab.core.binned import BINS
 from biaslab.core.errors import BiaslabError, TrialsError
 from biaslab.logs.readers.log_columns import COLUMNS
 from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.pairs import is_pair
 from biaslab.probes import find_probe, names
-from biaslab.report.evidence.grouping import is_pair
 from biaslab.stats import LEADING, TRAILING
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from biaslab.core.errors import TrialsError
 from biaslab.core.scales import scale_named
-from biaslab.measures.ranking.pairs import decisions
+from biaslab.measures.ranking.pairs import decisions, is_pair
 from biaslab.stats import require_columns
 
 #: What a reader may want first. Behind it stands everything else in the order of "flips".
@@ -29,14 +29,6 @@ _COVARIATES = {
     "words", "opponent_words", "subset", "judge_system", "p_first_label", "p_both_orders", "order_known", "label",
     "reply", "key", "outcome", "effect", "winner", "swapped", "card",
 }  # fmt: skip
-
-
-def is_pair(trials: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which trials compare two candidates."""
-    if "opponent_id" not in trials:
-        return np.zeros(len(trials), bool)
-    opponent = trials["opponent_id"]
-    return (opponent.notna() & (opponent != "")).to_numpy(bool)
 
 
 def condition_columns(trials: pd.DataFrame) -> list[str]:
