@@ -133,8 +133,8 @@ _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 #: Faults of the connection, of HTTP, and refusals: no model has worked.
 REFUSALS: Mapping[str, Kind] = {
-    "drop": _again("closes the connection without a byte", "nothing answers", raw(b"")),
-    "reset": _again("resets the connection", "nothing answers", reset),
+    "drop": _again("closes the connection without a byte", "closed the connection", raw(b"")),
+    "reset": _again("resets the connection", "closed the connection", reset),
     "status line": _again("a status that is no number", _NO_HTTP, raw(b"HTTP/1.1 abc OK\r\n\r\n{}")),
     "no HTTP": _again("speaks another protocol", _NO_HTTP, raw(b"SSH-2.0-OpenSSH_9.6\r\n")),
     "two lengths": _again(

@@ -103,8 +103,12 @@ def test_a_fault_that_stays(name, mode, tmp_path):
         assert stored.keys() == server.paid.keys()
     else:
         assert len(stored) == COUNT - len(bad)
-        assert judge.faults.total() == len(bad) * (RETRIES + 1)
-        assert str(error).startswith(f"{len(bad)} requests could not be answered, all others are")
+        asked = Counter(server.asked[prompt] for prompt in bad)
+        assert judge.faults.total() == sum(times * prompts for times, prompts in asked.items())
+        assert max(asked) == RETRIES + 1
+        # Where a slow machine asks some of the bad after all good ones were answered, one of those ends the run.
+        if asked.keys() == {RETRIES + 1}:
+            assert re.match(rf"{len(bad)} requests could not be answered, all others are|a request failed", str(error))
     assert re.search(FAULTS[name].words, str(error))
     assert not stored.keys() & bad
     assert all(re.search(FAULTS[name].words, words) for words in judge.faults)

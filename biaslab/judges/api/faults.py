@@ -31,6 +31,7 @@ _FILTERED = re.compile(r"content[_ ]filter|content management policy|content_pol
 _LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
 _THINKING = re.compile(r"reasoning|thinking|chat_template_kwargs", re.IGNORECASE)
 _UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx, which need not be imported
+_LOST = frozenset({"ClientOSError", "ServerDisconnectedError"})  # of aiohttp, which the SDK calls unconnected, too
 _NO_HTTP = frozenset({"ClientResponseError", "HttpProcessingError", "ClientPayloadError", "RemoteProtocolError"})
 _OTHER_API = re.compile(r"v1/responses|responses api", re.IGNORECASE)
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
@@ -94,13 +95,14 @@ class Filtered(Exception):  # noqa: N818 - an answer, not an error
 
 def of_connection(error: BaseException, url: str) -> Fault:
     """Classify a lost connection by its first cause: the SDK calls some of them a time-out."""
-    first, unreached = error, False
+    first, names = error, {type(error).__name__}
     while first.__cause__ is not None or (first.__context__ is not None and not first.__suppress_context__):
-        unreached |= type(first).__name__ in _UNCONNECTED
         first = first.__cause__ or first.__context__  # type: ignore[assignment]
-    unreached |= type(first).__name__ in _UNCONNECTED
+        names.add(type(first).__name__)
     late = isinstance(first, TimeoutError | asyncio.CancelledError)
-    if unreached:
+    if names & _LOST:
+        return Fault(f"the server closed the connection without an answer ({type(first).__name__})")
+    if names & _UNCONNECTED:
         refused = isinstance(first, ConnectionRefusedError)
         return Fault(f"nothing answers at {url} ({type(first).__name__})", busy=late, refused=refused, unreached=True)
     if late:

@@ -137,7 +137,9 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         self._taking, self._retrying, self._watching = taking, retrying, watching
         self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
         self._trying: type | None = None  # the kind that went out last
+        self._is_fresh = True  # what went out last had not been asked before
         self._pending = deque(_Item(request) for request in requests)
+        self._again: deque[_Item] = deque()  # those that failed; they and the others take turns, so nobody starves
         self._ready: deque[tuple[Request, Reply]] = deque()  # those handed on stay until the next are asked for
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # one a reply, and one for the end
         self._tasks: set[asyncio.Task[None]] = set()
@@ -210,23 +212,31 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
     def _fill(self) -> None:
         """Send as many requests as may be in flight."""
         now = self._loop.loop.time()
-        if self._pending and (until := self._endpoints.until(now)) > now:
+        if (self._pending or self._again) and (until := self._endpoints.until(now)) > now:
             self._wake_at(until)
-        while self._pending and len(self._tasks) < self._endpoints.limit(now):
+        while (self._pending or self._again) and len(self._tasks) < self._endpoints.limit(now):
             self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._endpoints.most
-            kind = type(self._pending[0].request)
+            waiting = self._waiting()
+            kind = type(waiting[0].request)
             alone = {kind, self._trying or kind} - self._proven
             held = self._watching is not None and self._watching.holds(len(self._tasks) + len(self._later))
             if self._full or held or (alone and (self._tasks or self._later)):
                 break
-            item, self._trying = self._pending.popleft(), kind
+            item, self._trying, self._is_fresh = waiting.popleft(), kind, waiting is self._pending
             task = self._loop.loop.create_task(self._serve(item, now))
             self._tasks.add(task)
             task.add_done_callback(self._done)
-        if not (self._pending or self._tasks or self._later or self._ended):
+        if not (self._pending or self._again or self._tasks or self._later or self._ended):
             self._ended = True
             self._error = self._error or _left_out(self._left)
             self._news.put(None)
+
+    def _waiting(self) -> deque[_Item]:
+        """Return where the next request comes from: both in turn, but a kind with no reply yet is tried to its end."""
+        if not (self._again and self._pending):
+            return self._again or self._pending
+        is_next = self._is_fresh or type(self._again[0].request) not in self._proven
+        return self._again if is_next else self._pending
 
     async def _serve(self, item: _Item, sent: float) -> None:
         if not item.attempts:
@@ -300,7 +310,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
 
         def again() -> None:
             self._later.discard(handle)
-            self._pending.appendleft(item)
+            self._again.append(item)
             self._fill()
 
         handle = loop.call_later(wait, again)
@@ -311,6 +321,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         """Send no more, wait for what is on its way, and raise the first error then."""
         self._ending, self._error = True, self._error or error
         self._pending.clear()
+        self._again.clear()
         for handle in self._later:
             handle.cancel()
         self._later.clear()
