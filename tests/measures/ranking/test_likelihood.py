@@ -65,6 +65,16 @@ def test_exact_at_16_is_never_below_greedy_search_or_highs(seed, hard):
     assert exact.log_likelihood == pytest.approx(log_likelihood(comparisons, exact.order.tolist()))
 
 
+@pytest.mark.parametrize("hard", [False, True])
+def test_no_swap_of_two_improves_what_greedy_search_found(hard):
+    comparisons = draw(7, 5, noise=3, hard=hard)
+    greedy = most_likely_ranking(comparisons, "greedy")
+    for one, two in itertools.combinations(range(7), 2):
+        order = greedy.order.tolist()
+        order[one], order[two] = order[two], order[one]
+        assert log_likelihood(comparisons, order) <= greedy.log_likelihood + 1e-6
+
+
 def test_greedy_is_beaten():
     """The paper's search is not exact: somewhere it loses likelihood."""
     gaps = []
