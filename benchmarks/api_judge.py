@@ -26,7 +26,6 @@ import biaslab as bl
 from biaslab.core import Completion
 from biaslab.judges.api import ApiJudge
 
-SERVER = Path(__file__).parents[1] / "tests" / "judges" / "fault_server.py"
 TEXT = "The council voted on 12 May to close the old bridge; ten people said that it should stay open. " * 8
 
 
@@ -79,7 +78,8 @@ def main() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url, ideal = f"http://127.0.0.1:{port}/v1", options.concurrency / options.latency
-    server = subprocess.Popen([sys.executable, str(SERVER), str(port), str(options.latency)])
+    options_of_server = ["--port", str(port), "--latency", str(options.latency)]
+    server = subprocess.Popen([sys.executable, "-m", "biaslab.testing", *options_of_server])
     try:
         while socket.socket().connect_ex(("127.0.0.1", port)):
             time.sleep(0.1)

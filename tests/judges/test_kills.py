@@ -15,19 +15,17 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
-from runpy import run_path
 
 import psutil
 import pytest
 
 import biaslab as bl
+from biaslab.testing import FaultServer
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
 ]
-FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
 PROBE = bl.probes.Position(templates=[1])
 ANSWERED, IN_FLIGHT = 80, 64

@@ -10,7 +10,6 @@ from collections import Counter
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from runpy import run_path
 
 import psutil
 import pytest
@@ -19,9 +18,9 @@ import biaslab as bl
 from biaslab.core import Completion
 from biaslab.core.errors import InputError, PromptTooLongError
 from biaslab.core.schema import Dataset
+from biaslab.testing import FaultServer
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
-FaultServer = run_path(str(Path(__file__).with_name("fault_server.py")))["FaultServer"]
 PROBE = bl.probes.Position(["fluency"], [1], n_pairs=2)
 DRIVER = """
 import sys

@@ -6,15 +6,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from runpy import run_path
 
 import pytest
 
 from biaslab.store import Store, claims
 from biaslab.store.claims import Claims
+from biaslab.testing import FaultServer
 
 fcntl = pytest.importorskip("fcntl", reason="needs locks of POSIX")
-FaultServer = run_path(str(Path(__file__).parents[1] / "judges/fault_server.py"))["FaultServer"]
 RUN = """
 import sys
 import biaslab as bl
