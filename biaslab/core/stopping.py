@@ -124,6 +124,11 @@ def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
     _HEED.runs.append(run)
     try:
         yield run
+    except SystemExit as error:
+        number = _HEED.received
+        if isinstance(error, Stopped) or number is None:
+            raise
+        raise _raised(number) from error  # Ray, where it waits, makes an exit with status 1 of ours
     finally:
         _HEED.runs.remove(run)
         if not _HEED.runs and threading.current_thread() is threading.main_thread():

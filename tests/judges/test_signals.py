@@ -148,6 +148,31 @@ def test_a_signal_while_replies_are_kept_waits_for_them():
     assert 0 < kept[0] <= 25
 
 
+@pytest.mark.usefixtures("anew")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_the_exit_code_stays_where_other_code_puts_its_own_exit_in_place_of_ours(number):
+    def as_ray_waits():
+        try:
+            signal.raise_signal(number)
+        except SystemExit as error:
+            raise SystemExit(f"SystemExit is raised (sys.exit is called). Exit code: {error.code}.") from None
+
+    def interrupted():
+        with stopping.heeding(lambda: None):
+            as_ray_waits()
+
+    with pytest.raises(SystemExit) as raised:
+        interrupted()
+    assert raised.value.code == 128 + number
+
+
+@pytest.mark.usefixtures("anew")
+def test_an_exit_without_a_signal_is_left_as_it_is():
+    with pytest.raises(SystemExit) as raised, stopping.heeding(lambda: None):
+        sys.exit("enough")
+    assert raised.value.code == "enough"
+
+
 @pytest.mark.parametrize("value", ["-1", "soon", "inf", "nan"])
 def test_the_grace_is_a_number_of_seconds(monkeypatch, value):
     monkeypatch.setenv(stopping.GRACE, value)
