@@ -19,17 +19,18 @@ from biaslab.logs.readers.common_tables import read_table
 from biaslab.logs.readers.detection import available, detect, find_format
 from biaslab.logs.readers.documents import Document, documents, is_pattern, read_frame, read_rows, why_empty
 from biaslab.logs.readers.log_columns import COLUMNS, counted, without_duplicates
-from biaslab.logs.readers.mapping import COUNTED, require_sense
+from biaslab.logs.readers.mapping import COUNTED
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
-from biaslab.logs.readers.refusing import Refusal, example_rows, map_line, suggestion
+from biaslab.logs.readers.refusing import READ, Refusal, explained, lists_of, printable
 from biaslab.logs.readers.reshaping import Shape, shaped
 from biaslab.logs.readers.rows import Log, Rows, Source
+from biaslab.logs.readers.sense import require_sense
 from biaslab.logs.readers.table_columns import TableReading
 
 __all__ = ["available", "read_judgements"]
 _TABLE = "table"  # what a data frame is called where a file has a name
 _SHOWN = 3  # files without a record of which it is said why
-_READ = 50  # records of which a mapping is made
+_SAMPLED = 2000  # records in which a field is looked for that tells judgements apart
 
 
 @checked(eager=True)
@@ -45,8 +46,9 @@ def read_judgements(
     ----------
     path : str, Path, pandas.DataFrame or a table of another package
         A file, an archive (tar), a folder or a pattern such as ``"logs/*.jsonl"``, whose files are one log; gzip and xz
-        are unpacked. JSON Lines, one JSON list, CSV, TSV or Parquet, in UTF-8 or any other encoding that can be told
-        from the bytes. Or a table of pandas, polars, Arrow or DuckDB, whose rows are read as those of a file are.
+        are unpacked. JSON Lines, one JSON list, CSV, TSV, Parquet or an .xlsx workbook with one sheet of rows, in UTF-8
+        or any other encoding that can be told from the bytes.
+        Or a table of pandas, polars, Arrow or DuckDB, whose rows are read as those of a file are.
     format : str, optional
         One of `biaslab.logs.readers.available`; seen from the fields of the records by default, never from a name.
     mapping : mapping of str to str, path, or callable, optional
@@ -133,7 +135,7 @@ def read_judgements(
     counts = {"judgements": len(trials), "duplicates": duplicates, "contradictions": others}
     trials.attrs = reading.facts() | counts
     if set(reading.files.values()) & {"mapping", "table"}:
-        require_sense(trials, given.columns, reading.names)
+        require_sense(trials, whole, given.columns, reading.records)
     return trials
 
 
@@ -155,7 +157,7 @@ class _Reading:
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
         self.fields: list[str] = []
-        self.names: list[str] = []
+        self.records: dict[str, dict[str, Any]] = {}  # some, by the key of their trial
         self.lists: list[str] = []
         self.examples: list[dict[str, Any]] = []
         self.empty: dict[str, str] = {}
@@ -193,8 +195,8 @@ class _Reading:
         table = self._table(first, name, given)
         name = "table" if table is not None else name
         if first is None or name is None:
-            self.lists += _lists(first)
-            self.examples = self.examples or (list(first.records[:_READ]) if first else [])
+            self.lists += lists_of(first.records) if first else []
+            self.examples = self.examples or (list(first.records[:READ]) if first else [])
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
             self.skipped.append(log.file)
             return
@@ -202,7 +204,8 @@ class _Reading:
         if self.strict and log.problems:
             log.refuse(log.problems[0].line, log.problems[0].reason)
         self.logs.append(log)
-        self.names += [str(field) for field in first.records[0] if field not in self.names]
+        some = zip(first.lines[:_SAMPLED], first.records[:_SAMPLED], strict=True)
+        self.records |= {f"{log.file}:{line}": record for line, record in some} if len(self.records) < _SAMPLED else {}
         self.files[log.file] = "inspect" if inspect else name
         read = find_format(name).read if table is None else table.read
         source = Source(log.file, self.mapping.score_pattern)
@@ -225,7 +228,7 @@ class _Reading:
             return reading
         if isinstance(reading, Refusal):
             if name is not None:
-                raise InputError("mapping", dict(given), "one that leaves a single reading", _listed(reading.lines()))
+                raise InputError("mapping", dict(given), "one that leaves a single reading", printable(reading.lines()))
             self.refusals.append(reading)
         return None
 
@@ -239,7 +242,9 @@ class _Reading:
             left_out = f"every record was left out{reasons and ': '}{reasons}"
             raise InputError("path", given, wanted, problem or left_out)
         if self.fields:
-            self._refuse(given)
+            allowed = "a log of a known format (`biaslab.logs.readers.available`), or a table with a mapping"
+            said = explained(self.fields, self.examples, self.lists, self.refusals[0] if self.refusals else None)
+            raise InputError("path", given, allowed, said)
         if len(self.empty) == 1:
             raise InputError("path", given, wanted, next(iter(self.empty.values())))
         if not self.empty:
@@ -247,22 +252,6 @@ class _Reading:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(self.empty.items())[:_SHOWN])
         remedy = f"none of its {len(self.empty)} files has a record ({reasons})"
         raise InputError("path", given, wanted, remedy)
-
-    def _refuse(self, given: str) -> None:
-        """Raise what a file of no known format would need, with a mapping made of its fields and some of its rows."""
-        examples, explode = self.examples, {}
-        if self.lists and not self.refusals:
-            longest = max(self.lists, key=lambda name: len(examples[0][name]))
-            explode, examples = {"explode": longest}, examples[0][longest]
-        refusal = self.refusals[0] if self.refusals else suggestion(examples[:_READ])
-        lines = refusal.lines()
-        if explode:
-            lines = [f"it is one JSON object with lists in {', '.join(self.lists[:5])}"]
-            lines += [f"{said}: {map_line(explode | _within(longest, entries))}" for said, entries in refusal.options]
-        lines += ["the first rows:", *example_rows(examples)]
-        allowed = "a log of a known format (`biaslab.logs.readers.available`), or a table with a mapping"
-        fields = f"its fields are {', '.join(self.fields[:20])}"
-        raise InputError("path", given, allowed, _listed([fields, *lines]))
 
     def facts(self) -> dict[Hashable | None, Any]:
         """Return what goes into the trials' attrs, plain so that it can be saved with them."""
@@ -293,30 +282,6 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
             log.left_out["a number of unknown scale"] += 1
     if found:
         yield Rows([record for _, record in found], [line for line, _ in found], log, textual=False)
-
-
-def _lists(rows: Rows | None) -> list[str]:
-    """Return the fields of a file that is one object which hold lists of objects."""
-    if rows is None or len(rows.records) != 1:
-        return []
-    listed = {name: value for name, value in rows.records[0].items() if isinstance(value, list)}
-    return [name for name, items in listed.items() if items and isinstance(items[0], dict)]
-
-
-def _listed(lines: list[str]) -> str:
-    """Return lines as one text, with a sign for what cannot be printed."""
-    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
-
-
-def _within(field: str, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping of the items of a list as one of the records that exploding it makes."""
-    made: dict[str, Any] = {}
-    for name, said in entries.items():
-        if isinstance(said, str):
-            made[name] = said if said.startswith("=") or said == "FIELD" else f"{field}.{said}"
-        else:
-            made[name] = {**said, "field": f"{field}.{said['field']}"}
-    return made
 
 
 def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:

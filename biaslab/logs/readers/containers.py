@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 
 from biaslab.core.unpacking import Allowance
+from biaslab.logs.readers.sheets import is_workbook, sheets_as_csv
 
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
 _ZIP = b"PK\x03\x04"
@@ -42,14 +43,22 @@ def members(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]] | 
 
 def foreign(data: bytes) -> str | None:
     """Return what to do with a file that can hold no log that is read here; None if it may hold one."""
-    if data.startswith(_ZIP) and "xl/workbook.xml" in _names(data):
-        return _SHEET
     return next((remedy for magic, remedy in _FOREIGN.items() if data.startswith(magic)), None)
 
 
 def is_inspect(data: bytes) -> bool:
     """Return whether a zip is a log of Inspect."""
     return bool({"header.json", "_journal/start.json"} & set(_names(data)))
+
+
+def workbook(data: bytes, allowance: Allowance) -> tuple[bytes, str] | None:
+    """Return the sheet of a workbook as CSV, or nothing and what to do; None if the bytes are no workbook."""
+    if not data.startswith(_ZIP) or not is_workbook(_names(data)):
+        return None
+    sheets = sheets_as_csv(data, allowance)
+    if len(sheets) > 1:
+        return b"", f"it has {len(sheets)} sheets with rows ({', '.join(sheets)}): {_SHEET}"
+    return next(iter(sheets.values()), b""), ""
 
 
 def _names(data: bytes) -> list[str]:

@@ -1,4 +1,4 @@
-"""Files that hold logs: plain, compressed, in an archive or a folder; JSON Lines, a JSON list, CSV, TSV, Parquet."""
+"""Files that hold logs: plain, compressed, in an archive or a folder; JSON Lines, a list, CSV, TSV, xlsx, Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from biaslab.core.errors import InputError
 from biaslab.core.strict_json import DECODER, RepeatedKeyError
 from biaslab.core.unpacking import Allowance
 from biaslab.datasets._files import separator_of
-from biaslab.logs.readers.containers import BROKEN, foreign, members
+from biaslab.logs.readers.containers import BROKEN, foreign, members, workbook
 from biaslab.logs.readers.encodings import NO_TEXT, decode
 from biaslab.logs.readers.rows import Log, Rows
 
@@ -91,7 +91,8 @@ def _of_file(file: Path, alone: bool) -> Iterator[Document]:
         packed = file.read_bytes()
         allowance = Allowance(str(file), len(packed))
         data = allowance.unpacked(packed)
-        remedy = foreign(data)
+        sheet = workbook(data, allowance)
+        data, remedy = (data, foreign(data)) if sheet is None else (sheet[0], sheet[1] or None)
         if remedy is not None and alone:
             raise InputError("path", str(file), "a log of a format that can be read", remedy)
         inside = None if remedy is not None else members(data, allowance)

@@ -120,20 +120,29 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
 
 def counted(trials: pd.DataFrame) -> pd.DataFrame:
     """Count judgements of the same thing as replicates, from 0, in their order."""
-    keys = [name for name in trials.columns if name not in SCHEMA or SCHEMA[name].tells_apart]
-    same = trials.groupby([name for name in keys if name != "replicate"], sort=False, dropna=False)
+    same = trials.groupby([name for name in identity_of(trials) if name != "replicate"], sort=False, dropna=False)
     return trials.assign(replicate=same.cumcount().astype("int64"))
 
 
 def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:
-    """Keep the first row of each judgement; return how many were dropped, and how many of them said something else.
+    """Keep the first row of each judgement; return how many were dropped, and how many said something else than it.
 
     Columns that only some logs have are conditions, and tell judgements apart too.
     """
-    keys = [name for name in trials.columns if name not in SCHEMA or SCHEMA[name].tells_apart]
+    keys = identity_of(trials)
     repeated = trials.duplicated(keys)
     if not repeated.any():
         return trials, 0, 0
-    said = trials[[*keys, "value", "status"]]
-    other = repeated & ~said.duplicated()
-    return trials[~repeated], int(repeated.sum()), int(other.sum())
+    several = trials[trials.duplicated(keys, keep=False)]
+    group = several.groupby(keys, sort=False, dropna=False)
+    place = group.ngroup().to_numpy()
+    first = group[["value", "status"]].nth(0)  # one a group, in the order of the groups
+    same = several["status"].to_numpy() == first["status"].to_numpy()[place]
+    value, of_first = several["value"].to_numpy(float), first["value"].to_numpy(float)[place]
+    same &= (value == of_first) | (np.isnan(value) & np.isnan(of_first))
+    return trials[~repeated], int(repeated.sum()), int((~same).sum())
+
+
+def identity_of(trials: pd.DataFrame) -> list[str]:
+    """Return the columns that tell judgements apart; two rows that are alike in all are one judgement."""
+    return [name for name in trials.columns if name not in SCHEMA or SCHEMA[name].tells_apart]

@@ -39,7 +39,7 @@ record cannot be told without it; the whole field stands for an identifier then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +75,6 @@ NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPP
 _KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
 _KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
 _KINDS |= {"opponent_text": "text", "swapped": "flag"}
-_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # contradictions that a log may have
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
@@ -139,31 +138,6 @@ def as_shown(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
     if "human_gap" in found:
         exchanged["human_gap"] = found["human_gap"].where(~swapped, -found["human_gap"])
     return found | exchanged
-
-
-def require_sense(trials: pd.DataFrame, mapping: Mapping[str, Any], fields: Sequence[str]) -> None:
-    """Raise `InputError` where a mapping cannot be meant: a name of a field as a constant, or judgements that clash.
-
-    Raises
-    ------
-    InputError
-        If an identity is a constant called as a field is, or many judgements stand twice and contradict each other.
-    """
-    for name in _IDENTITY:
-        said = mapping.get(name)
-        if isinstance(said, str) and said.startswith("=") and said[1:] in fields:
-            remedy = f"the file has a field of that name: --map {name}={said[1:]}"
-            allowed = "a field; '=' makes it a constant, the same in all rows"
-            raise InputError(f"mapping[{name!r}]", said, allowed, remedy)
-    many = trials.attrs.get("contradictions", 0)
-    if many > max(_SOME_TWICE, _SHARE_TWICE * (len(trials) + trials.attrs["duplicates"])):
-        said = f"{trials.attrs['duplicates']:,} judgements that stand twice, {many:,} of which say something else"
-        columns = "judge, attribute, template, configuration or replicate"
-        remedy = (
-            f"name the field that tells them apart as one of {columns}, among {', '.join(fields[:20])}; repetitions "
-            "without a field are counted by --map replicate==#"
-        )
-        raise InputError("mapping", said, "every judgement once", remedy)
 
 
 def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:

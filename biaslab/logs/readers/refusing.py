@@ -13,6 +13,7 @@ from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import written
 
 Entries = dict[str, Any]
+READ = 50  # records of which a mapping is made
 _SHOWN = 3  # example rows
 _LONG = 30  # characters; a longer verdict is a text that holds it
 _LONGEST = 160  # characters of each
@@ -59,6 +60,68 @@ def _quoted(name: str, expression: Any) -> str:
         expression = f"{expression['field']} | {said}"
     text = f"{name}={expression}"
     return text if not set(text) & _QUOTED else '"' + text.replace('"', '\\"') + '"'
+
+
+def explained(
+    fields: Sequence[str], examples: Sequence[Mapping[str, Any]], lists: Sequence[str], refusal: Refusal | None
+) -> str:
+    """Return what a file of no known format would need: a mapping made of its fields, and some of its rows.
+
+    Parameters
+    ----------
+    fields : sequence of str
+        Of its records.
+    examples : sequence of mapping
+        Its first records; one where it is an object with lists.
+    lists : sequence of str
+        The fields of such an object that hold lists of objects.
+    refusal : Refusal, optional
+        Why a table of usual columns is not read.
+    """
+    field = ""
+    if lists and refusal is None:
+        field = _of_judgements(examples[0], lists)
+        examples = examples[0][field]
+    refusal = refusal or suggestion(examples[:READ])
+    lines = refusal.lines()
+    if field:
+        lines = [f"it is one JSON object with lists in {', '.join(lists[:5])}"]
+        lines += [f"{said}: {map_line({'explode': field} | _within(field, made))}" for said, made in refusal.options]
+    return printable([f"its fields are {', '.join(fields[:20])}", *lines, "the first rows:", *example_rows(examples)])
+
+
+def lists_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fields of a file that is one object which hold lists of objects."""
+    if len(records) != 1:
+        return []
+    listed = {str(name): value for name, value in records[0].items() if isinstance(value, list)}
+    return [name for name, items in listed.items() if items and isinstance(items[0], dict)]
+
+
+def _of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:
+    """Return the list whose items lack the least of what a judgement needs, of several the longest."""
+
+    def lack(name: str) -> tuple[int, int]:
+        lines = suggestion([item for item in record[name][:READ] if isinstance(item, dict)]).lines()
+        return min(line.count("FIELD") for line in lines[1:]), -len(record[name])
+
+    return min(lists, key=lack)
+
+
+def _within(field: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping of the items of a list as one of the records that exploding it makes."""
+    made: dict[str, Any] = {}
+    for name, said in entries.items():
+        if isinstance(said, str):
+            made[name] = said if said.startswith("=") or said == "FIELD" else f"{field}.{said}"
+        else:
+            made[name] = {**said, "field": f"{field}.{said['field']}"}
+    return made
+
+
+def printable(lines: Sequence[str]) -> str:
+    """Return lines as one text, with a sign for what cannot be printed."""
+    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
 
 
 def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
+
+from biaslab.logs.readers.log_columns import identity_of
 
 _LISTED = 10  # malformed lines that are shown; all are counted
 
@@ -40,6 +43,9 @@ def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[
     if facts["duplicates"]:
         others = f"; {facts['contradictions']:,} of them contradict it" if facts["contradictions"] else ""
         lines.append(f"  dropped {facts['duplicates']:,} duplicate judgements (kept the first of each{others})")
+    once, pairs = _judged_once(trials)
+    if 0 < once < pairs:
+        lines.append(f"  {once:,} of {pairs:,} pairs judged in one order only: what both orders tell is of the others")
     lines += [f"  {count:,} left out: {reason}" for reason, count in facts["left_out"].items()]
     lines += [f"  {count:,} do not fit the mapping: {reason}" for reason, count in facts["unmatched"].items()]
     if facts["skipped"]:
@@ -52,3 +58,16 @@ def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[
     if facts["malformed"] > _LISTED:
         lines.append(f"    … and {facts['malformed'] - _LISTED:,} more")
     return lines
+
+
+def _judged_once(trials: pd.DataFrame) -> tuple[int, int]:
+    """Return how many pairs stand in one order, and how many there are; none where the order is not known."""
+    if "opponent_id" not in trials:
+        return 0, 0
+    shown = trials[trials["opponent_id"].notna() & trials["order_known"].astype(bool)]
+    one, two = shown["candidate_id"], shown["opponent_id"]
+    ahead = (one < two).to_numpy(bool)
+    keys = [name for name in identity_of(trials) if name not in ("candidate_id", "opponent_id", "replicate")]
+    pairs = shown[keys].assign(one=np.where(ahead, one, two), two=np.where(ahead, two, one), ahead=ahead)
+    orders = pairs.drop_duplicates().groupby([*keys, "one", "two"], dropna=False).size()
+    return int((orders == 1).sum()), len(orders)

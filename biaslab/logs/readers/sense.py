@@ -1,0 +1,116 @@
+"""Refuse a reading that cannot be meant, with the line that probably is: one context, or judgements that clash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.expressions import written
+from biaslab.logs.readers.log_columns import identity_of
+from biaslab.logs.readers.refusing import map_line
+
+_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # contradictions that a log may have
+_HALF = 0.5  # of the judgements; a log in which more stand twice is read without what tells them apart
+_MANY = 10  # judgements; fewer may well be of one context
+_TELLS = 0.9  # of the groups of duplicates, in which a field that tells them apart differs throughout
+_IDENTITY = ("context_id", "candidate_id", "opponent_id")
+_ROLES = {
+    "judge": named.JUDGE,
+    "attribute": named.ATTRIBUTE,
+    "template": named.TEMPLATE,
+    "dataset": named.DATASET,
+    "candidate_id": named.CANDIDATE,
+    "context_id": named.CONTEXT,
+    "replicate": named.REPLICATE,
+}
+_OUTCOMES = named.VERDICT | named.SCORE | named.ATTRIBUTES | named.HUMAN
+_OTHERWISE = "configuration"  # the column of a field whose name says nothing
+
+
+def require_sense(
+    trials: pd.DataFrame, whole: pd.DataFrame, mapping: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raise `InputError` where a reading cannot be meant.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        The judgements, each once, with ``attrs`` that count the others.
+    whole : pandas.DataFrame
+        The same with duplicates.
+    mapping : mapping
+        What the user maps.
+    records : mapping of str to mapping
+        Some records as they stand in the file, by the key of their trial.
+
+    Raises
+    ------
+    InputError
+        If an identity is a constant called as a field is; if everything is one context although a field tells items
+        apart; or if many judgements stand twice and contradict each other, or a field tells most of them apart.
+    """
+    fields = list(dict.fromkeys(str(name) for record in records.values() for name in record))
+    for name in _IDENTITY:
+        said = mapping.get(name)
+        if isinstance(said, str) and said.startswith("=") and said[1:] in fields:
+            remedy = f"the file has a field of that name: {map_line({name: said[1:]})}"
+            allowed = "a field; '=' makes it a constant, the same in all rows"
+            raise InputError(f"mapping[{name!r}]", said, allowed, remedy)
+    twice, many = trials.attrs["duplicates"], trials.attrs["contradictions"]
+    clash = many > max(_SOME_TWICE, _SHARE_TWICE * len(whole))
+    apart = _that_tells_apart(whole, records, fields) if clash or twice > _HALF * len(whole) else None
+    contexts = set(trials["context_id"])
+    items = _of_items(records, fields) if len(contexts) == 1 and len(whole) >= _MANY else None
+    if items is not None:
+        remedy = f"the items seem to be told apart by {items}: {map_line({'context_id': items})}"
+        raise InputError("context_id", contexts.pop(), "more than one context", remedy)
+    if clash or apart is not None:
+        said = f"{twice:,} judgements that stand twice, {many:,} of which say something else"
+        raise InputError("mapping", said, "every judgement once", _remedy(apart, fields, mapping))
+
+
+def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any]) -> str:
+    if apart is None:
+        columns = "judge, attribute, template, configuration or replicate"
+        return (
+            f"name the field that tells them apart as one of {columns}, among {', '.join(fields[:20])}; repetitions "
+            "without a field are counted by --map replicate==#"
+        )
+    pair = next((pair for pair in named.find_pairs(fields).values() if apart in pair), None)
+    if pair is not None and str(mapping.get("candidate_id")).startswith("="):
+        return f"{apart} tells them apart: {map_line({'candidate_id': pair[0], 'opponent_id': pair[1]})}"
+    role = next((role for role, names in _ROLES.items() if apart.lower() in names), _OTHERWISE)
+    other = " (or as judge, attribute, template or replicate)" if role == _OTHERWISE else ""
+    return f"{apart} tells them apart: {map_line({role: apart})}{other}"
+
+
+def _of_items(records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]) -> str | None:
+    """Return the field called as items are that has several values; None if there is none."""
+    usual = named.first_named(fields, named.CONTEXT)
+    return next((name for name in usual if len({written(record.get(name)) for record in records.values()}) > 1), None)
+
+
+def _that_tells_apart(
+    whole: pd.DataFrame, records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]
+) -> str | None:
+    """Return the field that differs between the rows of nearly every judgement that stands twice; None if none does."""
+    keys = identity_of(whole)
+    seen = whole[whole["key"].isin(list(records))]
+    several = seen[seen.duplicated(keys, keep=False)]
+    if several.empty:
+        return None
+    group = several.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
+    shares: dict[str, float] = {}
+    for name in fields:
+        if set(named.tokens(name)) & _OUTCOMES and name.lower() not in {each for of in _ROLES.values() for each in of}:
+            continue
+        values = [written(records[key].get(name)) for key in several["key"]]
+        differs = ~pd.DataFrame({"group": group, "value": values}).duplicated(keep=False)
+        shares[name] = float(differs.groupby(group).all().mean())
+    best = max(shares.values(), default=0.0)
+    usual = [name for names in _ROLES.values() for name in named.first_named(list(shares), names)]
+    return next((name for name in [*usual, *shares] if shares[name] == best), None) if best >= _TELLS else None

@@ -1,0 +1,127 @@
+"""Read the sheet of an .xlsx workbook (ECMA-376) as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator
+from xml.etree import ElementTree as Xml  # documents with a DOCTYPE, which alone can harm, are refused
+
+from biaslab.core.unpacking import Allowance
+
+_BOOK, _RELATIONS, _TEXTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/sharedStrings.xml"
+_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_STRICT = "{http://purl.oclc.org/ooxml/officeDocument/relationships}id"  # the same in the strict variant
+_PLACE = re.compile(r"([A-Z]{1,3})[1-9][0-9]*")
+_MOST = 16_384  # columns of a sheet
+_WORDS = {"1": "true", "0": "false"}
+
+
+def is_workbook(names: list[str]) -> bool:
+    """Say whether the files of a zip are those of a workbook."""
+    return _BOOK in names
+
+
+def sheets_as_csv(data: bytes, allowance: Allowance) -> dict[str, bytes]:
+    """Return the sheets of a workbook that have a cell with a value, by name, as CSV.
+
+    Dates are the numbers as which they are saved; formulas are what they came to when the workbook was saved.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If a part is missing or no XML.
+    InputError
+        If it becomes larger than is allowed.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = _Parts(archive, allowance)
+        targets = {each.get("Id"): each.get("Target", "") for each in parts.tree(_RELATIONS)}
+        shared = [_text(each) for each in parts.tree(_TEXTS)] if _TEXTS in archive.namelist() else []
+        sheets = {}
+        for sheet in (each for each in parts.tree(_BOOK).iter() if _tag(each) == "sheet"):
+            target = targets.get(sheet.get(_RELATION, sheet.get(_STRICT, "")), "")
+            rows = _rectangle(_rows(parts.tree(posixpath.join("xl", target).lstrip("/")), shared))
+            if rows:
+                written = io.StringIO()
+                csv.writer(written, lineterminator="\n").writerows(rows)
+                sheets[sheet.get("name", "")] = written.getvalue().encode("utf-8", "surrogatepass")
+        return sheets
+
+
+class _Parts:
+    """The parts of a workbook, each read once and counted against what a file may become."""
+
+    def __init__(self, archive: zipfile.ZipFile, allowance: Allowance) -> None:
+        self._archive, self._allowance = archive, allowance
+
+    def tree(self, name: str) -> Xml.Element:
+        """Return the root of a part."""
+        try:
+            with self._archive.open(name) as stream:
+                data = self._allowance.read(stream)
+            if b"<!DOCTYPE" in data:
+                raise zipfile.BadZipFile(f"{name} has a document type")
+            return Xml.fromstring(data)  # noqa: S314 - without a document type there are no entities
+        except (KeyError, ValueError, RuntimeError, Xml.ParseError) as error:
+            raise zipfile.BadZipFile(f"{name}: {error}") from error
+
+
+def _rows(sheet: Xml.Element, shared: list[str]) -> Iterator[list[str]]:
+    """Yield the cells of each row, from the first column on."""
+    for row in (each for each in sheet.iter() if _tag(each) == "row"):
+        cells: dict[int, str] = {}
+        for cell in (each for each in row if _tag(each) == "c"):
+            place = _column(cell.get("r"), max(cells, default=-1) + 1)
+            cells[place] = _value(cell, shared)
+        yield [cells.get(place, "") for place in range(max(cells, default=-1) + 1)]
+
+
+def _column(place: str | None, following: int) -> int:
+    """Return the number of a column, from 0: "C7" is 2; a cell without a place follows the one before it."""
+    if place is None:
+        return following
+    match = _PLACE.fullmatch(place)
+    number = 0
+    for letter in match[1] if match else "":
+        number = 26 * number + ord(letter) - ord("A") + 1
+    if not 0 < number <= _MOST:
+        raise zipfile.BadZipFile(f"no cell of a sheet: {place[:20]}")
+    return number - 1
+
+
+def _value(cell: Xml.Element, shared: list[str]) -> str:
+    kind = cell.get("t", "n")
+    if kind == "inlineStr":
+        return _text(cell)
+    value = next((each.text or "" for each in cell if _tag(each) == "v"), "")
+    if kind == "s" and value:
+        if not (value.isascii() and value.isdigit() and int(value) < len(shared)):
+            raise zipfile.BadZipFile(f"no shared text of number {value[:20]}")
+        return shared[int(value)]
+    if kind == "e":  # an error such as #N/A
+        return ""
+    return _WORDS.get(value, value) if kind == "b" else value
+
+
+def _text(element: Xml.Element) -> str:
+    """Return the text of a cell, without how it is pronounced."""
+    if _tag(element) == "rPh":
+        return ""
+    return (element.text or "") if _tag(element) == "t" else "".join(map(_text, element))
+
+
+def _rectangle(rows: Iterator[list[str]]) -> list[list[str]]:
+    """Return rows from the first with a value on, as long as that one; longer ones keep what stands beyond."""
+    filled = [row for row in rows if any(row)]
+    for row in filled:
+        while not row[-1]:
+            row.pop()
+    return [row + [""] * (len(filled[0]) - len(row)) for row in filled]
+
+
+def _tag(element: Xml.Element) -> str:
+    return element.tag.rpartition("}")[2]
