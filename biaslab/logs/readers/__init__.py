@@ -21,6 +21,7 @@ from biaslab.logs.readers.documents import Document, documents, is_pattern, read
 from biaslab.logs.readers.log_columns import COLUMNS, counted, without_duplicates
 from biaslab.logs.readers.mapping import COUNTED
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
+from biaslab.logs.readers.nested_annotations import read_annotations, unnested
 from biaslab.logs.readers.refusing import READ, Refusal, explained, lists_of, printable
 from biaslab.logs.readers.reshaping import Shape, shaped
 from biaslab.logs.readers.rows import Log, Rows, Source
@@ -186,11 +187,13 @@ class _Reading:
 
     def _of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:
         given = {name: said for name, said in self.mapping.columns.items() if not (inspect and name == "scale")}
+        exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
+        if self.format in (None, "table", "mapping") and not exploded:
+            chunks = unnested(chunks)
         chunks = shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
         if first is not None and name is None:
-            exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
             name = "mapping" if exploded and given else detect(first.records, bool(given))
         table = self._table(first, name, given)
         name = "table" if table is not None else name
@@ -222,7 +225,7 @@ class _Reading:
             return None
         if needed <= {field for record in first.records for field in record}:
             return None
-        reading = read_table(first, given)
+        reading = read_annotations(first, given) or read_table(first, given)
         if isinstance(reading, TableReading):
             self.tables[first.log.file] = reading.told
             return reading

@@ -14,6 +14,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.documents import documents, read_frame, read_rows
+from biaslab.logs.readers.nested_annotations import by_item, is_nested
 from biaslab.logs.readers.rows import Log, Rows
 
 TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
@@ -109,6 +110,7 @@ def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
     records: dict[str, dict[str, Any]] = {}
     for document in documents(path):
         for rows in read_rows(document, Log(document.name)):
+            rows = by_item(rows) if is_nested(rows.records) else rows
             for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
                 if isinstance(value, str) and records.setdefault(value, record) is not record:
                     where, remedy = f"{field} = {value}", "join on a field that identifies its records"

@@ -71,7 +71,7 @@ class Log:
         Judgements in which a mapping did not find what it asks for, by reason; they are rows without a value.
     encoding : str
         What the file's bytes were read as.
-    unit : {"line", "row"}
+    unit : {"line", "row", "annotation"}
         What is counted in the file.
     """
 

@@ -41,7 +41,7 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     if who and "judge" not in entries and "judge" not in table.given:
         options = ((f"each {who[0]} is a judge", {"judge": who[0]}),)
         return Refusal(f"{who[0]} may be people or judges", options)
-    if refusal := _with_scale(table, entries, scores or people) or _with_people(table, entries, scores, people):
+    if refusal := add_scale(table, entries, scores or people) or _with_people(table, entries, scores, people):
         return refusal
     columns = [""] if GIVEN_OUTCOMES & set(table.given) or not scores else scores
     if unclear := [name for name in columns if name and _kind(name) is None and len(columns) > 1]:
@@ -52,8 +52,8 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     return TableReading(made, "; ".join(told))
 
 
-def _with_scale(table: Table, entries: Entries, columns: Sequence[str]) -> Refusal | None:
-    """Add the scale to a mapping, or say why it cannot be told."""
+def add_scale(table: Table, entries: Entries, columns: Sequence[str]) -> Refusal | None:
+    """Add the scale of some columns of numbers to a mapping, or return why it cannot be told."""
     if "scale" in table.given:
         return None
     scale = _scale(table, columns)

@@ -1,0 +1,158 @@
+"""One JSON object of annotations, annotator → item → label, as the Alt-Test's files are (arXiv 2501.10970).
+
+Its rows are ``annotator, item, label``. Numbers are scores of the item, of judges where an annotator is called as a
+language model is. Names of labels are read through a mapping, which the refusal makes: of verdicts on two candidates
+whose names stand in the items, of yes and no, or of categories. In a joined file an item is a row with a field an
+annotator, so that people's labels can be ``ratings`` or ``preference``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.detection import detect
+from biaslab.logs.readers.refusing import Entries, Refusal
+from biaslab.logs.readers.rows import NUMERAL, Rows
+from biaslab.logs.readers.score_tables import add_scale
+from biaslab.logs.readers.table_columns import FEW, GIVEN_OUTCOMES, Table, TableReading
+
+ANNOTATOR, ITEM, LABEL = "annotator", "item", "label"
+_UNIT = "annotation"
+_LEAST = 10  # items; a smaller object is something else
+_SHOWN = 4  # annotators that are named
+_SEPARATORS = ("__", "||", "::", "|", "/")
+_BETWEEN = 3  # parts of an item that names two candidates: what was asked, and the two
+_WORDS = {"yes": 1, "no": 0, "true": 1, "false": 0, "pass": 1, "fail": 0, "correct": 1, "incorrect": 0}
+
+
+def is_nested(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether a file is one object of objects of labels: of the same items, or of one language model.
+
+    Examples
+    --------
+    >>> items = {f"item {n}": 1 + n % 5 for n in range(12)}
+    >>> is_nested([{"ann": items, "bob": items}]), is_nested([items]), is_nested([{"ann": items}])
+    (True, False, False)
+    """
+    if len(records) != 1 or not records[0]:
+        return False
+    given = list(records[0].values())
+    if not all(isinstance(labels, dict) and all(map(_is_label, labels.values())) for labels in given):
+        return False
+    items = {item for labels in given for item in labels}
+    shared = sum(map(len, given)) > len(items) or all(named.is_model(str(name)) for name in records[0])
+    return len(items) >= _LEAST and shared
+
+
+def unnested(chunks: Iterable[Rows]) -> Iterator[Rows]:
+    """Yield the records of a file; of one that is annotations and of no known format, a row an annotation."""
+    for rows in chunks:
+        nested = is_nested(rows.records) and detect(rows.records, mapped=False) is None
+        yield _by_annotation(rows) if nested else rows
+
+
+def _by_annotation(rows: Rows) -> Rows:
+    """Return a row an annotation: who, what, and the label."""
+    records = [
+        {ANNOTATOR: annotator, ITEM: item, LABEL: label}
+        for annotator, labels in rows.records[0].items()
+        for item, label in labels.items()
+    ]
+    rows.log.unit = _UNIT
+    return Rows(records, range(1, len(records) + 1), rows.log, textual=False)
+
+
+def by_item(rows: Rows) -> Rows:
+    """Return a row an item, with a field an annotator."""
+    made: dict[str, dict[str, Any]] = {}
+    for annotator, labels in rows.records[0].items():
+        for item, label in labels.items():
+            made.setdefault(item, {ITEM: item})[annotator] = label
+    return Rows(list(made.values()), range(1, len(made) + 1), rows.log, textual=False)
+
+
+def read_annotations(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal | None:
+    """Return how annotations are read, or why they are not; None where these are none.
+
+    Parameters
+    ----------
+    rows : Rows
+        The first of `unnested`.
+    given : mapping
+        What the user maps, which is not asked for again.
+    """
+    if rows.log.unit != _UNIT:
+        return None
+    table = Table(rows, given)
+    who = list(dict.fromkeys(table.present(ANNOTATOR)))
+    listed = ", ".join(who[:_SHOWN]) + (", …" if len(who) > _SHOWN else "")
+    entries: Entries = {"judge": ANNOTATOR, "context_id": ITEM, "candidate_id": "=annotated"}
+    if not table.is_numeric(LABEL) and not GIVEN_OUTCOMES & set(given):
+        return _of_names(table, entries)
+    if "judge" not in given and not any(map(named.is_model, who)):
+        judges = (("each is a judge, or with --humans a person", {"judge": ANNOTATOR}),)
+        return Refusal(f"the annotators {listed} may be people or judges", judges)
+    if (refusal := add_scale(table, entries, [LABEL])) is not None:
+        return refusal
+    told = [f"labels of each {ITEM}; judges = {listed}", *table.told]
+    return TableReading((entries | {"score": LABEL},), "; ".join(told))
+
+
+def _of_names(table: Table, entries: Entries) -> Refusal:
+    """Return the refusal of labels that are no numbers, with what reads them."""
+    counts = Counter(table.present(LABEL))
+    labels = [label for label, _ in counts.most_common() if "," not in label and "->" not in label]
+    said = f"the labels are no numbers ({', '.join(labels[:_SHOWN])}{', …' if len(counts) > _SHOWN else ''})"
+    if not 1 < len(labels) <= FEW:
+        return Refusal(f"{said}, and {len(counts)} different ones")
+    sides = {label: side for label in labels if (side := named.side_of(label)) is not None}
+    parts = _of_pairs(list(dict.fromkeys(table.present(ITEM)))) if len(sides) == len(labels) else None
+    if parts is not None:
+        verdict = {"winner": {"field": LABEL, "values": sides}}
+        return Refusal(said, (("if they name places as they were shown", {"judge": ANNOTATOR, **parts, **verdict}),))
+    known = {label: str(_WORDS[label.lower()]) for label in labels if label.lower() in _WORDS}
+    if len(set(known.values())) == len(known) == 2:
+        score = {"score": {"field": LABEL, "values": known}, "scale": "=0-1"}
+        return Refusal(said, (("as scores of 0 and 1", entries | score),))
+    numbers = {label: str(number) for number, label in enumerate(labels, start=1)}
+    score = {"score": {"field": LABEL, "values": numbers}, "scale": f"=1-{len(labels)}"}
+    return Refusal(said, (("as categories, of which only nominal figures mean something", entries | score),))
+
+
+def _of_pairs(items: Sequence[str]) -> Entries | None:
+    """Return what stands where in items such as ``"82__one__other__1"``; None where two candidates do not."""
+    for separator in _SEPARATORS:
+        columns = list(zip(*(item.split(separator) for item in items), strict=False))
+        if len(columns) < _BETWEEN or any(item.count(separator) != len(columns) - 1 for item in items):
+            continue
+        for one, two in pairwise(range(len(columns))):
+            rest = [place for place in range(len(columns)) if place not in (one, two) and len(set(columns[place])) > 1]
+            if rest and _are_sides(columns[one], columns[two]):
+                places = {"context_id": rest[0], "candidate_id": one, "opponent_id": two}
+                places |= {"configuration": rest[1]} if len(rest) > 1 else {}
+                return {name: _pattern(place, len(columns), separator) for name, place in places.items()}
+    return None
+
+
+def _are_sides(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Say whether two parts of items name candidates: never the same, no numbers, some in both or called as models."""
+    names = {*first, *second}
+    known = bool({*first} & {*second}) or any(map(named.is_model, names))
+    numbers = any(NUMERAL.fullmatch(name) for name in names)
+    return known and not numbers and all(one != two for one, two in zip(first, second, strict=True))
+
+
+def _pattern(place: int, count: int, separator: str) -> str:
+    """Return what finds a part of an item."""
+    between = re.escape(separator) if separator in ("||", "|") else separator
+    before = f"(?:.+?{between}){{{place}}}" if place else ""
+    return f"{ITEM}~^{before}(.+?){between}" if place < count - 1 else f"{ITEM}~^{before}(.+)"
+
+
+def _is_label(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
