@@ -46,15 +46,13 @@ def unguarded(cell: Any) -> Any:
     return cell[1:] if isinstance(cell, str) and _GUARDED.match(cell) else cell
 
 
-def csv_of(frame: pd.DataFrame, index: bool = False, float_format: str | None = None) -> str:
+def csv_of(frame: pd.DataFrame, float_format: str | None = None) -> str:
     r"""Return a frame as CSV; everything here that becomes CSV goes through this.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Of numbers, truth values and text.
-    index : bool
-        Whether the index is written.
     float_format : str, optional
         How numbers are written, such as ``"%.6g"``; by default so that they read back the same.
 
@@ -66,7 +64,7 @@ def csv_of(frame: pd.DataFrame, index: bool = False, float_format: str | None = 
     """
     safe = _each_text(frame, guarded)
     for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC):
-        text = str(safe.to_csv(index=index, lineterminator="\n", quoting=quoting, float_format=float_format))
+        text = str(safe.to_csv(index=False, lineterminator="\n", quoting=quoting, float_format=float_format))
         if "\r" not in text:  # a carriage return ends a row unless it is quoted, which pandas leaves out
             break
     return text

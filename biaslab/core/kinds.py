@@ -105,9 +105,9 @@ def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputErr
     return TrialsError(name, frame, f"{expected.words}; it lacks {said}", expected.remedy)
 
 
-def _few(names: Iterable[Any], most: int = 12) -> str:
+def _few(names: Iterable[Any]) -> str:
     listed = [str(name) for name in names]
-    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
+    return ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
 
 
 def _length(value: Any) -> int:

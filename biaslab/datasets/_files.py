@@ -226,12 +226,12 @@ def separator_of(text: str) -> str:
     return ","
 
 
-def _lengths(text: str, separator: str, rows: int = 20) -> list[int]:
+def _lengths(text: str, separator: str) -> list[int]:
     """Return the number of fields of the header and of the first rows, as far as they can be read."""
     lengths: list[int] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     with suppress(csv.Error):
-        lengths.extend(len(row) for row in islice(reader, rows) if any(row))
+        lengths.extend(len(row) for row in islice(reader, 20) if any(row))
     return lengths
 
 

@@ -13,8 +13,7 @@ from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, Uns
 from biaslab.core.scales import find_scale
 from biaslab.judges.votes import DIVIDED, combine
 from biaslab.prompts.parsing import parse_choice, parse_score
-from biaslab.study.spending.announcement import foresee
-from biaslab.study.spending.budget import budget_of
+from biaslab.study.spending.budget import Ledger, budget_of
 from biaslab.study.spending.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1])
@@ -217,7 +216,9 @@ def test_a_plan_counts_every_member(graded):
     members = [bl.SimulatedJudge(graded), bl.SimulatedJudge(graded, position=1.0)]
     counted = count_tokens(bl.Panel(members), [QUESTION])
     assert counted.read.tolist() == (2 * count_tokens(members[0], [QUESTION]).read).tolist()
-    assert foresee(bl.Panel([members[0], bl.Sampled(members[1], 5)]), [QUESTION]).asked == 6
+    ledger = Ledger(bl.Panel([members[0], bl.Sampled(members[1], 5)]), announces=True)
+    ledger.plan([QUESTION])
+    assert ledger.sent == 6
 
 
 def test_a_panel_spends_what_its_strictest_and_dearest_member_says():

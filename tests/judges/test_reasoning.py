@@ -28,7 +28,7 @@ from biaslab.judges.api.reasoning import Thoughts
 from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.reported import usage_of
 from biaslab.judges.thinking import Thinking
-from biaslab.study.spending.announcement import foresee
+from biaslab.study.spending.budget import Ledger
 from biaslab.study.spending.cost import dollars
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("reasoning_server.py")))
@@ -245,8 +245,9 @@ def test_thoughts_are_announced_counted_and_priced(judge_of, tmp_path, capsys):
     with ReasoningServer() as server:
         judge = judge_of(server, thinking=ROOM, prices=prices)
         requests = list(dict.fromkeys(trial.request for trial in position(n_pairs=4).design(data)))
-        foreseen = foresee(judge, requests)
-        assert foreseen.written == len(requests) * (32 + 1024)
+        ledger = Ledger(judge, announces=True)
+        ledger.plan(requests)
+        assert ledger.written == len(requests) * (32 + 1024)
         with pytest.raises(BudgetExceededError, match=r"nothing was asked"):
             collect(position(n_pairs=4), judge, data, budget=bl.Budget(tokens=len(requests) * 500))
         assert not server.order

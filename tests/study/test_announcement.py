@@ -4,7 +4,8 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice
-from biaslab.study.spending.announcement import foresee, foresee_all
+from biaslab.study.spending.announcement import announcement_of, foresee_all
+from biaslab.study.spending.budget import Ledger
 from biaslab.study.spending.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1], n_pairs=2)
@@ -60,9 +61,15 @@ def test_price_and_time_are_said_where_they_are_known(judge, graded):
     assert f"at most ${(1000 * read + 2000 * written) / 1e6:,.2f}; 16.0 min\n" in judge.heard
 
 
+def planned_for(judge, requests):
+    ledger = Ledger(judge, announces=True)
+    ledger.plan(requests)
+    return announcement_of(ledger)
+
+
 def test_samples_are_counted(judge, graded):
     requests = [trial.request for trial in PROBE.design(graded)]
-    planned = foresee(bl.Sampled(bl.SimulatedJudge(graded), 5), requests)
+    planned = planned_for(bl.Sampled(bl.SimulatedJudge(graded), 5), requests)
     assert (planned.requests, planned.asked) == (32, 160)
     assert str(planned).startswith("32 requests (asked as 160); ")
 
@@ -70,7 +77,7 @@ def test_samples_are_counted(judge, graded):
 def test_a_sample_of_the_tokens_tells_all(judge):
     data = bl.load_dataset("graded", limit=24)
     requests = [trial.request for trial in bl.probes.Position(["fluency"], [1]).design(data)]
-    whole, part = count_tokens(judge, requests), foresee(judge, requests)
+    whole, part = count_tokens(judge, requests), planned_for(judge, requests)
     assert len(requests) == 720
     assert part.read == pytest.approx(whole.read.sum(), rel=0.01)
 

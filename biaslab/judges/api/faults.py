@@ -220,7 +220,7 @@ def without_probabilities(request: Request, said: str = "") -> UnsupportedReques
     return UnsupportedRequestError(f"the server gives no log-probabilities of a prompt{why}; {remedy}", request)
 
 
-def message_of(body: str, limit: int = 300) -> str:
+def message_of(body: str) -> str:
     """Return the message of an error body, on one line: OpenAI's form, FastAPI's, or the beginning of a text."""
     document: Any = body
     with contextlib.suppress(ValueError):
@@ -229,7 +229,7 @@ def message_of(body: str, limit: int = 300) -> str:
         if isinstance(document, dict):
             document = document.get(name) or document
     text = " ".join((document if isinstance(document, str) else json.dumps(document)).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return text if len(text) <= 300 else text[:299] + "…"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

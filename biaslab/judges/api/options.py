@@ -36,7 +36,6 @@ FIELDS = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
     "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "service_tier",
 )  # fmt: skip
-_NESTED = tuple(name for name, kind in OPTIONS.items() if kind.endswith("fields"))
 _NUMBERS: Mapping[str, tuple[type[float], ...]] = {"whole": (int,), "number": (int, float)}
 _WORDS = {
     "whole": "a whole number of at least 0",

@@ -243,9 +243,9 @@ def _search(one: Codes, two: Codes, odds: Floats, starts: list[Codes]) -> Codes:
     return max(orders, key=lambda order: float(np.sum(odds * np.sign(np.argsort(order)[two] - np.argsort(order)[one]))))
 
 
-def _improve(lists: list[tuple[Codes, Floats]], order: Codes, passes: int = 200) -> Codes:
+def _improve(lists: list[tuple[Codes, Floats]], order: Codes) -> Codes:
     key: Floats = np.argsort(order).astype(float)
-    for _ in range(passes):
+    for _ in range(200):
         moved = False
         for candidate in np.argsort(key, kind="stable").tolist():
             others, gain = lists[candidate]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -60,43 +60,8 @@ class Announcement(NamedTuple):
         return "; ".join(filter(None, parts))
 
 
-def foresee(
-    judge: Judge,
-    missing: Sequence[Request],
-    stored: int = 0,
-    budget: Budget | None = None,
-    more: bool = False,
-) -> Announcement:
-    """Count what a judge is going to be asked.
-
-    Parameters
-    ----------
-    judge : Judge
-        Who would be asked. Nothing is asked; a local judge loads its tokenizer.
-    missing : sequence of Request
-        Different requests, at least one, whose replies the store does not hold.
-    stored : int
-        Further ones, whose replies it holds.
-    budget : Budget, optional
-        Whose prices and measured speed are used; else those of the judge, where it has any.
-    more : bool
-        The design goes on with what is answered.
-
-    Examples
-    --------
-    >>> import biaslab as bl
-    >>> from biaslab.core import Choice
-    >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=1))
-    >>> print(foresee(judge, [Choice("Is A or B better?", ("A", "B"))], budget=bl.Budget(prices={"input": 2.0})))
-    1 request; 5 tokens to read and at most 1 to write, estimated at 4 characters a token; at most $0.00
-    """
-    ledger = Ledger(judge, budget or budget_of(judge), announces=True)
-    ledger.plan(missing)
-    return announcement_of(ledger, stored, more)
-
-
 def announcement_of(ledger: Ledger, stored: int = 0, more: bool = False) -> Announcement:
-    """Return what a ledger has planned, with what else is known: see `foresee`."""
+    """Return what a ledger has planned, with what else is known."""
     if ledger.tokens is None:
         raise InputError("ledger", ledger, "one that announces", "make it with announces=True")
     prices, speed = ledger.budget.prices, ledger.budget.seconds_per_request
