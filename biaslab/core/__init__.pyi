@@ -1,17 +1,4 @@
 from .about import About as About
-from .base_judge import (
-    LIMITS as LIMITS,
-    PRICES as PRICES,
-    BaseJudge as BaseJudge,
-    Broad as Broad,
-    Closable as Closable,
-    Encoding as Encoding,
-    Expanding as Expanding,
-    Pack as Pack,
-    Packing as Packing,
-    Stoppable as Stoppable,
-    as_judge as as_judge,
-)
 from .declarations import Calibration as Calibration, Comparison as Comparison, Metric as Metric
 from .keys import (
     canonical_json as canonical_json,
@@ -35,9 +22,20 @@ from .nearest import (
     reading_text as reading_text,
 )
 from .protocols import (
+    LIMITS as LIMITS,
+    PRICES as PRICES,
+    BaseJudge as BaseJudge,
+    Broad as Broad,
+    Closable as Closable,
     Design as Design,
+    Encoding as Encoding,
+    Expanding as Expanding,
     Judge as Judge,
+    Pack as Pack,
+    Packing as Packing,
     Probe as Probe,
+    Stoppable as Stoppable,
+    as_judge as as_judge,
     is_sequential as is_sequential,
     require_kinds as require_kinds,
 )

@@ -1,13 +1,17 @@
-"""Protocols: `Judge`, `Design` and `Probe`."""
+"""Protocols `Judge`, `Design` and `Probe`; `BaseJudge` with defaults for judges, and `as_judge`, which adds them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from biaslab.core.declarations import Metric
 from biaslab.core.errors import UnsupportedRequestError
+from biaslab.core.received import answers_of, received
 from biaslab.core.requests import Request, thinking_of
 from biaslab.core.trials import Reply, Status, Trial
 
@@ -15,6 +19,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from biaslab.core.schema import Dataset
+
+#: Kinds of tokens that have a price, and what a run can be limited in.
+PRICES = ("input", "cached", "output")
+LIMITS = ("requests", "tokens", "minutes", "dollars")
+
+Pack = Sequence[tuple[Request, Reply]]
+Item = TypeVar("Item", covariant=True)
 
 
 @runtime_checkable
@@ -113,3 +124,167 @@ def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
                 "choose another judge or another way to ask",
                 request,
             )
+
+
+@runtime_checkable
+class Closable(Protocol[Item]):
+    """Iterator that can be closed early, as generators can."""
+
+    def __iter__(self) -> Iterator[Item]: ...
+
+    def __next__(self) -> Item: ...
+
+    def close(self) -> None:
+        """Drop what is under way; nothing is yielded any more."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """Optional for the iterator that ``ask`` or ``packs`` returns: replies that are under way are paid for."""
+
+    def stop(self) -> Iterator[tuple[Request, Reply]]:
+        """Begin nothing new, and yield what still comes in."""
+
+
+class BaseJudge:
+    """Base of judges: a subclass has ``id``, ``kinds``, and ``ask`` or ``packs``; everything else has a default.
+
+    A judge need not derive from it: `as_judge` gives any `Judge` the same defaults.
+
+    Attributes
+    ----------
+    id, kinds
+        See `Judge`.
+    breadth : int
+        Requests that keep the judge busy nearly all the time: at least so many are handed to it together. 0 for any.
+    prices : mapping of str to float, or None
+        Dollars for a million tokens, by some of `PRICES`; empty where they are not known. None: tokens cost nothing.
+    limits : mapping of str to float
+        What one run may spend at most, by some of `LIMITS`, as `biaslab.Budget` takes them.
+    reads_prompts : bool
+        False of a judge that is shown texts without a prompt: then a probe does so without saying that it departs from
+        its design.
+    score_scale : str
+        Name of the scale of the numbers that it gives to `Score` requests, such as ``"reward"``; empty if they are
+        shares of whatever scale is asked for, 0 its lowest and 1 its highest value.
+    thought_tokens : int
+        Tokens that it may write before each answer, as a model that thinks does; plans and budgets count them.
+    thinks : bool
+        Whether it obeys the budget for thoughts that a request sets (`biaslab.core.thinking`); if not, such requests
+        are refused before anything is asked.
+    encodes : bool
+        Whether `encode` counts tokens; if not, plans estimate them.
+    members : tuple of Judge
+        Of a panel: the judges that are asked the same, each of which a store keeps under its own id.
+    asks : tuple of BaseJudge
+        The judges that this one asks, each what `expand` returns; empty if it answers itself.
+    """
+
+    id: str
+    kinds: frozenset[type]
+    breadth: int = 0
+    prices: Mapping[str, float] | None = None
+    limits: Mapping[str, float] = MappingProxyType({})
+    reads_prompts: bool = True
+    score_scale: str = ""
+    thought_tokens: int = 0
+    thinks: bool = False
+    encodes: bool = False
+    members: tuple[Judge, ...] = ()
+    asks: tuple[BaseJudge, ...] = ()
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise a `JudgeError` that carries the request if one of them cannot be answered; ask nothing."""
+        require_kinds(self, requests)
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Answer every request once, in any order, each as soon as it is known; `Stoppable` if the packs are."""
+        return _OneByOne(self.packs(requests))
+
+    def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
+        """Answer as `ask` does, replies that arrive together in one pack, which a store keeps in one step."""
+        return _PacksOfOne(self, self.ask(requests))
+
+    def expand(self, request: Request) -> Sequence[Request]:
+        """Return the requests that the judges in ``asks`` are asked for one request."""
+        return [request]
+
+    def of_members(self, members: Sequence[Judge]) -> Judge:
+        """Return the same panel with other judges in the members' places, such as the same ones with a memory."""
+        raise NotImplementedError
+
+    def encode(self, request: Request) -> list[tuple[int, ...]]:
+        """Return the token sequences that a request makes the judge read, one for each label of a `Choice`."""
+        raise NotImplementedError
+
+    def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Report every retry after a fault, in a few words, until the context is left; called from another thread."""
+        return nullcontext()
+
+
+Packing = Broad = Expanding = Encoding = BaseJudge  # former names of what a judge may offer
+
+
+def as_judge(judge: Judge) -> BaseJudge:
+    """Return a judge with the defaults of `BaseJudge` for what its class does not have."""
+    return judge if isinstance(judge, BaseJudge) else _Adapted(judge)
+
+
+class _Adapted(BaseJudge):
+    """Adapt a judge of any class: its own attributes where present, else the defaults."""
+
+    def __init__(self, judge: Any) -> None:
+        self._judge, self.id, self.kinds = judge, judge.id, judge.kinds
+        for name in vars(BaseJudge).keys() - {"packs", "asks", "encodes"}:
+            if not name.startswith("_") and hasattr(judge, name):
+                setattr(self, name, getattr(judge, name))
+        self.encodes = hasattr(judge, "encode")
+        self.asks = tuple(map(as_judge, [judge.judge] if hasattr(judge, "expand") else self.members))
+
+    def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
+        """Answer in the judge's own packs, else in packs of one."""
+        if not hasattr(self._judge, "packs"):
+            return _PacksOfOne(self._judge, self._judge.ask(requests))
+        packs = self._judge.packs(requests)
+        return packs if isinstance(packs, Closable) else (pack for pack in packs)
+
+    def __repr__(self) -> str:
+        return repr(self._judge)
+
+
+class _OneByOne(Iterator[tuple[Request, Reply]]):
+    """Iterate over the replies of packs; stops and closes as the packs do."""
+
+    def __init__(self, packs: Closable[Pack]) -> None:
+        self._packs = packs
+        self._ready: deque[tuple[Request, Reply]] = deque()
+        if isinstance(packs, Stoppable):
+            self.stop = self._stop
+
+    def __next__(self) -> tuple[Request, Reply]:
+        if not self._ready:
+            self._ready.extend(next(self._packs))
+        return self._ready.popleft()
+
+    def _stop(self) -> Iterator[tuple[Request, Reply]]:
+        """Begin nothing new, and yield what was answered, the last pack again."""
+        self._ready.clear()
+        return self._packs.stop()  # type: ignore[attr-defined, no-any-return]
+
+    def close(self) -> None:
+        """Begin nothing new, and drop what was answered."""
+        self._ready.clear()
+        self._packs.close()
+
+
+class _PacksOfOne(Iterator[Pack]):
+    """Iterate over packs of one reply; stops and closes as the underlying iterator does."""
+
+    def __init__(self, judge: Judge, answers: Iterator[tuple[Request, Reply]]) -> None:
+        self._judge, self._answers = judge, answers_of(judge, answers)
+        self.close: Callable[[], None] = getattr(answers, "close", lambda: None)
+        if isinstance(answers, Stoppable):
+            self.stop = answers.stop
+
+    def __next__(self) -> Pack:
+        return (received(self._judge, next(self._answers)),)

@@ -82,7 +82,7 @@ class Choice(_Copied):
             held["replicate"] = replicate
             if replicate:
                 require_whole("replicate", replicate, 0)
-            held["thinking"] = as_thinking(thinking)
+            held["thinking"] = None if thinking is None else as_thinking(thinking)
             if parts:
                 if "".join(parts) != messages:
                     raise InputError("parts", parts, "what the one message was put together from")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import gc
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Literal, get_args
@@ -22,6 +24,7 @@ DECLINED = frozenset({"content_filter", "refusal"})
 #: Finish reason of a reply whose distribution over labels is none, or says too little of labels that were not shown.
 UNUSABLE: Status = "unusable"
 Scalar = str | int | float | bool | None
+_MANY = 10_000  # new objects: looking at them takes as long as declaring them old
 
 
 @dataclass(frozen=True)
@@ -178,3 +181,21 @@ class Trial:
         held["request"], held["context_id"], held["attribute"] = request, context_id, attribute
         held["candidate_id"], held["opponent_id"], held["replicate"] = candidate_id, opponent_id, replicate
         held["condition"], held["labels"] = {} if condition is None else condition, labels
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause the garbage collector while many objects without cycles are created.
+
+    What was made meanwhile counts as old afterwards, so that only the collector's rare full rounds look at it.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # that nobody else freezes takes a while to see
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self, cast
 from biaslab.core import Judge, Reply, Request, Usage, as_judge, request_json, request_key
 from biaslab.core.checked import checked
 from biaslab.core.errors import CorruptStoreError, InputError, StoreError
-from biaslab.core.many import uncollected
+from biaslab.core.trials import uncollected
 from biaslab.store.codec import (
     READ,
     Record,

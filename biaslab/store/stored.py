@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, Usage, as_judge, request_key
 from biaslab.core.errors import InputError, JudgeError, StoreError
-from biaslab.core.many import uncollected
 from biaslab.core.stopping import draining, heeding
+from biaslab.core.trials import uncollected
 from biaslab.store.claims import Claims
 
 if TYPE_CHECKING:

@@ -154,7 +154,7 @@ def collect(
     >>> len(trials)
     480
     """
-    judge = judge_of(judge)
+    judge = judge if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
     asked = as_judge(judge)
     next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store

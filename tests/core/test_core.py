@@ -24,7 +24,7 @@ from biaslab.core import (
     request_key,
 )
 from biaslab.core.errors import InputError, UnsupportedRequestError
-from biaslab.core.many import uncollected
+from biaslab.core.trials import uncollected
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes.position import Position
 

@@ -153,7 +153,7 @@ class PairProbe(Probe):
         source = bool(context[1].strip())
         texts = (shown, shown_second)
         about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
-        defended = defend(prompt, defence)
+        defended = prompt if defence == "none" else defend(prompt, defence)
         kept = parts if len(whole) == len(prompt) and defended is prompt else ()
         requests = [self._request(defended, about, replicate, kept) for replicate in range(self.replicates)]
         where = context[0], attribute, first, second

@@ -33,8 +33,8 @@ from biaslab.core import (
     thinking_of,
 )
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.core.many import uncollected
 from biaslab.core.progress import Postfix
+from biaslab.core.trials import uncollected
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.store import Store
 from biaslab.store.trials import TrialsFile
@@ -251,7 +251,7 @@ def judged(
         To all their requests.
     """
     with uncollected():
-        answers = [answered(replies[trial.request]) for trial in trials]
+        answers = [answered(reply) if (reply := replies[trial.request]).text else reply for trial in trials]
         read = [_read(probe, trial, reply) for trial, reply in zip(trials, answers, strict=True)]
         values: dict[str, Sequence[Any]] = {name: [text] for name, text in study.items()}
         for name in ("context_id", "candidate_id", "opponent_id", "attribute", "replicate"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from biaslab.core import Judge, Request, Trial, as_judge, require_kinds, thinking_of
 from biaslab.core.errors import JudgeError
-from biaslab.core.many import uncollected
+from biaslab.core.trials import uncollected
 
 #: Makes the design anew, trial by trial; the same trials each time.
 Plan = Callable[[], Iterable[Trial]]
