@@ -7,23 +7,18 @@ others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import expit, ndtr
 
 from biaslab.calibration.own_texts import OwnTexts
 from biaslab.calibration.pair_features import PROBES as COMPARED, PairFeatures
+from biaslab.calibration.plain_texts import PlainTexts
 from biaslab.calibration.shown_otherwise import PROBES as SHOWN, ShownOtherwise
 from biaslab.core.errors import InputError
 
-Floats = NDArray[np.float64]
-_SMALLEST, _LARGEST = 2, 16  # candidates of a context, where contexts differ in size
-_ANSWER_SD = 0.7  # of a text's score about its mean, in points
-_CONTEXT_SD, _NOISE = 0.5, 0.7
 _PAIRS, _FEATURES, _RATED = ("position",), ("verbosity", "familiarity"), ("verbosity", "familiarity", "source")
 _SCORES = (*_RATED, "consistency")
 _OWN = ("self_preference",)
@@ -267,7 +262,6 @@ def generate(
         What it is like.
     probe : str
         Whose trials they are: one of ``generator.probes``.
-        Whose trials they are.
     contexts : int
         How many.
     planted : bool
@@ -288,31 +282,17 @@ def generate(
     >>> trials["context_id"].tolist() == [0] * 6 + [1] * 6
     True
     """
-    rng, answers = np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1])
+    given = k, np.random.default_rng([*seed, 0]), (answers := np.random.default_rng([*seed, 1]))
     if probe == "self_preference":
-        trials = _own_texts(generator).draw(contexts, _EFFECT[probe] * planted, k, rng, answers)
-        return _finished(trials, generator, probe, answers)
-    if generator.shown is not None:
-        trials = generator.shown.draw(probe, contexts, planted, k, rng, answers)
-        return _finished(trials, generator, probe, answers)
-    if generator.compared is not None:
+        trials = _own_texts(generator).draw(contexts, _EFFECT[probe] * planted, *given)
+    elif generator.shown is not None:
+        trials = generator.shown.draw(probe, contexts, planted, *given)
+    elif generator.compared is not None:
         compared = replace(generator.compared, reliability=generator.reliability)
-        trials = compared.draw(probe, contexts, planted, k, rng, answers)
-        return _finished(trials, generator, probe, answers)
-    drawn = _Drawn(generator, _items(generator, contexts, rng), _EFFECT[probe] * planted, k, rng, answers)
-    if probe == "position":
-        trials = _pairs(drawn)
-    elif probe == "consistency":
-        trials = _repeated_scores(drawn)
-    elif probe == "source":
-        trials = _with_and_without(drawn)
+        trials = compared.draw(probe, contexts, planted, *given)
     else:
-        trials = _feature_scores(drawn, probe)
-    return _finished(trials, generator, probe, answers)
-
-
-def _finished(trials: pd.DataFrame, generator: Generator, probe: str, answers: np.random.Generator) -> pd.DataFrame:
-    """Name the trials' probe, judge and data set, lose replies, and give each a request of its own."""
+        plain = PlainTexts(**{each.name: getattr(generator, each.name) for each in fields(PlainTexts)})
+        trials = plain.draw(probe, contexts, _EFFECT[probe] * planted, *given)
     trials = trials.assign(probe=probe, judge="generated", dataset="generated", attribute="quality")
     return _lose(trials, generator.missing, answers).assign(tokens=1, key=np.arange(len(trials)))
 
@@ -320,169 +300,6 @@ def _finished(trials: pd.DataFrame, generator: Generator, probe: str, answers: n
 def _own_texts(generator: Generator) -> OwnTexts:
     given = {name: getattr(generator, name) for name in ("better", "reliability", "annotators", "rated", "ceiling")}
     return OwnTexts(**given, unequal=generator.sizes != "equal", heavy=generator.heavy)
-
-
-@dataclass(frozen=True)
-class _Items:
-    """Candidates of all contexts, one element each: whose they are, how good, and the effect of their context."""
-
-    context: NDArray[np.intp]
-    candidate: NDArray[np.intp]
-    size: NDArray[np.intp]
-    quality: Floats
-    shift: Floats
-    share: Floats  # of the planted bias, 1 on average
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """A population that is being drawn: of what kind, its candidates and bias, and samples of an answer."""
-
-    generator: Generator
-    items: _Items
-    bias: float
-    k: int | None
-    rng: np.random.Generator  # of judges and humans
-    answers: np.random.Generator  # of what judges answer, once they are drawn
-
-
-def _items(generator: Generator, contexts: int, rng: np.random.Generator) -> _Items:
-    equal = generator.sizes == "equal"
-    sizes = np.full(contexts, 3) if equal else rng.integers(_SMALLEST, _LARGEST + 1, contexts)
-    effect = rng.standard_t(3, contexts) / np.sqrt(3) if generator.heavy else rng.normal(size=contexts)
-    share = sizes / sizes.mean() if generator.sizes == "informative" else np.ones(contexts)
-    context = np.repeat(np.arange(contexts), sizes)
-    candidate = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    shift = _CONTEXT_SD * effect * share
-    quality = rng.normal(size=len(context))
-    return _Items(context, candidate, sizes[context], quality, shift[context], share[context])
-
-
-def _pairs(of: _Drawn) -> pd.DataFrame:
-    """Return every ordered pair of a context; log odds: quality of the first over the second, bias, effect, noise."""
-    items = of.items
-    first = np.repeat(np.arange(len(items.context)), items.size)
-    place = np.arange(len(first)) - np.repeat(np.cumsum(items.size) - items.size, items.size)
-    second = first - items.candidate[first] + place
-    first, second = first[first != second], second[first != second]
-    apart = items.quality[first] - items.quality[second]
-    odds = of.generator.quality * apart + of.bias * items.share[first] + items.shift[first]
-    p = expit(odds + of.rng.normal(size=len(first)))
-    value = p if of.k is None else of.answers.binomial(of.k, p) / of.k
-    return pd.DataFrame(
-        {
-            "context_id": items.context[first],
-            "candidate_id": items.candidate[first],
-            "opponent_id": items.candidate[second],
-            "template": 1,
-            "human_gap": apart,
-            "replicate": 0,
-            "value": value,
-            "status": "ok",
-            "low": value < 0.5,
-        }
-        | _sampled(of.k, len(value))
-    )
-
-
-def _feature_scores(of: _Drawn, probe: str) -> pd.DataFrame:
-    """Return a score of every candidate, with its length or its log perplexity; the judge sees the true quality."""
-    items, r = of.items, of.generator.correlation
-    feature = r * items.quality + np.sqrt(1 - r**2) * of.rng.normal(size=len(items.quality))
-    length = 3 + feature if probe == "verbosity" else 3 + 0.35 * feature
-    noise = 0.0 if r else _NOISE * of.rng.normal(size=len(length))  # a noisier judge correlates less with everything
-    mean = 3 + of.generator.ceiling + items.quality + items.shift + noise
-    mean += of.bias * items.share * (length - 3) * (1 if probe == "verbosity" else 2)
-    frame = _scored(of, mean).assign(asked="score")
-    if probe == "verbosity":
-        return frame.assign(words=2.0**length)
-    text = frame.assign(asked="candidate", value=length, label_mass=np.nan, samples=np.nan, low=False)
-    return pd.concat([frame, text], ignore_index=True)
-
-
-def _with_and_without(of: _Drawn) -> pd.DataFrame:
-    """Return two scores of every candidate; without its source the judge sees less of the quality if it is biased."""
-    items, humans = of.items, int(of.rng.integers(2**31))  # the same human scores beside both
-    found = []
-    for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - of.bias * items.share, of.generator.unsure)):
-        noise = _NOISE * of.rng.normal(size=len(items.quality))
-        mean = 3 + of.generator.ceiling + items.shift + seen * items.quality + noise
-        scores = _scored(replace(of, rng=np.random.default_rng(humans)), mean, wide * _ANSWER_SD)
-        found.append(scores.assign(source=source))
-    return pd.concat(found, ignore_index=True)
-
-
-def _repeated_scores(of: _Drawn) -> pd.DataFrame:
-    """Return three samples of every score in two configurations, of which the bias parts the second from the first.
-
-    Annotators draw from the distributions of the first, made narrower by the bias.
-    """
-    centre = 3 + of.generator.ceiling + of.items.quality + of.items.shift
-    other = centre + 2 * of.bias * of.answers.normal(size=len(centre))
-    ratings = _written(_drawn(centre, 3, of.answers, _ANSWER_SD * (1 - of.bias)))
-    found = []
-    for configuration, mean in (("1-5", centre), ("1-5 joint", other)):
-        samples = _drawn(mean, 3, of.answers)
-        found += [
-            _frame(of.items, samples[:, j]).assign(replicate=j, configuration=configuration, ratings=ratings)
-            for j in range(samples.shape[1])
-        ]
-    return pd.concat(found, ignore_index=True).assign(answer="distribution")
-
-
-def _scored(of: _Drawn, mean: Floats, deviation: float = _ANSWER_SD) -> pd.DataFrame:
-    """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of three annotators."""
-    value = _expected(mean, deviation) if of.k is None else _drawn(mean, of.k, of.answers, deviation).mean(axis=1)
-    rated, average = _annotated(of.items.quality, of.generator, of.rng)
-    answer = "text" if of.k == 1 else "distribution"
-    return _frame(of.items, value).assign(human=average, ratings=rated, answer=answer, **_sampled(of.k, len(value)))
-
-
-def _annotated(quality: Floats, generator: Generator, rng: np.random.Generator) -> tuple[list[str], Floats]:
-    """Return the ratings of the annotators, written as one text, and their mean, of the given reliability."""
-    many = generator.annotators
-    error = np.sqrt(many * (1 / generator.reliability - 1))
-    ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(quality), many)), 6)
-    return _written(ratings), ratings.mean(axis=1)
-
-
-def _written(ratings: Floats) -> list[str]:
-    return [" ".join(map(repr, row)) for row in ratings.tolist()]
-
-
-def _frame(items: _Items, value: Floats) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "context_id": items.context,
-            "candidate_id": items.candidate,
-            "scale": "1-5",
-            "human": items.quality,
-            "replicate": 0,
-            "value": value,
-            "status": "ok",
-            "label_mass": 1.0,
-            "samples": np.nan,
-            "low": value < np.median(value),
-        }
-    )
-
-
-def _expected(mean: Floats, deviation: float) -> Floats:
-    """Return the mean of a normal score that is rounded to 1, 2, 3, 4 or 5."""
-    value: Floats = 1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / deviation).sum(axis=1)
-    return value
-
-
-def _drawn(mean: Floats, k: int, rng: np.random.Generator, deviation: float = _ANSWER_SD) -> Floats:
-    return np.clip(np.round(mean[:, None] + deviation * rng.normal(size=(len(mean), k))), 1, 5)
-
-
-def _sampled(k: int | None, n: int) -> dict[str, Floats]:
-    """Return the columns that say of how many samples an answer is; a text is no share of any."""
-    return {
-        "label_mass": np.full(n, np.nan if k == 1 else 1.0),
-        "samples": np.full(n, np.nan if k is None or k == 1 else k),
-    }
 
 
 def _lose(trials: pd.DataFrame, share: float, rng: np.random.Generator) -> pd.DataFrame:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import expit
 
-Floats = NDArray[np.float64]
+from biaslab.calibration.draws import answered, effects, places, rated, verdicts
+
 #: Probes whose trials can be drawn.
 PROBES = ("verbosity", "familiarity")
 #: Metrics of comparisons; the others of these probes are of scores.
@@ -91,13 +90,12 @@ class PairFeatures:
         texts = self._texts(probe, contexts, rng)
         both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
         both = both[both["candidate_id"] != both["candidate_id_there"]].reset_index(drop=True)
-        shared = rng.standard_t(3, contexts) / np.sqrt(3) if self.heavy else rng.normal(size=contexts)
+        shared = effects(contexts, self.heavy, rng)
         bias = _EFFECT[probe] * planted
         apart = (both["doublings"] - both["doublings_there"]).to_numpy(float)
         odds = (both["worth"] - both["worth_there"]).to_numpy(float) + bias * apart
         odds += _CONTEXT_SD * shared[both["context_id"]] + _NOISE * rng.normal(size=len(both))
-        p = expit(odds)
-        value = p if k is None else answers.binomial(k, p) / k
+        value = verdicts(odds, k, answers)
         others = [name for name in map(str, both) if name.endswith("_there")]
         there = {name: f"opponent_{name.removesuffix('_there')}" for name in others}
         there["candidate_id_there"] = "opponent_id"
@@ -108,29 +106,19 @@ class PairFeatures:
             template=1,
             scale="",
             human_gap=pairs["human"] - pairs["opponent_human"],
-            replicate=0,
-            value=value,
-            status="ok",
-            answer="text" if k == 1 else "distribution",
-            label_mass=np.nan if k == 1 else 1.0,
-            samples=np.nan if k is None or k == 1 else float(k),
+            **answered(value, k),
             low=np.where(apart > 0, value, 1 - value) < 0.5,
         )
 
     def _texts(self, probe: str, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
         """Return one row a text: its feature, what it is worth to the judge, and what humans say of it."""
         sizes = rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, _TEXTS)
-        context = np.repeat(np.arange(contexts), sizes)
-        place = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        context, place = places(sizes)
         quality, own = rng.normal(size=(2, len(context)))
         feature = self.correlation * quality + np.sqrt(1 - self.correlation**2) * own
         doublings = _MIDDLE + _DOUBLINGS[probe] * feature
-        error = np.sqrt(self.annotators * (1 / self.reliability - 1))
-        ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(context), self.annotators)), 6)
+        humans = rated(quality, self.reliability, self.annotators, self.rated, rng)
         texts = pd.DataFrame({"context_id": context, "candidate_id": place, "doublings": doublings})
-        texts = texts.assign(worth=quality + _TASTE * rng.normal(size=len(texts)), human=ratings.mean(axis=1))
-        if probe == "verbosity":
-            texts["words"] = 2.0**doublings
-        else:
-            texts["log_perplexity"] = np.log(2) * doublings
-        return texts.assign(ratings=[" ".join(map(repr, row)) for row in ratings.tolist()]) if self.rated else texts
+        texts = texts.assign(worth=quality + _TASTE * rng.normal(size=len(texts)), human=humans.pop("human"))
+        measured = {"words": 2.0**doublings} if probe == "verbosity" else {"log_perplexity": np.log(2) * doublings}
+        return texts.assign(**measured, **humans)

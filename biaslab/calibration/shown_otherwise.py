@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import expit, ndtr
 
-Floats = NDArray[np.float64]
+from biaslab.calibration.draws import ANSWER_SD, Codes, Floats, effects, places, sampled, scores, verdicts
+
 PROBES = ("edit", "template", "vacuum")
 #: What is planted: points of a score for an edit, or for a prompt; log odds of what is shown first.
 _EFFECT = {"edit": 0.25, "template": 0.2, "vacuum": 0.45}
@@ -92,8 +91,7 @@ class _Drawing:
     ) -> None:
         self.of, self.bias, self.k, self.rng, self.answers, self.contexts = of, bias, k, rng, answers, contexts
         sizes = rng.integers(2, 7, contexts) if of.unequal else np.full(contexts, 3)
-        self.context = np.repeat(np.arange(contexts), sizes)
-        self.candidate = np.arange(len(self.context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self.context, self.candidate = places(sizes)
         self.quality = rng.normal(size=len(self.context))
         error = np.sqrt(1 / of.reliability - 1)
         self.human = 3 + self.quality + error * rng.normal(size=len(self.context))
@@ -126,10 +124,10 @@ class _Drawing:
         return same.assign(asked="pair", nothing="identical", template=1)
 
     def _of_contexts(self) -> Floats:
-        return self.rng.standard_t(3, self.contexts) / np.sqrt(3) if self.of.heavy else self._noise(self.contexts)
+        return effects(self.contexts, self.of.heavy, self.rng)
 
-    def _noise(self, size: int | None = None) -> Floats:
-        return self.rng.normal(size=size or len(self.context))
+    def _noise(self) -> Floats:
+        return self.rng.normal(size=len(self.context))
 
     def _mean(self) -> Floats:
         shared, own = 0.5 * self._of_contexts()[self.context], (0.0 if self.of.sure else 0.5) * self._noise()
@@ -137,12 +135,7 @@ class _Drawing:
 
     def _scores(self, mean: Floats) -> pd.DataFrame:
         """Return scores from 1 to 5: rounded about a mean, their expected value or the mean of samples."""
-        deviation = 0.02 if self.of.sure else 0.7
-        if self.k is None:
-            value = 1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / deviation).sum(axis=1)
-        else:
-            drawn = mean[:, None] + deviation * self.answers.normal(size=(len(mean), self.k))
-            value = np.clip(np.round(drawn), 1, 5).mean(axis=1)
+        value = scores(mean, self.k, self.answers, 0.02 if self.of.sure else ANSWER_SD)
         return self._rows(self.candidate, None, value).assign(human=self.human, scale="1-5")
 
     def _pair(self, gain: Floats, first: bool) -> pd.DataFrame:
@@ -158,16 +151,11 @@ class _Drawing:
         return rows.assign(form="pair", edited_first=float(first), human_gap=gap)
 
     def _verdicts(self, odds: Floats) -> Floats:
-        p: Floats = expit(odds)
-        return p if self.k is None else self.answers.binomial(self.k, p) / self.k
+        return verdicts(odds, self.k, self.answers)
 
-    def _rows(
-        self, one: NDArray[np.intp], two: NDArray[np.intp] | None, value: Floats, of: NDArray[np.intp] | None = None
-    ) -> pd.DataFrame:
+    def _rows(self, one: Codes, two: Codes | None, value: Floats, of: Codes | None = None) -> pd.DataFrame:
         context = self.context if of is None else self.context[of]
         names = {"context_id": context, "candidate_id": one, "opponent_id": None if two is None else two}
         empty = {"human": np.nan, "human_gap": np.nan, "edited_first": np.nan, "scale": None}
-        sampled = np.nan if self.k in (None, 1) else float(self.k)
-        kind = "text" if self.k == 1 else "distribution"
-        answer = {"label_mass": np.nan if self.k == 1 else 1.0, "samples": sampled, "answer": kind}
-        return pd.DataFrame({**names, **empty, **answer, "value": value})
+        answer = "text" if self.k == 1 else "distribution"
+        return pd.DataFrame({**names, **empty, **sampled(self.k), "answer": answer, "value": value})

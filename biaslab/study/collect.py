@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from biaslab.core import Adaptable, BaseJudge, Compare, Design, Given, Judge, Request, Score, as_judge
 from biaslab.core.checked import checked
@@ -154,7 +154,7 @@ def collect(
     >>> len(trials)
     480
     """
-    judge = judge if hasattr(judge, "ask") else judge_of(judge)
+    judge = cast("Judge", judge) if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
     asked = as_judge(judge)
     next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store

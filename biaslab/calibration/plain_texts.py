@@ -1,0 +1,203 @@
+"""Judgements of texts whose scores, pairs or features follow one model of quality, drawn from it.
+
+Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from biaslab.calibration.draws import (
+    ANSWER_SD,
+    Codes,
+    Floats,
+    answered,
+    effects,
+    places,
+    rated,
+    sampled,
+    samples,
+    scores,
+    verdicts,
+    written,
+)
+
+_SMALLEST, _LARGEST = 2, 16  # candidates of a context, where contexts differ in size
+_CONTEXT_SD, _NOISE = 0.5, 0.7
+
+
+@dataclass(frozen=True)
+class PlainTexts:
+    """Parameters of a population of judged texts, as `biaslab.calibration.generators.Generator` describes them."""
+
+    heavy: bool = False
+    sizes: Literal["equal", "unequal", "informative"] = "equal"
+    ceiling: float = 0.0
+    quality: float = 1.0
+    reliability: float = 1.0
+    correlation: float = 0.0
+    unsure: float = 1.0
+    annotators: int = 3
+
+    def draw(
+        self,
+        probe: str,
+        contexts: int,
+        bias: float,
+        k: int | None,
+        rng: np.random.Generator,
+        answers: np.random.Generator,
+    ) -> pd.DataFrame:
+        """Draw the trials of a population.
+
+        Parameters
+        ----------
+        probe : {"position", "consistency", "source", "verbosity", "familiarity"}
+            Whose trials they are.
+        contexts : int
+            How many.
+        bias : float
+            What is planted, in the unit of the probe.
+        k : int, optional
+            Samples of an answer; exact answers where nothing is said. 1 is one text.
+        rng, answers : numpy.random.Generator
+            Of texts, judges and humans, and of what judges answer once these are drawn.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns that the probe reads, and ``low``, where the first text loses or a score is low.
+        """
+        drawing = _Drawing(self, self._items(contexts, rng), bias, k, rng, answers)
+        if probe == "position":
+            return drawing.pairs()
+        if probe == "consistency":
+            return drawing.repeated_scores()
+        return drawing.with_and_without() if probe == "source" else drawing.feature_scores(probe)
+
+    def _items(self, contexts: int, rng: np.random.Generator) -> _Items:
+        equal = self.sizes == "equal"
+        sizes = np.full(contexts, 3) if equal else rng.integers(_SMALLEST, _LARGEST + 1, contexts)
+        effect = effects(contexts, self.heavy, rng)
+        share = sizes / sizes.mean() if self.sizes == "informative" else np.ones(contexts)
+        context, candidate = places(sizes)
+        shift = _CONTEXT_SD * effect * share
+        quality = rng.normal(size=len(context))
+        return _Items(context, candidate, sizes[context], quality, shift[context], share[context])
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Candidates of all contexts, one element each: whose they are, how good, and the effect of their context."""
+
+    context: Codes
+    candidate: Codes
+    size: Codes
+    quality: Floats
+    shift: Floats
+    share: Floats  # of the planted bias, 1 on average
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """A population that is being drawn: its candidates and bias, and samples of an answer."""
+
+    of: PlainTexts
+    items: _Items
+    bias: float
+    k: int | None
+    rng: np.random.Generator
+    answers: np.random.Generator
+
+    def pairs(self) -> pd.DataFrame:
+        """Return all ordered pairs; log odds: quality of the first over the second, bias, effect, noise."""
+        items = self.items
+        first = np.repeat(np.arange(len(items.context)), items.size)
+        place = np.arange(len(first)) - np.repeat(np.cumsum(items.size) - items.size, items.size)
+        second = first - items.candidate[first] + place
+        first, second = first[first != second], second[first != second]
+        apart = items.quality[first] - items.quality[second]
+        odds = self.of.quality * apart + self.bias * items.share[first] + items.shift[first]
+        value = verdicts(odds + self.rng.normal(size=len(first)), self.k, self.answers)
+        return pd.DataFrame(
+            {
+                "context_id": items.context[first],
+                "candidate_id": items.candidate[first],
+                "opponent_id": items.candidate[second],
+                "template": 1,
+                "human_gap": apart,
+                "replicate": 0,
+                "value": value,
+                "status": "ok",
+                "low": value < 0.5,
+            }
+            | sampled(self.k)
+        )
+
+    def feature_scores(self, probe: str) -> pd.DataFrame:
+        """Return a score of every candidate, with its length or log perplexity; the judge sees the true quality."""
+        items, r = self.items, self.of.correlation
+        feature = r * items.quality + np.sqrt(1 - r**2) * self._noise()
+        length = 3 + feature if probe == "verbosity" else 3 + 0.35 * feature
+        noise = 0.0 if r else _NOISE * self._noise()  # a noisier judge correlates less with everything
+        mean = 3 + self.of.ceiling + items.quality + items.shift + noise
+        mean += self.bias * items.share * (length - 3) * (1 if probe == "verbosity" else 2)
+        frame = self._scored(mean, self.rng).assign(asked="score")
+        if probe == "verbosity":
+            return frame.assign(words=2.0**length)
+        text = frame.assign(asked="candidate", value=length, label_mass=np.nan, samples=np.nan, low=False)
+        return pd.concat([frame, text], ignore_index=True)
+
+    def with_and_without(self) -> pd.DataFrame:
+        """Return two scores of every candidate; without its source a biased judge sees less of the quality."""
+        items, humans = self.items, int(self.rng.integers(2**31))  # the same human scores beside both
+        parts = []
+        for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - self.bias * items.share, self.of.unsure)):
+            mean = 3 + self.of.ceiling + items.shift + seen * items.quality + _NOISE * self._noise()
+            part = self._scored(mean, np.random.default_rng(humans), wide * ANSWER_SD)
+            parts.append(part.assign(source=source))
+        return pd.concat(parts, ignore_index=True)
+
+    def repeated_scores(self) -> pd.DataFrame:
+        """Return three samples of each score in two configurations, of which the bias parts the second from the first.
+
+        Annotators draw from the distributions of the first, made narrower by the bias.
+        """
+        centre = 3 + self.of.ceiling + self.items.quality + self.items.shift
+        other = centre + 2 * self.bias * self.answers.normal(size=len(centre))
+        ratings = written(samples(centre, 3, self.answers, ANSWER_SD * (1 - self.bias)))
+        parts = []
+        for configuration, mean in (("1-5", centre), ("1-5 joint", other)):
+            for replicate, value in enumerate(samples(mean, 3, self.answers).T):
+                part = self._frame(value).assign(replicate=replicate, configuration=configuration)
+                parts.append(part.assign(ratings=ratings))
+        return pd.concat(parts, ignore_index=True).assign(answer="distribution")
+
+    def _noise(self) -> Floats:
+        return self.rng.normal(size=len(self.items.quality))
+
+    def _scored(self, mean: Floats, humans: np.random.Generator, deviation: float = ANSWER_SD) -> pd.DataFrame:
+        """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of annotators."""
+        of, value = self.of, scores(mean, self.k, self.answers, deviation)
+        rating = rated(self.items.quality, of.reliability, of.annotators, True, humans)
+        return self._frame(value).assign(**rating, **answered(value, self.k))
+
+    def _frame(self, value: Floats) -> pd.DataFrame:
+        return pd.DataFrame(
+            {
+                "context_id": self.items.context,
+                "candidate_id": self.items.candidate,
+                "scale": "1-5",
+                "human": self.items.quality,
+                "replicate": 0,
+                "value": value,
+                "status": "ok",
+                "label_mass": 1.0,
+                "samples": np.nan,
+                "low": value < np.median(value),
+            }
+        )
