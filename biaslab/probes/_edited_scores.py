@@ -15,7 +15,7 @@ from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
 from biaslab.probes.base import Cell, Estimable, Part, mean_of
 from biaslab.stats import ITEM, Estimate, Ratio, Resampling, cluster_statistic, is_rounding, sum_by_context, undefined
-from biaslab.stats.t_inference import RatioTest
+from biaslab.stats.ratio_test import RatioTest
 
 Floats = NDArray[np.float64]
 _SAME = 1e-9  # a variance below this is rounding

@@ -59,14 +59,14 @@ from biaslab.stats.frame import (
     warn_missing,
     without_breakdowns,
 )
-from biaslab.stats.inference import Resampling, in_order
+from biaslab.stats.inference import Resampling, in_order, sum_by_context
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.logistic import logistic_model
 from biaslab.stats.missing import TIPPING, UNBOUNDED, completed, decided_by_missing, note_missing, shift_extremes
 from biaslab.stats.power import expected_power, inflation
 from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, holds_above, needed_reliability
-from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha, krippendorff_alpha
 from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread

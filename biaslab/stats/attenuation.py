@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.stats.correlation import Level, context_correlations, paired, pooled, rounded
+from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
 from biaslab.stats.rating_error import (
@@ -21,6 +21,7 @@ from biaslab.stats.rating_error import (
     without_each,
 )
 from biaslab.stats.t_inference import estimate_by_t
+from biaslab.stats.weighted_correlation import pooled
 
 Floats = NDArray[np.float64]
 _LEAST_LEFT = 0.1  # reliability without a context, below which that context decides

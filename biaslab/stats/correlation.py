@@ -1,13 +1,8 @@
-"""Correlate two scores of the same candidates: Spearman, Kendall and Pearson at three named levels.
-
-Pooled and system-level correlations are functions of the weights of contexts, many replicates at a time. Whole numbers
-give the correlation of a frame in which each context is repeated so often.
-"""
+"""Correlate two scores of the same candidates: Spearman, Kendall and Pearson at three named levels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -19,17 +14,13 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import is_rounding
-from biaslab.stats.jackknife import Statistic
 
 Level = Literal["context", "dataset", "system"]
 Method = Literal["spearman", "kendall", "pearson"]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 DIGITS = 12
-_CHUNK = 1 << 18
 _LARGE = 64  # candidates of a context; beyond, comparing all pairs is slower than sorting
-#: Contexts × contexts counts are kept for Kendall's tau; with more contexts it is recomputed for each replicate.
-_LARGEST = 2000
 
 
 class Correlation(NamedTuple):
@@ -111,7 +102,7 @@ def correlation(
     units = "systems" if level == "system" else "candidates"
     if len(a) < 2:
         return Correlation(math.nan, len(a), f"fewer than two {units}")
-    value = float(_correlate_rows(a[None], b[None], method)[0])
+    value = float(correlate_rows(a[None], b[None], method)[0])
     return Correlation(value, len(a), f"one of the scores is the same for all {units}" if math.isnan(value) else "")
 
 
@@ -173,33 +164,8 @@ def correlate_within(x: Floats, y: Floats, codes: Codes, method: Method) -> Floa
     for size in np.unique(sizes[sizes > 1]):
         alike = np.flatnonzero(sizes == size)
         rows = starts[alike, None] + np.arange(size)
-        values[alike] = _correlate_rows(a[rows], b[rows], method)
+        values[alike] = correlate_rows(a[rows], b[rows], method)
     return values
-
-
-def arranged(
-    scored: pd.DataFrame, columns: list[str], level: Level, method: Method, keys: list[str]
-) -> tuple[Callable[[int, int], Statistic], int]:
-    """Return a function that makes the statistic of two of the columns, and the number of contexts.
-
-    Rows are sorted by scores within contexts and contexts by their rows, so that a seed gives the same resamples
-    however contexts are named or ordered.
-    """
-    scores = np.column_stack([rounded(scored[column].to_numpy(float)) for column in columns])
-    systems = pd.factorize(scored[keys[1]], sort=True)[0] if level == "system" else np.zeros(len(scored), np.intp)
-    codes, names = pd.factorize(scored[keys[0]])
-    order = np.lexsort((systems, *scores.T[::-1], codes))
-    scores, systems, codes = scores[order], systems[order], codes[order]
-    blocks = np.split(np.column_stack([scores, systems]), np.flatnonzero(np.diff(codes)) + 1)
-    blocks = sorted(blocks, key=lambda block: block.tobytes())
-    rows, codes = np.concatenate(blocks), np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
-
-    def make(i: int, j: int) -> Statistic:
-        if level == "system":
-            return by_system(rows[:, i], rows[:, j], codes, rows[:, -1].astype(np.intp), method)
-        return whole(rows[:, i], rows[:, j], codes, method)
-
-    return make, len(names)
 
 
 def rounded(values: Floats) -> Floats:
@@ -208,92 +174,24 @@ def rounded(values: Floats) -> Floats:
     return np.round(values / np.where(is_rounding(largest), np.inf, largest), DIGITS)
 
 
-def whole(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
-    """Return the pooled correlation as a function of weights, by the cheapest algorithm; parameters as for `pooled`."""
-    if method == "kendall" and codes.max(initial=0) >= _LARGEST:
-        return _kendall_by_resample(np.column_stack([x, y]), codes)
-    return pooled(x, y, codes, method)
-
-
-def pooled(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
-    """Return the correlation over all candidates as a function of the weights of contexts.
-
-    Parameters
-    ----------
-    x, y : numpy.ndarray, shape (candidates,)
-        Finite scores.
-    codes : numpy.ndarray, shape (candidates,)
-        Number of the context of each candidate, from 0.
-    method : {"spearman", "kendall", "pearson"}
-        As for `correlation`.
-
-    Examples
-    --------
-    >>> rho = pooled(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), np.arange(3), "spearman")
-    >>> rho(np.array([[1.0, 1, 1], [1, 2, 0]])).round(3).tolist()
-    [0.5, 1.0]
-    """
-    if method == "kendall":
-        return _kendall(x, y, codes)
-    levels = [_levels(values, codes) for values in (x, y)]
-
-    def statistic(weights: Floats) -> Floats:
-        replicates = []
-        for chunk in _chunks(weights, len(x)):
-            if method == "spearman":
-                a, b = (_midranks(chunk @ counts)[:, level] for counts, level in levels)
-            else:
-                a, b = (np.broadcast_to(values, (len(chunk), len(x))) for values in (x, y))
-            replicates.append(_pearson_rows(a, b, chunk[:, codes]))
-        return np.concatenate(replicates)
-
-    return statistic
-
-
-def by_system(x: Floats, y: Floats, codes: Codes, systems: Codes, method: Method) -> Statistic:
-    """Return the correlation of system means as a function of weights; systems without a drawn context are left out.
-
-    Parameters
-    ----------
-    x, y, codes, method
-        As for `pooled`.
-    systems : numpy.ndarray, shape (candidates,)
-        Number of the system of each candidate, from 0.
-    """
-    shape = (int(codes.max()) + 1, int(systems.max()) + 1)
-    place = codes * shape[1] + systems
-    counts, sum_x, sum_y = (np.bincount(place, v, shape[0] * shape[1]).reshape(shape) for v in (np.ones(len(x)), x, y))
-
-    def statistic(weights: Floats) -> Floats:
-        replicates = []
-        for chunk in _chunks(weights, shape[1] ** 2):
-            n = chunk @ counts
-            with np.errstate(invalid="ignore", divide="ignore"):
-                a, b = (rounded(np.where(n > 0, chunk @ total / n, np.nan)) for total in (sum_x, sum_y))
-            replicates.append(_correlate_rows(a, b, method))
-        return np.concatenate(replicates)
-
-    return statistic
-
-
-def _correlate_rows(a: Floats, b: Floats, method: Method) -> Floats:
+def correlate_rows(a: Floats, b: Floats, method: Method) -> Floats:
     """Correlate row by row, shape (rows, items), without items that are NaN; NaN where one side does not vary."""
     if method != "kendall":
         if method == "spearman":
             a, b = (stats.rankdata(v, axis=1, nan_policy="omit") for v in (a, b))
-        return _pearson_rows(a, b, (~np.isnan(a)).astype(float))
+        return pearson_rows(a, b, (~np.isnan(a)).astype(float))
     if a.shape[1] > _LARGE and not np.isnan(a).any():
         return np.array([stats.kendalltau(*pair, variant="b").statistic for pair in zip(a, b, strict=True)], float)
     first, second = np.triu_indices(a.shape[1], 1)
     u, v = (np.nan_to_num(np.sign(side[:, first] - side[:, second])) for side in (a, b))
-    return _bounded((u * v).sum(axis=1), (u * u).sum(axis=1) * (v * v).sum(axis=1))
+    return bounded((u * v).sum(axis=1), (u * u).sum(axis=1) * (v * v).sum(axis=1))
 
 
-def _pearson_rows(a: Floats, b: Floats, weights: Floats) -> Floats:
+def pearson_rows(a: Floats, b: Floats, weights: Floats) -> Floats:
     """Return Pearson's r of each row, NaN where one side does not vary; all of shape (rows, items)."""
     a, b = (_standardised(side, weights) for side in (a, b))
     aa, bb, ab = (np.sum(weights * one * other, axis=1) for one, other in ((a, a), (b, b), (a, b)))
-    return _bounded(ab, aa * bb)
+    return bounded(ab, aa * bb)
 
 
 def _standardised(values: Floats, weights: Floats) -> Floats:
@@ -307,52 +205,8 @@ def _standardised(values: Floats, weights: Floats) -> Floats:
     return centred / np.where(varies, np.abs(centred).max(axis=1), 1.0)[:, None]
 
 
-def _bounded(products: Floats, squares: Floats) -> Floats:
+def bounded(products: Floats, squares: Floats) -> Floats:
     """Return products / √squares, kept in −1 to 1; NaN for 0 / 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         r: Floats = np.clip(products / np.sqrt(squares), -1, 1)
     return r
-
-
-def _kendall(x: Floats, y: Floats, codes: Codes) -> Statistic:
-    """Kendall's τ-b as a ratio of quadratic forms: pairs of contexts agree so often, whatever their weights."""
-    contexts = int(codes.max()) + 1
-    order = np.argsort(codes, kind="stable")
-    x, y, borders = x[order], y[order], np.searchsorted(codes[order], np.arange(contexts))
-    forms = np.zeros((3, contexts, contexts))
-    for start, end in zip(borders, np.r_[borders[1:], len(x)], strict=True):
-        sx, sy = np.sign(x[start:end, None] - x), np.sign(y[start:end, None] - y)
-        for form, product in zip(forms, (sx * sy, sx * sx, sy * sy), strict=True):
-            form[codes[order[start]]] = np.add.reduceat(product.sum(axis=0), borders)
-
-    def statistic(weights: Floats) -> Floats:
-        both, one, other = (np.sum((weights @ form) * weights, axis=1) for form in forms)
-        return _bounded(both, one * other)
-
-    return statistic
-
-
-def _levels(values: Floats, codes: Codes) -> tuple[Floats, Codes]:
-    """Return how many candidates of each context have each distinct value, and the value's number of each candidate."""
-    distinct, level = np.unique(values, return_inverse=True)
-    shape = (int(codes.max()) + 1, len(distinct))
-    counts = np.bincount(codes * shape[1] + level, minlength=shape[0] * shape[1])
-    return counts.reshape(shape).astype(float), level
-
-
-def _midranks(counts: Floats) -> Floats:
-    """Return the midrank of each distinct value, less ½, from how often each occurs; shape (replicates, values)."""
-    return np.cumsum(counts, axis=1) - counts / 2
-
-
-def _chunks(weights: Floats, items: int) -> list[Floats]:
-    rows = max(1, _CHUNK // max(items, weights.shape[1]))
-    return [weights[start : start + rows] for start in range(0, len(weights), rows)]
-
-
-def _kendall_by_resample(scores: Floats, codes: Codes) -> Statistic:
-    def statistic(weights: Floats) -> Floats:
-        drawn = (np.repeat(scores, row[codes].astype(int), axis=0).T for row in weights)
-        return np.array([stats.kendalltau(*pair, variant="b").statistic for pair in drawn], float)
-
-    return statistic

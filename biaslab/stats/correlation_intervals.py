@@ -11,19 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.stats.correlation import (
-    Level,
-    Method,
-    arranged,
-    check_options,
-    context_correlations,
-    correlation,
-    paired,
-)
+from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired
 from biaslab.stats.estimate import Estimate, Inference, undefined
-from biaslab.stats.inference import Resampling
+from biaslab.stats.inference import Resampling, sum_by_context
 from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluster_statistic
-from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.weighted_correlation import arranged
 
 Floats = NDArray[np.float64]
 Constant = Literal["drop", "zero"]

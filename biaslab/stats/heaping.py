@@ -33,9 +33,8 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import Estimate, undefined, without_interval
-from biaslab.stats.inference import Resampling, draw_weights, in_order
+from biaslab.stats.inference import Resampling, draw_weights, in_order, sum_by_context
 from biaslab.stats.permutation import patterns
-from biaslab.stats.ratio import sum_by_context
 
 Floats = NDArray[np.float64]
 _DIGITS = 10

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.checked import checked
@@ -27,9 +26,10 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
-from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order
+from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order, sum_by_context
 from biaslab.stats.permutation import sign_flip, swap_test
-from biaslab.stats.t_inference import Excess, RatioTest, effect_or_why_not, p_by_t, student
+from biaslab.stats.ratio_test import Excess, RatioTest
+from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
 Floats = NDArray[np.float64]
 #: With fewer contexts some resamples have next to no spread, and a studentised bootstrap goes astray.
@@ -60,7 +60,7 @@ class Ratio:
         By resampling: bootstrap interval and sign-flip test. By t: `biaslab.stats.t_inference.t_test`, and as interval
         the values that it does not reject. By score, for a rate of items between 0 and 1: the same test at ½, with an
         interval that knows what a rate does near its bounds and where few items are off ½
-        (`biaslab.stats.t_inference.RatioTest`). Whichever it is, p is below .05 exactly where a 95 % interval leaves
+        (`biaslab.stats.ratio_test.RatioTest`). Whichever it is, p is below .05 exactly where a 95 % interval leaves
         out the null: those of t and score are what their test does not reject, others are `settled`.
     margin : float
         What is tested is whether the ratio differs from the null by more than this; the interval is wider by it.
@@ -323,45 +323,3 @@ def _ratio(sums: Floats) -> tuple[Floats, Floats]:
 def _difference(sums: Floats) -> tuple[Floats, Floats]:
     (first, up), (second, down) = _ratio(sums[:, :2]), _ratio(sums[:, 2:])
     return first - second, np.concatenate([up, -down], axis=1)
-
-
-@checked
-def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[Any]]:
-    """Reduce items to one sum a context; items where a value is NaN, or the context is missing, do not enter.
-
-    Parameters
-    ----------
-    context : array_like, shape (items,)
-        The context of each item.
-    *values : array_like of float, each of shape (items,)
-        What is summed.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        The sums, shape (contexts, values), and the names of the contexts, shape (contexts,), in order of appearance.
-
-    Raises
-    ------
-    InputError
-        If values and contexts are not equally many.
-
-    Examples
-    --------
-    >>> sums, names = sum_by_context(["b", "a", "b"], [1.0, 2.0, 3.0])
-    >>> sums.tolist(), names.tolist()
-    ([[4.0], [2.0]], ['b', 'a'])
-    """
-    # pandas's own columns are factorized as they are, without unpacking the strings
-    codes, names = pd.factorize(context if isinstance(context, pd.Series | pd.Index) else np.asarray(context))
-    columns = [np.asarray(column, float) for column in values]
-    if any(column.shape != codes.shape for column in columns):
-        raise InputError("values", [column.shape for column in columns], f"shape {codes.shape}, that of the contexts")
-    keep = codes >= 0
-    for column in columns:
-        keep &= ~np.isnan(column)
-    if not keep.all():
-        codes, columns = codes[keep], [column[keep] for column in columns]
-    sums = np.column_stack([np.bincount(codes, column, len(names)).astype(float, copy=False) for column in columns])
-    seen = np.bincount(codes, minlength=len(names)) > 0
-    return sums[seen], np.asarray(names, object)[seen]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from biaslab.core.checked import checked
 from biaslab.stats.blocks import side_by_side, usable
 from biaslab.stats.estimate import Estimate
-from biaslab.stats.inference import Resampling
+from biaslab.stats.inference import Resampling, sum_by_context
 from biaslab.stats.jackknife import cluster_statistic
-from biaslab.stats.ratio import Ratio, sum_by_context
+from biaslab.stats.ratio import Ratio
 
 Floats = NDArray[np.float64]
 _TWO = "undefined: no request has two samples with a score"

@@ -14,6 +14,7 @@ from biaslab.core.errors import StoreError
 from biaslab.store.migrations import connect, explain, prepare
 
 _CACHE = 64 * 1024  # KiB; keys are as good as random, so that every page of their index is needed again and again
+_RESERVED = 4 * 2**20  # bytes: more than the replies that a judge has on their way need, with SQLite's log
 Value = str | int | float | None
 Row = tuple[Value, ...]
 
@@ -142,3 +143,39 @@ def _before_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+class Reserve:
+    """Disk space reserved beside a store for replies under way, so that a full disk loses none of them.
+
+    Parameters
+    ----------
+    path : Path
+        The store's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._file = path, path.with_name(f".{path.name}.reserve")
+
+    def take(self) -> None:
+        """Reserve the space.
+
+        Raises
+        ------
+        StoreError
+            If it is not there.
+        """
+        try:
+            with self._file.open("wb") as stream:
+                stream.write(bytes(_RESERVED))
+        except OSError as error:
+            self.release()
+            few = f"less than {_RESERVED / 2**20:.0f} MiB can be written beside {self.path} ({error.strerror})"
+            raise StoreError(
+                f"{few}; free some space and run again, which asks only what is missing", self.path
+            ) from None
+
+    def release(self) -> None:
+        """Release the space."""
+        with contextlib.suppress(OSError):
+            self._file.unlink(missing_ok=True)

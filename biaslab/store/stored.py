@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, Usage, as_judge, request_key
@@ -16,13 +14,13 @@ from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.stopping import draining, heeding
 from biaslab.core.trials import uncollected
 from biaslab.store.claims import Claims
+from biaslab.store.file import Reserve
 
 if TYPE_CHECKING:
     from biaslab.store import Store
 
 _CHUNK = 2000  # requests looked up at once
 _SHORTEST, _LONGEST = 0.05, 1.0  # seconds between two looks for replies to what other processes ask
-_RESERVED = 4 * 2**20  # bytes: more than the replies that a judge has on their way need, with SQLite's log
 
 Answer = tuple[Request, Reply]
 
@@ -342,39 +340,3 @@ class _BadReplies:
             words = f"{len(self._errors):,} replies could not be kept{others}; the first: {first}"
             raise JudgeError(words, first.request) from first.__cause__
         raise first
-
-
-class Reserve:
-    """Disk space reserved beside a store for replies under way, so that a full disk loses none of them.
-
-    Parameters
-    ----------
-    path : Path
-        The store's.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._file = path, path.with_name(f".{path.name}.reserve")
-
-    def take(self) -> None:
-        """Reserve the space.
-
-        Raises
-        ------
-        StoreError
-            If it is not there.
-        """
-        try:
-            with self._file.open("wb") as stream:
-                stream.write(bytes(_RESERVED))
-        except OSError as error:
-            self.release()
-            few = f"less than {_RESERVED / 2**20:.0f} MiB can be written beside {self.path} ({error.strerror})"
-            raise StoreError(
-                f"{few}; free some space and run again, which asks only what is missing", self.path
-            ) from None
-
-    def release(self) -> None:
-        """Release the space."""
-        with contextlib.suppress(OSError):
-            self._file.unlink(missing_ok=True)

@@ -553,11 +553,11 @@ def test_a_full_disk_loses_nothing_that_is_paid_for(tmp_path):
 
 
 def test_no_room_for_a_reserve_is_said_before_much_is_spent(tmp_path, judge_of, monkeypatch):
-    from biaslab.store import stored
+    from biaslab.store import file
 
     (tmp_path / "f").mkdir()
     with FaultServer(latency=0.05) as server, bl.Store(tmp_path / "f" / "s") as store:
-        monkeypatch.setattr(stored, "_RESERVED", 2**20)
+        monkeypatch.setattr(file, "_RESERVED", 2**20)
         (tmp_path / "f" / ".s.reserve").mkdir()  # cannot be written
         with pytest.raises(StoreError, match="less than 1 MiB can be written"):
             list(store.wrap(judge_of(server)).ask(prompts(50)))

@@ -10,11 +10,12 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats.correlation import arranged, correlation
+from biaslab.stats.correlation import correlation
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.inference import Resampling, draw_weights
 from biaslab.stats.jackknife import GROUPS, MANY, cluster_difference, cluster_statistic
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
+from biaslab.stats.weighted_correlation import arranged
 
 METHODS = ("spearman", "kendall", "pearson")
 LEVELS = ("context", "dataset", "system")
@@ -157,7 +158,7 @@ def test_kendall_of_many_contexts_falls_back_to_the_loop(monkeypatch):
     frame = candidates()
     settings = Resampling(n=100, method="percentile")
     wanted = estimate_correlation(frame, "one", "human", settings, "dataset", "kendall")
-    monkeypatch.setattr("biaslab.stats.correlation._LARGEST", 3)
+    monkeypatch.setattr("biaslab.stats.weighted_correlation._LARGEST", 3)
     same(estimate_correlation(frame, "one", "human", settings, "dataset", "kendall"), wanted)
 
 

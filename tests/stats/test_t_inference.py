@@ -9,7 +9,8 @@ from statsmodels.stats.proportion import proportion_confint
 from biaslab.measures.ranking import pairs
 from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.t_inference import Excess, RatioTest, t_test
+from biaslab.stats.ratio_test import Excess, RatioTest
+from biaslab.stats.t_inference import t_test
 
 FEW = Resampling(n=100)
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(0, 1)), min_size=3, max_size=60)
