@@ -14,7 +14,7 @@ from biaslab.report.verdicts import detectable, findings, side_words
 from biaslab.report.wording import ONE_TEST, evidence, interval, probability, size
 
 _FEW = 4  # cells of agreement that a page has room for
-_TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`
+_TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.decisions.Doubt`
 #: What a card says of a bias: its mark, which needs no colour, and the words.
 STATUS = {
     "bias": ("●", "found"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from biaslab.core import Metric, find_metric
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.report.comparing import find_peers, judges_of
+from biaslab.report.decisions import Doubt, Finding, decide, excludes, is_never, reason, share_unseen
 from biaslab.report.wording import (
     ONE_TEST,
     cell,
@@ -30,31 +31,18 @@ from biaslab.report.wording import (
 from biaslab.stats import (
     BY_CONSTRUCTION,
     LEADING,
-    LEAST_RELIABILITY,
     TIPPING,
-    WITHOUT_SPREAD,
     corrected,
     corrected_effects,
-    decided_by_missing,
     is_above,
-    needed_reliability,
     require_columns,
-    side_of,
     significant,
-    unseen_share,
 )
 
-Finding = Literal["above", "below", "none", "blind", "untested"]
-#: Why a finding is inconclusive: the test is significant, but the interval contains the null; the reverse; there is no
-#: interval; the interval contains shifts that matter; no context has an effect, but there are too few of them; so few
-#: contexts cannot find anything among so many tests; what is missing decides, or how reliable human scores are.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
 #: The columns that `findings` adds.
 ADDED = (
     "detectable", "finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence",
 )  # fmt: skip
-#: Share of contexts that may have an effect although none was seen to, where a metric without bounds does not vary.
-RARE = 0.1
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
@@ -147,7 +135,7 @@ def findings(
 
     **No variation between contexts.** G contexts without an effect leave room for a share of up to 1 − (α/2)^(1/G) of
     contexts with one. If the metric has bounds, the interval allows for that. Otherwise, or where no size is declared
-    to matter, *none* takes a share below `RARE`, which 36 contexts give.
+    to matter, *none* takes a share below `biaslab.report.decisions.RARE`, which 36 contexts give.
 
     References
     ----------
@@ -166,9 +154,9 @@ def findings(
     rows = []
     for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
         size = wanted.get(record["metric"], metric.matters)
-        finding, doubt = _finding(record, metric.null, size)
+        finding, doubt = decide(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
-        slight = finding in ("above", "below") and _excludes(record, metric.null, size)
+        slight = finding in ("above", "below") and excludes(record, metric.null, size)
         hedge = _hedge(record, metric.null, finding, size)
         names_of_row = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         what = ", ".join(map(str, filter(None, names_of_row)))
@@ -205,65 +193,6 @@ def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
     return names
 
 
-def _finding(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
-    """Return what an estimate shows, and where that is inconclusive, why."""
-    if record.get("method") == BY_CONSTRUCTION:
-        return "none", ""
-    if np.isnan(record["q_value"]) or null is None:
-        return "untested", ""
-    side = side_of(record, null)
-    if significant(record["q_value"]):
-        return _significant(record, null, side)
-    if side:
-        return "blind", "leaves out"
-    low, high = record["ci_low"], record["ci_high"]
-    if np.isnan([low, high]).any():
-        return "blind", "unknown"
-    if _is_never(record, size):
-        return ("none", "") if _unseen(record) < RARE else ("blind", "few")
-    if size is None:
-        if record["detectable"] > 0:
-            return "none", ""
-        return "blind", "powerless" if record["mde"] > 0 else "unknown"
-    if _excludes(record, null, size):
-        return "none", ""
-    return "blind", "reliability" if _needs_reliability(record) else "wide"
-
-
-def _significant(
-    record: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None
-) -> tuple[Finding, Doubt]:
-    """Return what a significant estimate shows, unless its interval, what is missing or human errors decide."""
-    if side is None:
-        return "blind", "contains"
-    if decided_by_missing(record, null, side):
-        return "blind", "missing"
-    return ("blind", "reliability") if _needs_reliability(record) else (side, "")
-
-
-def _needs_reliability(record: Mapping[Any, Any]) -> bool:
-    """Return whether a finding holds only if human scores, whose errors are unknown, are reliable enough."""
-    return is_above(needed_reliability(_reason(record, "")), LEAST_RELIABILITY)
-
-
-def _excludes(record: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
-    """Return whether the interval excludes every shift that matters."""
-    if null is None or size is None:
-        return False
-    return is_above(record["ci_low"], null - size) and is_above(null + size, record["ci_high"])
-
-
-def _is_never(record: Mapping[Any, Any], size: float | None) -> bool:
-    """Return whether no context differs, and no interval says how large a shift could be that matters."""
-    unvarying = str(record.get("method", "")).startswith(WITHOUT_SPREAD)
-    return unvarying and (size is None or record["ci_low"] == record["ci_high"])
-
-
-def _unseen(record: Mapping[Any, Any]) -> float:
-    """Return the largest share of contexts that may show an effect although none was seen to."""
-    return unseen_share(max(int(record["n_contexts"]), 1), record["ci_level"])
-
-
 def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:
     """Compare an estimate with those of other judges; where it shows no bias, give their range."""
     peers = None if finding == "untested" else find_peers(record, others)
@@ -287,7 +216,7 @@ def _words(
     record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None, over: str
 ) -> str:
     if finding == "untested":
-        return f"not tested ({'no test' if metric.null is None else _reason(record, 'no test')})"
+        return f"not tested ({'no test' if metric.null is None else reason(record, 'no test')})"
     if finding == "none":
         return _nothing(record, metric, size, over)
     words = side_words(metric, finding)
@@ -311,8 +240,8 @@ def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None, over
     """Write which effects are excluded."""
     if record.get("method") == BY_CONSTRUCTION:
         return f"{_effect(metric)}, by construction"
-    if _is_never(record, size):
-        few = f"at most {percent(_unseen(record), 2)} of contexts can have one"
+    if is_never(record, size):
+        few = f"at most {percent(share_unseen(record), 2)} of contexts can have one"
         return f"no effect in any of {record['n_contexts']:,.0f} contexts: {few}"
     if size is None:
         return f"no effect detected; can detect {detectable(record, over)} (80 % power)"
@@ -353,28 +282,23 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
         return f"the interval leaves out {null}, but {why}"
     if doubt == "few":
         contexts = f"no effect in any of {record['n_contexts']:,.0f} contexts"
-        return f"{contexts}, but up to {percent(_unseen(record), 2)} of contexts could have one"
+        return f"{contexts}, but up to {percent(share_unseen(record), 2)} of contexts could have one"
     if doubt == "missing":
         dropped = record.get("n_dropped", math.nan)
         many = f"{dropped:,.0f} missing judgements decide" if dropped > 0 else "missing judgements decide"
         low, high = float(record["bound_low"]), float(record["bound_high"])
         if np.isnan([low, high]).any():
             return f"{many}: nothing bounds their effect"
-        tipping = [said for said in _reason(record, "").split("; ") if said.startswith(TIPPING)]
+        tipping = [said for said in reason(record, "").split("; ") if said.startswith(TIPPING)]
         return "; ".join([f"{many}, with which the interval can lie anywhere in {bounds_of(low, high)}", *tipping])
     if doubt == "reliability":
-        return f"{_reason(record, '')}, which one rating does not tell"
+        return f"{reason(record, '')}, which one rating does not tell"
     if doubt == "powerless":
         return f"no effect of any size can be found among {over} with {record['n_contexts']:,.0f} contexts"
     if doubt == "unknown" or metric.null is None or size is None:
-        return _reason(record, "no interval")
+        return reason(record, "no interval")
     reach = max(metric.null - record["ci_low"], record["ci_high"] - metric.null)
     return f"a shift of up to {written(reach, size)} is possible, and ≥ {written(size, reach)} matters"
-
-
-def _reason(record: Mapping[Any, Any], otherwise: str) -> str:
-    note = record.get("note")
-    return note if isinstance(note, str) and note else otherwise
 
 
 def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size: float | None) -> str:
@@ -385,4 +309,4 @@ def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size
     hedges = []
     if finding == "none" and size is not None and (is_above(null - size, low) or is_above(high, null + size)):
         hedges.append("missing data could hide a shift that matters")
-    return "; ".join(filter(None, [*hedges, _reason(record, "")]))
+    return "; ".join(filter(None, [*hedges, reason(record, "")]))
