@@ -34,17 +34,15 @@ def export(
     from biaslab import load_dataset, load_judge
     from biaslab.judges.api import ApiJudge
     from biaslab.judges.batch_api import export_batch
-    from biaslab.store import Store
+    from biaslab.store import open_store
     from biaslab.study.spending.cost import unanswered
 
     probe, data = make_probe(name, attribute, seed, param), load_dataset(dataset, path, limit=contexts)
     chosen = load_judge(judge, data)
     if not isinstance(chosen, ApiJudge):
         raise InputError("judge", judge, "a judge behind a server, such as api:gpt-4o-mini")
-    kept = Store(store, create=False) if store.exists() else None
-    requests = unanswered(chosen, [trial.request for trial in probe.design(data)], kept)
-    if kept is not None:
-        kept.close()
+    with open_store(store, create=False) as kept:
+        requests = unanswered(chosen, [trial.request for trial in probe.design(data)], kept)
     if not requests:
         typer.echo("nothing is open: the store holds every reply")
         return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -122,6 +122,18 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
     ratios = [SequenceMatcher(None, name, said).ratio() for name in likely]
     close = [names[name] for name, ratio in zip(likely, ratios, strict=True) if ratio > ratios[0] - _AS_CLOSE]
     return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+def check_spending(name: str, amounts: Mapping[str, float], known: Sequence[str]) -> None:
+    """Raise `InputError` unless prices or limits are numbers by names that are known."""
+    for key, value in amounts.items():
+        if key not in known:
+            raise InputError(name, key, f"some of {', '.join(known)}", did_you_mean(key, known))
+        if not 0 <= value < inf or (name == "limits" and not value):
+            allowed = "a number above 0" if name == "limits" else "a number of at least 0"
+            raise InputError(f"{name}.{key}", value, allowed)
+    if name == "prices" and "input" not in amounts:
+        raise InputError(name, sorted(amounts), "dollars for a million tokens of input, and others if wanted")
 
 
 _A_JUDGE = "write a class with ask, or load one by its name: biaslab.load_judge(name, data)"

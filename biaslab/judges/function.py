@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import math
 import queue
-import re
 import threading
 import time
 import traceback
@@ -16,23 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Judge, Rank, Reply, Request, Score
-from biaslab.core.checks import require_whole
+from biaslab.core.checks import check_spending, require_whole
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.core.received import short
 from biaslab.core.stopping import seconds_left
+from biaslab.judges.returned import read_returned
 
 _PAIR, _ONE, _LIST, _PROMPT = ("first", "second"), ("candidate",), ("candidates",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")
-_WORDS = {"first": 1.0, "second": 0.0, "tie": 0.5, "a": 1.0, "b": 0.0, "c": 0.5}
 _FIRST_WAIT = 0.5  # seconds before the second attempt; twice as long before each further one
-_ALLOWED = {
-    Compare: '"first", "second" or "tie", the probability that the first wins, a mapping of these names to '
-    "probabilities, or None",
-    Score: "a number on the scale, or None",
-    Rank: "the index of the best candidate from 0, its name such as [1], a list of these from best to worst, a mapping "
-    "of indices to probabilities, or None",
-    Completion: "the text of a reply, or None",
-}
 
 
 class FunctionJudge(BaseJudge):
@@ -109,10 +98,7 @@ class FunctionJudge(BaseJudge):
         self.kinds = frozenset({_kind_of(self._arguments, function)})
         self.reads_prompts = Completion in self.kinds
         self.limits = dict(limits or {})
-        if limits:
-            from biaslab.judges.api.arguments import check_spending  # which loads openai
-
-            check_spending("limits", limits, LIMITS)
+        check_spending("limits", self.limits, LIMITS)
         self.breadth = concurrency
         ends = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
         self.id = f"function:{name or _name_of(function)}@{version}{ends}"
@@ -135,7 +121,7 @@ class FunctionJudge(BaseJudge):
             if attempt:
                 time.sleep(_FIRST_WAIT * 2 ** (attempt - 1))
             try:
-                return self._read(request, self._called(arguments))
+                return read_returned(request, self._called(arguments), _name_of(self.function), self.scale)
             except JudgeError:
                 raise
             except Exception as error:
@@ -154,25 +140,6 @@ class FunctionJudge(BaseJudge):
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(_awaited(made), self._loop).result()
-
-    def _read(self, request: Request, returned: Any) -> Reply:
-        """Return what the function means as a reply."""
-        if returned is None:
-            return Reply(text="", finish_reason="refusal")
-        if isinstance(request, Completion) and isinstance(returned, str):
-            return Reply(text=returned, finish_reason="stop")
-        if isinstance(request, Rank) and (listed := _listed(returned, len(request.texts))) is not None:
-            return listed
-        score = _preference(returned) if isinstance(request, Compare) else _number(returned)
-        if isinstance(request, Score) and score is not None:
-            low, high = self.scale
-            score = (score - low) / (high - low) if low <= score <= high else None
-        if score is None or isinstance(request, Completion | Rank):
-            kind = type(request)
-            on = f"; the scale is {self.scale[0]:g} to {self.scale[1]:g}" if kind is Score else ""
-            name = _name_of(self.function)
-            raise JudgeError(f"{name} returned {short(returned)}, allowed: {_ALLOWED[kind]}{on}", request)
-        return Reply(score=score)
 
 
 def load_named(name: str) -> FunctionJudge:
@@ -294,55 +261,6 @@ def _given(request: Request) -> dict[str, Any]:
     if isinstance(request, Rank):
         return shown | {"candidates": list(request.texts)}
     return shown | {"candidate": request.text}
-
-
-def _preference(returned: Any) -> float | None:
-    """Return the probability that the first wins, None where nothing says it."""
-    if isinstance(returned, str):
-        return _WORDS.get(returned.strip().lower())
-    if isinstance(returned, Mapping):
-        shares = {str(name).lower(): _number(share) for name, share in returned.items()}
-        first, second = (_number(shares.get(name)) for name in ("first", "second"))
-        if first is None or second is None or min(first, second) < 0 or first + second <= 0:
-            return None
-        return first / (first + second)
-    value = _number(returned)
-    return value if value is not None and 0 <= value <= 1 else None
-
-
-def _listed(returned: Any, k: int) -> Reply | None:
-    """Return the reply about k texts, None where nothing says it; who is left out or named twice is read as that."""
-    if isinstance(returned, Mapping):
-        shares = {_index(name, k): _number(share) for name, share in returned.items()}
-        masses = [shares.get(place, 0.0) for place in range(k)]
-        if None in shares or any(mass is None or mass < 0 for mass in masses) or not sum(filter(None, masses)):
-            return None
-        total = math.fsum(filter(None, masses))
-        return Reply(logprobs=tuple(math.log(mass / total) if mass else -math.inf for mass in masses))
-    one = isinstance(returned, str) or not hasattr(returned, "__iter__")
-    places = [_index(each, k) for each in ([returned] if one else returned)]
-    if not places or None in places:
-        return None
-    return Reply(text=" > ".join(f"[{place + 1}]" for place in places if place is not None), finish_reason="stop")
-
-
-def _index(named: Any, k: int) -> int | None:
-    """Return the index from 0 of a candidate that is named by it, or as prompts name it: ``"[1]"`` is the first."""
-    if isinstance(named, str):
-        match = re.fullmatch(r"\s*\[(\d{1,9})\]\s*", named)
-        place = int(match[1]) - 1 if match else -1
-    else:
-        number = _number(named)
-        place = int(number) if number is not None and number.is_integer() else -1
-    return place if 0 <= place < k else None
-
-
-def _number(value: Any) -> float | None:
-    try:
-        number = float(value) if not isinstance(value, bool | str) else math.nan
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 async def _awaited(made: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from biaslab.core import (
+    PRICES,
     Metric,
     Reply,
     Status,
@@ -21,14 +22,13 @@ from biaslab.core import (
     thinking_tokens,
     with_thinking,
 )
-from biaslab.core.checks import require_one_of, require_temperature, require_whole, unknown
+from biaslab.core.checks import check_spending, require_one_of, require_temperature, require_whole, unknown
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.probes import available, find_metric, find_probe, names
 from biaslab.probes._by_budget import Budgets, qualities
 from biaslab.probes.base import FAIR, Accepted, Cell, Part, Probe, planted
 from biaslab.probes.base.own_protocol import settle
-from biaslab.study.spending.cost import check_prices
 
 _ASKED = ("answer", "replicates", "temperature")
 _OWN = ("attributes", "seed", "resampling", *_ASKED)
@@ -148,7 +148,7 @@ class Thinking(Probe):
         require_whole("replicates", self.replicates, 1)
         require_temperature(self.temperature)
         if self.prices:
-            check_prices(self.prices)
+            check_spending("prices", self.prices, PRICES)
         listed = () if isinstance(self.budgets, str) else self.budgets
         if len({as_thinking(each, "budgets") for each in listed}) < max(len(listed), 2):
             raise InputError("budgets", self.budgets, 'a list of two different budgets or more, such as [0, "low"]')

@@ -15,6 +15,7 @@ import html
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from importlib import metadata
 from itertools import chain, islice
@@ -319,6 +320,18 @@ class Store:
         frame = self.info()
         title = f"Store {self.path}: {len(self):,} replies, {frame.attrs['bytes'] / 2**20:.1f} MiB"
         return f"<p>{html.escape(title)}</p>{frame.to_html(index=False)}"
+
+
+@contextmanager
+def open_store(store: Store | str | os.PathLike[str] | None, create: bool = True) -> Iterator[Store | None]:
+    """Open a store by its path for a block; an open one stays open. None where there is none, nor is to be made."""
+    if store is None or isinstance(store, Store):
+        yield store
+    elif create or Path(store).expanduser().exists():
+        with Store(store, create=create) as opened:
+            yield opened
+    else:
+        yield None
 
 
 def _row(request: Request, judge_id: str, reply: Reply, origin: tuple[str, str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from biaslab.core.errors import (
 )
 from biaslab.core.progress import Postfix, progress_bar
 from biaslab.judges.function import judge_of
-from biaslab.store import Store
+from biaslab.store import Store, open_store
 from biaslab.study.collecting.walk import Walk
 from biaslab.study.collecting.windows import window_size, windows
 from biaslab.study.spending.budget import Budget, budget_of
@@ -158,9 +158,9 @@ def collect(
     require_study(probe, judge, dataset)
     asked = as_judge(judge)
     next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store
-    kept = store if store is None or isinstance(store, Store) else Store(store)
     try:
         with (
+            open_store(store) as kept,
             progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar,
             asked.watched((postfix := Postfix(bar)).retried),
         ):
@@ -174,9 +174,6 @@ def collect(
         if asked.reads_prompts or not nearest:
             raise
         raise UnsupportedRequestError(_why_not(probe, asked), error.request) from error
-    finally:
-        if kept is not None and kept is not store:
-            kept.close()
     if "otherwise" in walk.attrs:
         warn(walk.attrs["otherwise"], NearestDesignWarning)
     _warn_of_several_models(walk.models, asked.id)

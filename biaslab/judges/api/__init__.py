@@ -25,7 +25,7 @@ from biaslab.core import (
     thinking_of,
 )
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_one_of
+from biaslab.core.checks import check_spending, require_one_of
 from biaslab.core.errors import (
     InexactLabelsWarning,
     JudgeError,
@@ -37,7 +37,7 @@ from biaslab.core.errors import (
 )
 from biaslab.core.output import count
 from biaslab.judges.api import faults
-from biaslab.judges.api.arguments import PREFILLS, check_settings, check_spending, settings
+from biaslab.judges.api.arguments import PREFILLS, check_settings, settings
 from biaslab.judges.api.connection import Connection, open_client, shut
 from biaslab.judges.api.credentials import OPENAI, Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
@@ -183,7 +183,8 @@ class ApiJudge(BaseJudge):
         check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
         require_one_of("dialect", dialect, ("chat", "responses"))
         require_one_of("redirects", redirects, ("refuse", "same_host"))
-        check_spending("prices", prices or {}, PRICES)
+        if prices:
+            check_spending("prices", prices, PRICES)
         check_spending("limits", limits or {}, LIMITS)
         if isinstance(prefill, str):
             require_one_of("prefill", prefill, tuple(PREFILLS))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from biaslab.core import canonical_json
-from biaslab.core.checks import did_you_mean, require_one_of, require_whole
+from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.judges.api.wire import Wire
 
@@ -46,16 +45,3 @@ def check_settings(model: str, likelihood: str, top_logprobs: int, most: int, ti
         require_whole(name, value, 1)
     if not timeout > 0:
         raise InputError("timeout", timeout, "seconds above 0")
-
-
-def check_spending(name: str, amounts: Mapping[str, float], known: Sequence[str]) -> None:
-    """Raise `InputError` unless prices or limits are numbers by names that are known."""
-    for key, value in amounts.items():
-        if key not in known:
-            raise InputError(name, key, f"some of {', '.join(known)}", did_you_mean(key, known))
-        if not 0 <= value < math.inf or (name == "limits" and not value):
-            raise InputError(
-                f"{name}.{key}", value, "a number above 0" if name == "limits" else "a number of at least 0"
-            )
-    if name == "prices" and amounts and "input" not in amounts:
-        raise InputError(name, sorted(amounts), "dollars for a million tokens of input, and others if wanted")

@@ -7,20 +7,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from biaslab.core import Judge, Probe
+from biaslab.core import PRICES, Judge, Probe
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_whole
+from biaslab.core.checks import check_spending, require_whole
 from biaslab.core.errors import InputError
 from biaslab.judges.modes import AnswerMode
-from biaslab.store import Store
+from biaslab.store import Store, open_store
 from biaslab.study.planning.flips import RATE, assumed_flips, flips_of
 from biaslab.study.planning.pilot import Spread, simulated_pilot, spread_of
 from biaslab.study.planning.rounds import count_rounds
 from biaslab.study.spending.budget import budget_of
-from biaslab.study.spending.cost import check_prices, price
+from biaslab.study.spending.cost import price
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -283,12 +282,8 @@ def plan(
     if effect is not None:
         contexts = spread.required(effect, power, alpha / tests)
     contexts = contexts or available
-    found = _open_store(store)
-    try:
-        cost, rounds = count_rounds(probe, judge, dataset, contexts, found)
-    finally:
-        if found is not None and found is not store:
-            found.close()
+    with open_store(store, create=False) as opened:
+        cost, rounds = count_rounds(probe, judge, dataset, contexts, opened)
     dollars, dollars_cached = price(cost, prices)
     return Plan(
         probe=probe.name,
@@ -323,14 +318,6 @@ def _spread(probe: Probe, trials: pd.DataFrame, metric: str, origin: str, flips:
     return flips_of(trials, found) if metric == RATE else found
 
 
-def _open_store(store: Store | str | PathLike[str] | None) -> Store | None:
-    """Return the store, opened if it is a path; None where there is no file, as planning creates none."""
-    if store is None or isinstance(store, Store):
-        return store
-    path = Path(store).expanduser()
-    return Store(path, create=False) if path.exists() else None
-
-
 def _check(
     effect: float | None, contexts: int | None, prices: Mapping[str, float] | None, seconds: float | None
 ) -> None:
@@ -341,7 +328,7 @@ def _check(
     if seconds is not None and not 0 < seconds < math.inf:
         raise InputError("seconds_per_request", seconds, "a number above 0, or None if it is not known")
     if prices is not None:
-        check_prices(prices)
+        check_spending("prices", prices, PRICES)
 
 
 def _duration(minutes: float) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from biaslab.core import Adaptable, Design, Judge, Request, Trial, Usage, is_sequential
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.core.output import count
-from biaslab.store import Store
+from biaslab.store import open_store
 from biaslab.study.spending.budget import Budget, Ledger, budget_of
 from biaslab.study.spending.cost import dollars, unanswered
 
@@ -108,8 +107,7 @@ def foresee_all(
     ledger = Ledger(judge, budget or budget_of(judge), announces=True)
     planned: set[Request] = set()
     more = False
-    kept = Store(store, create=False) if Path(store).exists() else None
-    try:
+    with open_store(store, create=False) as kept:
         for design in designs:
             with suppress(InputError, JudgeError):
                 trials = _answerable(design, judge, dataset)
@@ -117,9 +115,6 @@ def foresee_all(
                 planned.update(fresh)
                 ledger.plan(unanswered(judge, fresh, kept), trials)
                 more |= is_sequential(design)
-    finally:
-        if kept is not None:
-            kept.close()
     if budget is not None:
         ledger.require(begins=True)
     return announcement_of(ledger, len(planned) - ledger.planned, more) if ledger.planned else None

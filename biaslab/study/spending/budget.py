@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from biaslab.core import BaseJudge, Judge, Reply, Request, Trial, Usage, as_judge
+from biaslab.core import PRICES, BaseJudge, Judge, Reply, Request, Trial, Usage, as_judge
 from biaslab.core.checked import checked
+from biaslab.core.checks import check_spending
 from biaslab.core.errors import BudgetExceededError, InputError
 from biaslab.store.stored import StoredJudge
-from biaslab.study.spending.cost import check_prices, dollars
+from biaslab.study.spending.cost import dollars
 from biaslab.study.spending.token_counts import COUNTED, Floats, TokenCounter
 
 _SAMPLE = 200  # requests whose tokens are counted for an announcement; the others are scaled by their characters
@@ -74,7 +75,7 @@ class Budget:
                 raise InputError(f"budget.{name}", value, "a number above 0, or None for no limit")
 
         if self.prices is not None:
-            check_prices(self.prices)
+            check_spending("prices", self.prices, PRICES)
         elif self.dollars is not None:
             raise InputError("budget.prices", None, "dollars for a million tokens, where the budget is in dollars")
 

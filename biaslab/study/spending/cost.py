@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, NamedTuple
 
-from biaslab.core import PRICES, Judge, Probe, Request, Usage
+from biaslab.core import Judge, Probe, Request, Usage
 from biaslab.core.errors import InputError
 from biaslab.store import Store
 from biaslab.study.spending.token_counts import count_tokens
@@ -53,14 +52,6 @@ def price(cost: Cost, prices: Mapping[str, float] | None) -> tuple[float | None,
         return None, None
     most, least = (dollars(Usage(cost.read, cached, cost.written), prices) for cached in (0, cost.read - cost.distinct))
     return most, least if "cached" in prices else None
-
-
-def check_prices(prices: Mapping[str, float]) -> None:
-    """Raise `InputError` unless prices are dollars for a million tokens of input and, if wanted, cached and output."""
-    good = all(name in PRICES and 0 <= price < math.inf for name, price in prices.items())
-    if not good or "input" not in prices:
-        allowed = "dollars for a million tokens of input and, if wanted, cached and output, each at least 0"
-        raise InputError("prices", dict(prices), allowed)
 
 
 def dollars(usage: Usage, prices: Mapping[str, float]) -> float:
