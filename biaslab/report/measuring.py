@@ -179,7 +179,8 @@ def _measure(
     """Measure what a card shows of one probe: its primary metrics, and how well the judge agrees with references."""
     bars = sys.stderr.isatty() if measured.progress is None else measured.progress
     limits = None if left is None else left.budget
-    trials = collect(probe, judge, data, store=store, progress=bars, budget=limits)
+    how: dict[str, Any] = {"progress": bars, "budget": limits, "announce": False}  # all probes were announced at once
+    trials = collect(probe, judge, data, store=store, **how)
     if left is not None:
         left.spend(trials.attrs)
     quality = [metric.name for metric in probe.metrics if metric.quality]

@@ -73,6 +73,13 @@ def test_what_is_announced_is_what_is_asked_each_request_once(judge, graded, tol
     assert set(found.trials["probe"]) == {"position", "verbosity", "consistency", "score_distribution"}
 
 
+def test_it_is_announced_once_beside_progress_bars(graded, capsys):
+    bl.screen(longer, graded, reference=None)
+    said = "".join(capsys.readouterr())
+    assert said.count("tokens to read") == 1
+    assert "verbosity: 100%" in said
+
+
 @pytest.mark.parametrize(
     ("judge", "protocol", "measured"),
     [
