@@ -86,6 +86,9 @@ class Metric:
         Verdict on an estimate above or below the null, after "the judge": ``"prefers the candidate shown first"``.
     advice : str or tuple of str
         What to do where that is shown; two, for above and below, where that differs.
+    use : str or tuple of str
+        What a judge is not to be used for where that is shown, such as ``"pairs shown in one order only"``; two, for
+        above and below, where that differs, the empty one where no use suffers. A card's first line is of these.
     matters : float, optional
         The smallest distance from the null that matters in practice: a convention, which decides whether a study that
         finds nothing could have found anything. A card takes other values.
@@ -108,6 +111,7 @@ class Metric:
     above: str = ""
     below: str = ""
     advice: str | tuple[str, str] = ""
+    use: str | tuple[str, str] = ""
     matters: float | None = None
     quality: bool = False
     primary: bool = False

@@ -111,6 +111,7 @@ class Anchoring(ScoreProbe):
             above="gives scores that are more alike in one output than alone",
             below="gives scores that are less alike in one output than alone",
             advice="ask for one attribute in one output",
+            use="several scores in one output",
             matters=0.1,
             primary=True,
             calibration=planted(
@@ -125,6 +126,7 @@ class Anchoring(ScoreProbe):
             above="lets a score follow the one before it",
             below="moves a score away from the one before it",
             advice="ask for one attribute in one output",
+            use="several scores in one output",
             matters=0.1,
             primary=True,
             calibration=planted({"anchoring": 0.15}, _TWO | {"n_forced": 3, "n_candidates": 2}, _FAIR, attributes=2),

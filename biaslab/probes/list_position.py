@@ -141,6 +141,7 @@ class ListPosition(Probe):
             above="prefers the candidate shown first",
             below="avoids the candidate shown first",
             advice="ask every list in balanced orders and average",
+            use="lists shown in one order only",
             matters=0.05,
             primary=True,
             calibration=_PREFERS_FIRST,

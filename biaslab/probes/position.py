@@ -120,6 +120,7 @@ class Position(PairProbe):
             above="prefers the candidate shown first",
             below="prefers the candidate shown second",
             advice="ask every pair in both orders and average",
+            use="pairs shown in one order only",
             matters=0.1,
             primary=True,
             calibration=_PREFERS_FIRST,

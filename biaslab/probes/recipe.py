@@ -116,6 +116,7 @@ class Recipe(Probe):
                 "score 1-10, greedily, with the source, one attribute at a time, without reasons",
                 "ask in the older way",
             ),
+            use=("scores asked in the older way", "scores asked by the recipe"),
             matters=0.1,
             primary=True,
             calibration=planted(  # without quality nothing is lost; with it a coarse scale ties what differs

@@ -119,6 +119,7 @@ class ScoreDistribution(Probe):
                 above=f"likes multiples of {base}",
                 below=f"avoids multiples of {base}",
                 advice="take the mean of the label distribution or of several samples, not one score of a fine scale",
+                use="scores on a fine scale, one sample each",
                 matters=0.25,  # demography calls data from 125 % on rough (United Nations, Demographic Yearbook)
                 primary=True,
                 calibration=planted(

@@ -126,6 +126,7 @@ class Sweep(Probe):
             above="agrees better with the reference scores after giving reasons",
             below="agrees less with the reference scores after giving reasons",
             advice=("ask for reasons before the score", "ask for the score alone, without reasons"),
+            use=("scores without reasons", "scores after reasons"),
             matters=0.1,
             primary=True,
             calibration=planted(  # reasons push scores to the top of the scale, where all candidates look alike
@@ -145,6 +146,7 @@ class Sweep(Probe):
                 "use the highest temperature of the study, and average samples",
                 "use the lowest temperature of the study",
             ),
+            use=("scores at a low temperature", "scores at a high temperature"),
             matters=0.1,
             primary=True,
             calibration=Calibration(  # a judge that sees no quality agrees no less at any temperature

@@ -139,6 +139,7 @@ class Template(ScoreProbe):
             above="gives more under this variant of the prompt",
             below="gives less under this variant of the prompt",
             advice="average over several prompts, or report the one that was used",
+            use="comparing results across prompts",
             matters=0.1,
             primary=True,
             calibration=planted({"template_noise": 0.9}, {"factors": ("system",)}),

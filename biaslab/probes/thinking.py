@@ -117,6 +117,7 @@ class Thinking(Probe):
             above="has a higher value of the metric when it thinks longer",
             below="has a lower value of the metric when it thinks longer",
             advice="choose the budget at which the bias is least for what it costs",
+            use="comparing results across budgets for thoughts",
             matters=0.1,
             primary=True,
             calibration=planted({"thought_debiasing": 0.7}, _ONE, fair={**FAIR, "position": 0.8}),

@@ -117,6 +117,7 @@ class Vacuum(PairProbe):
             above="prefers the first of two equal candidates",
             below="prefers the second of two equal candidates",
             advice="ask every pair in both orders, or take its content-free prior out",
+            use="equal candidates shown in one order only",
             matters=0.1,
             primary=True,
             form="pair",

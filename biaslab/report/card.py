@@ -18,10 +18,11 @@ from biaslab.core.checked import checked
 from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import replacing, require_file
+from biaslab.report.overall import Fitness, fitness
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, findings
-from biaslab.report.wording import correction, levels, span, templates, version
+from biaslab.report.wording import correction, fair, levels, span, templates, version
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,10 +38,12 @@ class Card:
     ----------
     biases : pandas.DataFrame
         One row a judge × primary metric: ``judge, probe, metric, label, status, verdict, standing, strongest, estimate,
-        interval, q, mde, detectable, remedy, advice, n_cells``. ``status`` is one of *bias*, *slight*, *none*,
-        *unclear*, *untested*; ``standing`` and what follows are those of the strongest cell.
+        interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``. ``status`` is one of *bias*,
+        *slight*, *none*, *unclear*, *untested*; ``standing`` and what follows are those of the strongest cell.
+        ``sides`` are those on which a bias was found, and ``n_open`` counts the cells that are inconclusive.
     quality : pandas.DataFrame
-        How well each judge agrees with the reference scores: ``judge, label, cell, estimate, interval``.
+        How well each judge agrees with the reference scores: ``judge, label, cell, estimate, interval``; and how many
+        cells have a chance level, and are shown above it: ``with_chance, above_chance``.
     cells : pandas.DataFrame
         Every estimate of a primary metric, with its sentence: see `biaslab.report.findings`.
     unmeasured : tuple of tuple of str
@@ -59,6 +62,23 @@ class Card:
     def judges(self) -> list[str]:
         """The judges, in the order in which they were given."""
         return [str(name) for name in dict.fromkeys(self.cells["judge"])]
+
+    @property
+    def overall(self) -> dict[str, str]:
+        """What each judge is fit for and what not, as far as its biases tell: the first line of the card.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> rows = bl.atlas.estimates(judge="claude-3-haiku-20240307", source="devbench")
+        >>> bl.report.card(rows).overall["claude-3-haiku-20240307"].partition(".")[0]
+        'Do not use for pairs shown in one order only'
+        """
+        return {judge: str(self._fitness(judge)) for judge in self.judges}
+
+    def _fitness(self, judge: str) -> Fitness:
+        own, quality = (frame[frame["judge"] == judge].to_dict("records") for frame in (self.biases, self.quality))
+        return fitness(own, quality)
 
     def to_html(self) -> str:
         """Return a page that needs no other file."""
@@ -119,11 +139,10 @@ class Card:
 
     def _facts(self) -> dict[str, Any]:
         contexts = self.cells.loc[self.cells["n_contexts"] > 0, "n_contexts"]
+        keys = dict.fromkeys(zip(self.biases["probe"], self.biases["metric"], strict=True))
         return {
             "judges": [self._of_judge(name) for name in self.judges],
-            "rows": [
-                self._row(*key) for key in dict.fromkeys(zip(self.biases["probe"], self.biases["metric"], strict=True))
-            ],
+            "rows": sorted((self._row(*key) for key in keys), key=lambda row: row["worst"]),
             "status": STATUS,
             "datasets": [str(name) for name in dict.fromkeys(self.cells["dataset"])],
             "n": span(contexts) if len(contexts) else "0",
@@ -141,20 +160,21 @@ class Card:
         return {
             "probe": probe.replace("_", " "),
             "label": declared.axis,
+            "null": fair(declared.null),
+            "worst": min(list(STATUS).index(status) for status in here["status"]),
             "by_judge": [blocks.get(j) for j in self.judges],
         }
 
     def _of_judge(self, judge: str) -> dict[str, Any]:
         own = self.biases[self.biases["judge"] == judge]
         names = {key: [_short(row, own) for row in own[own["status"] == key].to_dict("records")] for key in STATUS}
-        advice = list(dict.fromkeys(text for text in own["advice"] if text))
         quality = self.quality[self.quality["judge"] == judge].to_dict("records")
         missing, otherwise = (
             [(probe.replace("_", " "), why) for name, probe, why in told if name == judge]
             for told in (self.unmeasured, self.otherwise)
         )
         told = {"missing": missing, "otherwise": [why for _, why in otherwise]}
-        return {"name": judge, "names": names, "advice": advice, "quality": quality, **told}
+        return {"name": judge, "names": names, "fitness": self._fitness(judge), "quality": quality, **told}
 
 
 @checked

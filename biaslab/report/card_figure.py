@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _INCH, _LINE = 2.54, 0.28  # centimetres of an inch, and of a line of a verdict
 _WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
+#: The colours of a traffic light, told apart by the colour-blind and, by their marks, by everybody.
+_LIGHTS = {"bias": "#9c2f00", "slight": "#8a6400", "none": "#00614d", "unclear": "0.3", "untested": "0.3"}
 _CROWDED = 20  # how far the axis reaches, in units of what matters, where three numbers a decade have no room
 
 
@@ -61,7 +63,7 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
         _draw_cells(ax, cells[here], place, index)
         _write(ax, biases[there].iloc[0].to_dict(), place, str(index + 1) if len(judges) > 1 else "", first)
     left = biases[~tested] if tested.any() else biases.iloc[:0]
-    _finish(ax, len(rows), [facts, *_not_tested(left)], judges)
+    _finish(ax, len(rows), [*textwrap.wrap(facts, _NAME), *_not_tested(left)], judges)
     return ax
 
 
@@ -70,7 +72,7 @@ def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, index: int) -> None:
     unit, null = drawn["matters"].to_numpy(float), drawn["null"].to_numpy(float)
     x, low, high = ((drawn[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
     y = place + (np.linspace(-0.3, 0.3, len(drawn)) if len(drawn) > 1 else np.zeros(len(drawn)))
-    look: dict[str, Any] = {"markersize": 3, "linewidth": 0.8, "capsize": 1.2, "linestyle": ""}
+    look: dict[str, Any] = {"markersize": 3.5, "elinewidth": 1.6, "linestyle": ""}
     look |= {"marker": MARKERS[index % len(MARKERS)], "color": PALETTE[index % len(PALETTE)]}
     ax.errorbar(x, y, xerr=np.abs(np.array([x - low, high - x])), **look)
 
@@ -78,13 +80,16 @@ def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, index: int) -> None:
 def _write(ax: Axes, row: Mapping[Any, Any], place: int, number: str, first: bool) -> None:
     """Write the metric on the left and the verdict on the right of a row; nothing in them is taken for mathematics."""
     at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "parse_math": False, "fontsize": 6.5}
+    light: dict[str, Any] = {"color": _LIGHTS[row["status"]], "fontweight": "bold"}
     name = [f"{str(row['probe']).replace('_', ' ')}:", *textwrap.wrap(str(row["label"]), 34)] if first else []
     if number:
         ax.text(-0.03, place, f"judge {number}", ha="right", **at)
         ax.text(-0.22, place - 0.42, "\n".join(name), ha="right", **at | {"va": "top"})
     else:
         ax.text(-0.03, place, "\n".join(name), ha="right", **at)
-    ax.text(1.03, place, "\n".join(_words(row)), ha="left", **at)
+    lines = _words(row)
+    ax.text(1.08, place, "\n".join(lines), ha="left", **at)
+    ax.text(1.03, place, "\n".join([STATUS[row["status"]][0], *[" "] * (len(lines) - 1)]), ha="left", **at | light)
 
 
 def _words(row: Mapping[Any, Any]) -> list[str]:
@@ -93,7 +98,7 @@ def _words(row: Mapping[Any, Any]) -> list[str]:
     standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # how many; what they judged is in the table
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if is_bias else []
     verdict = "; ".join(filter(None, (row["verdict"], standing)))
-    return [*textwrap.wrap(f"{' '.join(STATUS[row['status']])}: {verdict}", _WIDTH), *evidence]
+    return [*textwrap.wrap(f"{STATUS[row['status']][1]}: {verdict}", _WIDTH), *evidence]
 
 
 def _not_tested(left: pd.DataFrame) -> list[str]:
@@ -112,7 +117,9 @@ def _finish(ax: Axes, rows: int, facts: list[str], judges: list[str]) -> None:
     reach = 1.3 * max(2.0, *map(abs, ax.get_xlim()))
     ax.set_xlim(-reach, reach)
     _mark(ax, reach)
-    ax.set_xlabel("distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)")
+    ax.set_xlabel(
+        "distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)", fontsize=7
+    )
     names = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in judges]
     note(
         ax, "\n".join([*(f"judge {i}: {name}" if len(judges) > 1 else name for i, name in enumerate(names, 1)), *facts])

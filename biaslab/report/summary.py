@@ -15,6 +15,12 @@ from biaslab.report.wording import ONE_TEST, evidence, interval, probability, si
 
 _FEW = 4  # cells of agreement that a page has room for
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.decisions.Doubt`
+#: What decides a finding that is inconclusive, by the doubt.
+_DECIDES = {
+    **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
+    "missing": "judge again what is missing",
+    "reliability": "have a second person rate the texts",
+}
 #: What a card says of a bias: its mark, which needs no colour, and the words.
 STATUS = {
     "bias": ("●", "found"),
@@ -50,7 +56,8 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TE
     strongest = _strongest(part, shown)
     estimate, bounds = evidence(strongest.to_dict(), metric.null)
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
-    ways = list(dict.fromkeys(shown["finding"]))
+    ways = list(dict.fromkeys(shown["finding"])) if status == "bias" else []
+    told = "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
     return {
         "judge": first["judge"],
         "probe": first["probe"],
@@ -66,11 +73,17 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TE
         "mde": size(strongest["mde"]),
         "detectable": detectable(strongest.to_dict(), over),
         "remedy": best_remedy(part, remedies) if remedies is not None else "",
-        "advice": "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
-        if status == "bias"
-        else "",
+        "advice": told,
+        "to_do": told or _to_do(status, strongest["doubt"]),
+        "sides": tuple(ways),
+        "n_open": int((part["finding"] == "blind").sum()),
         "n_cells": len(part),
     }
+
+
+def _to_do(status: str, doubt: str) -> str:
+    """Write what to do where no advice is given: what would decide what is inconclusive, or nothing."""
+    return _DECIDES.get(doubt, "") if status == "unclear" else "nothing" if status in ("none", "slight") else ""
 
 
 def _status(part: pd.DataFrame) -> str:
@@ -129,11 +142,15 @@ def agreements(rows: pd.DataFrame) -> pd.DataFrame:
             reach = f"{number(part['estimate'].min())} to {number(part['estimate'].max())}"
             shown = f", shown above chance in {above} of {len(part)} cells"
             reach += shown if part["null"].notna().any() else f" in {len(part)} cells"
-            lines.append({"judge": judge, "label": label, "cell": "", "estimate": reach, "interval": ""})
+            text = {"cell": "", "estimate": reach, "interval": ""}
+            chances = {"with_chance": int(part["null"].notna().sum()), "above_chance": above}
+            lines.append({"judge": judge, "label": label, **text, **chances})
             continue
         for row in part.to_dict("records"):
             bounds = interval(row["ci_low"], row["ci_high"])
             chance = " (chance is not ruled out)" if row["ci_low"] <= row["null"] <= row["ci_high"] else ""
             text = {"estimate": number(row["estimate"]), "interval": bounds + chance}
-            lines.append({"judge": judge, "label": label, "cell": row["cell"], **text})
-    return pd.DataFrame(lines, columns=["judge", "label", "cell", "estimate", "interval"])
+            chances = {"with_chance": int(row["null"] == row["null"]), "above_chance": int(row["ci_low"] > row["null"])}
+            lines.append({"judge": judge, "label": label, "cell": row["cell"], **text, **chances})
+    columns = ["judge", "label", "cell", "estimate", "interval", "with_chance", "above_chance"]
+    return pd.DataFrame(lines, columns=columns)

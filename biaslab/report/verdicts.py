@@ -261,7 +261,7 @@ def detectable(record: Mapping[Any, Any], over: str) -> str:
     alone, among = (float(record[name]) for name in ("mde", "detectable"))
     if not alone > 0:
         return written(alone)
-    if not is_above(among, alone) and not math.isnan(among):
+    if not math.isnan(among) and (not is_above(among, alone) or written(among) == written(alone)):
         return f"≥ {written(alone)}"
     return f"≥ {written(alone)} alone, {f'≥ {written(among)}' if among > 0 else 'nothing'} among {over}"
 

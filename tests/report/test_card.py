@@ -115,8 +115,27 @@ def test_the_figure_shows_every_cell_in_units_of_what_matters(estimates):
     drawn = sorted(float(x) for c in ax.containers for x in np.atleast_1d(c.lines[0].get_xdata()))
     assert drawn == pytest.approx(sorted((card.cells["estimate"] - 0.5) / 0.1))
     said = " ".join(text.get_text() for text in ax.texts)
-    assert "● found" in said
-    assert "○ no bias that matters" in said
+    assert "found: prefers" in said
+    assert "no bias that matters" in said
+    assert {"●", "○"} <= {text.get_text().strip() for text in ax.texts}
+
+
+def test_no_text_of_the_figure_lies_on_another(make_row):
+    """Three judges with long names, and metrics with long labels, as rows of one to five cells."""
+    metrics = {"position": "first_position_rate", "one_order": "first_position_log_odds", "source": "agreement_loss"}
+    rows = [
+        make_row(judge=f"{name}-of-a-long-name-with-a-date", probe=probe, metric=metric, attribute=str(cell))
+        for name in ("first", "second", "third")
+        for cells, (probe, metric) in zip((1, 3, 5), metrics.items(), strict=True)
+        for cell in range(cells)
+    ]
+    ax = report.card(pd.DataFrame(rows)).plot()
+    ax.figure.draw_without_rendering()
+    shown = [text for text in (*ax.texts, *ax.get_xticklabels(), ax.xaxis.label) if text.get_text().strip()]
+    boxes = [text.get_window_extent() for text in (*shown, ax.title, ax._left_title) if text.get_text()]
+    assert len(boxes) > 20
+    apart = [one.padded(-1).overlaps(other.padded(-1)) for one, other in itertools.combinations(boxes, 2)]
+    assert not any(apart)
 
 
 @pytest.mark.parametrize("reach", [1.9, 12.0, 130.0])
@@ -158,7 +177,7 @@ def test_agreement_with_humans_is_no_bias_even_where_it_is_primary(make_row):
     card = report.card(pd.DataFrame([make_row(), agreeing]))
     assert card.biases["metric"].tolist() == ["first_position_rate"]
     assert card.quality["estimate"].tolist() == ["0.800"]
-    assert "Spearman" in card.to_markdown().split("What it is good for")[1]
+    assert "Spearman" in card.to_markdown().split("Agreement with the reference scores")[1]
 
 
 def test_many_cells_of_agreement_are_summed_up(make_row):
@@ -173,3 +192,67 @@ def test_many_cells_of_agreement_are_summed_up(make_row):
 def test_advice_is_given_once(make_row):
     both = [make_row(estimate=0.9), make_row(estimate=0.1, attribute="fluency")]
     assert report.card(pd.DataFrame(both)).biases["advice"].tolist() == ["ask every pair in both orders and average"]
+
+
+def test_the_first_line_says_what_a_judge_is_fit_for(estimates):
+    card = report.card(estimates)
+    biased, fair = card.judges
+    assert card.overall[biased] == "Do not use for pairs shown in one order only."
+    assert card.overall[fair] == "Fine for pairs shown in one order only."
+    page = card.to_html()
+    assert page.index("Do not use for") < page.index("Fine for") < page.index("Bias by bias")
+    assert "**Do not use for** pairs shown in one order only" in card.to_markdown()
+
+
+def test_the_first_line_follows_the_worst_verdict_on_a_use(make_row):
+    """Length: a bias in pairs and none in scores is a reason not to compare texts of different length."""
+    length = {"probe": "verbosity", "estimate": 0.9, "ci_low": 0.7, "ci_high": 1.1}
+    nothing = {"p_value": 0.9, "estimate": 0.0, "ci_low": -0.1, "ci_high": 0.1}
+    wide = {"p_value": 0.5, "estimate": 0.4, "ci_low": -0.5, "ci_high": 1.3}
+    untested = make_row(probe="source", metric="agreement_loss", p_value=float("nan"), note="no context varies")
+    scores, pairs = "verbosity_slope", "verbosity_logit"
+    for found, words in (({}, "Do not use for"), (wide, "Cannot tell for"), (nothing, "Fine for")):
+        rows = [make_row(metric=scores, **length | nothing), make_row(metric=pairs, **length | found), untested]
+        [said] = report.card(pd.DataFrame(rows), reference=None).overall.values()
+        assert said.split(".")[0] == f"{words} comparing texts of different length"
+        assert said.endswith("Its agreement with the reference scores was not measured, so this is about biases only.")
+    [said] = report.card(pd.DataFrame([untested]), reference=None).overall.values()
+    assert said.startswith("No use could be tested.")
+
+
+def test_agreement_that_chance_may_explain_limits_the_first_line(make_row):
+    for low, limited in ((0.4, True), (0.55, False)):
+        agreeing = make_row(metric="comparative_accuracy", estimate=0.6, ci_low=low)
+        [said] = report.card(pd.DataFrame([make_row(), agreeing]), reference=None).overall.values()
+        assert ("not shown to be above chance" in said) == limited
+
+
+def test_a_bias_on_the_side_that_spoils_nothing_is_no_reason_against_a_judge(make_row):
+    """A judge that agrees with itself more than annotators do may well be asked once."""
+    for sign, words in ((1, "Fine for"), (-1, "Do not use for")):
+        gap = {"estimate": 0.5 * sign, "ci_low": 0.5 * sign - 0.1, "ci_high": 0.5 * sign + 0.1}
+        row = make_row(probe="consistency", metric="alpha_gap", **gap)
+        [said] = report.card(pd.DataFrame([row]), reference=None).overall.values()
+        assert said.startswith(f"{words} scores of a single sample.")
+
+
+def test_every_bias_of_a_probe_says_which_use_it_spoils():
+    metrics = {
+        (name, one.name): one for name, probe in bl.probes.import_own().items() for one in probe.metrics
+    }.values()
+    biases = [metric for metric in metrics if metric.primary and not metric.quality]
+    assert len(biases) > 20
+    assert [one.name for one in biases if not any(one.use)] == []
+
+
+def test_each_verdict_has_a_colour_a_mark_and_what_to_do(make_row):
+    rows = [
+        make_row(attribute="found"),
+        make_row(judge="able", p_value=0.4, estimate=0.48, ci_high=0.52),
+        make_row(judge="blind", p_value=0.4, estimate=0.48, ci_high=0.9),
+    ]
+    card = report.card(pd.DataFrame(rows), reference=None)
+    assert card.biases["to_do"].tolist() == [card.biases["advice"].iloc[0], "nothing", "ask about more contexts"]
+    page = card.to_html()
+    for status, words in (("bias", "● found"), ("none", "○ no bias that matters"), ("unclear", "? inconclusive")):
+        assert f'<span class="light {status}">{words}</span>' in page

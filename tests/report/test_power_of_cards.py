@@ -60,7 +60,7 @@ def test_a_test_among_others_takes_more_and_few_contexts_find_nothing(make_row):
     assert report.findings(pd.DataFrame(rows[:1]))["detectable"].iloc[0] == pytest.approx(cells["mde"].iloc[0])
     few = report.card(pd.DataFrame(rows[:3]).assign(n_contexts=6), reference=None)
     assert few.biases["detectable"].iloc[0] == "≥ 0.05 alone, nothing among 3 tests of 3 judges"
-    assert "detectable ≥ 0.05 alone, nothing among 3 tests" in few.to_markdown()
+    assert "can detect ≥ 0.05 alone, nothing among 3 tests" in few.to_markdown()
 
 
 def test_no_effect_is_not_said_where_no_effect_could_be_found(make_row):

@@ -50,6 +50,7 @@ class Halo(CellMeasure):
             above="lets one attribute's score drag the other more than humans do",
             below="tells attributes apart more than humans do",
             advice="ask for one attribute at a time",
+            use=("telling attributes apart", ""),
             matters=0.1,
             primary=True,
             comparison=Comparison("scores of two attributes"),

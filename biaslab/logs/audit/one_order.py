@@ -57,6 +57,7 @@ class OneOrder(CellMeasure):
             above="prefers the candidate shown first",
             below="prefers the candidate shown second",
             advice="ask every pair in both orders and average",
+            use="pairs shown in one order only",
             matters=0.2,
             primary=True,
             comparison=Comparison("verdicts on pairs in one order"),

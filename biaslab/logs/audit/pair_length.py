@@ -54,6 +54,7 @@ class PairLength(CellMeasure):
             above="prefers the longer text where the gold label does not",
             below="prefers the shorter text where the gold label does not",
             advice="compare texts of similar length, or adjust for it",
+            use="comparing texts of different length",
             matters=0.05,
             primary=True,
             comparison=Comparison("verdicts on pairs with gold labels"),

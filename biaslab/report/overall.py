@@ -1,0 +1,117 @@
+"""What a judge is fit for: the first line of its card, computed from the verdicts on its biases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from biaslab.core import find_metric
+
+Light = Literal["bias", "none", "unclear", "untested"]
+#: By the status of a bias: what that says of the uses that the bias would spoil. The earlier of two decides.
+_SAYS: dict[str, Literal["unfit", "unknown", "fit"]] = {
+    "bias": "unfit",
+    "unclear": "unknown",
+    "slight": "fit",  # unless it is inconclusive in another cell
+    "none": "fit",
+}
+_NO_AGREEMENT = "its agreement with the reference scores was not measured, so this is about biases only"
+_BY_CHANCE = "its agreement with the reference scores is not shown to be above chance"
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """What a judge may be used for, as far as its biases tell.
+
+    Attributes
+    ----------
+    unfit, fit, unknown : tuple of str
+        Uses that a bias spoils, uses for which every bias that matters is excluded, and uses of which the study cannot
+        tell.
+    hedges : tuple of str
+        What the line leaves open.
+    """
+
+    unfit: tuple[str, ...] = ()
+    fit: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    hedges: tuple[str, ...] = ()
+
+    @property
+    def light(self) -> Light:
+        """The status whose colour and mark the line has: the worst that it says."""
+        return "bias" if self.unfit else "unclear" if self.unknown else "none" if self.fit else "untested"
+
+    @property
+    def parts(self) -> list[tuple[Light, str, str]]:
+        """What is said: status, the words before the uses, and the uses."""
+        said: list[tuple[Light, str, tuple[str, ...]]] = [
+            ("bias", "Do not use for", self.unfit),
+            ("none", "Fine for", self.fit),
+            ("unclear", "Cannot tell for", self.unknown),
+        ]
+        return [(status, words, _joined(uses)) for status, words, uses in said if uses]
+
+    def __str__(self) -> str:
+        lines = [f"{words} {uses}." for _, words, uses in self.parts] or ["No use could be tested."]
+        return " ".join([*lines, *(f"{hedge[:1].upper()}{hedge[1:]}." for hedge in self.hedges)])
+
+
+def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, Any]]) -> Fitness:
+    """Sum up what a judge may be used for.
+
+    Parameters
+    ----------
+    biases : iterable of mapping
+        What `biaslab.report.summary.sum_up` returned for each metric of one judge.
+    quality : iterable of mapping
+        What `biaslab.report.summary.agreements` returned for this judge.
+
+    Returns
+    -------
+    Fitness
+        A use is unfit if any of the biases that would spoil it is found, unknown if any of them is inconclusive, and
+        fit if every one of them is excluded or slight in all cells; a bias that was not tested says nothing.
+
+    Examples
+    --------
+    >>> position = {"probe": "position", "metric": "first_position_rate", "status": "bias"}
+    >>> fitness([position | {"sides": ("above",), "n_open": 0}], []).parts
+    [('bias', 'Do not use for', 'pairs shown in one order only')]
+    """
+    said: dict[str, set[str]] = {}
+    for row in biases:
+        for use, says in _says(row):
+            said.setdefault(use, set()).add(says)
+    worst = {use: next(kind for kind in ("unfit", "unknown", "fit") if kind in kinds) for use, kinds in said.items()}
+    uses = {kind: tuple(use for use, of in worst.items() if of == kind) for kind in ("unfit", "fit", "unknown")}
+    return Fitness(**uses, hedges=tuple(_hedges(list(quality))))
+
+
+def _says(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
+    """Return the uses that a bias bears on, each with what its status says."""
+    if row["status"] not in _SAYS:
+        return []
+    says = "unknown" if row["status"] == "slight" and row["n_open"] else _SAYS[row["status"]]
+    use = find_metric(row["metric"], row["probe"]).use
+    sides = dict(zip(("above", "below"), use if isinstance(use, tuple) else (use, use), strict=True))
+    spoilt = [sides[side] for side in row["sides"]] if row["status"] == "bias" else list(sides.values())
+    if row["status"] == "bias" and not any(spoilt):  # it lies on the side on which no use suffers
+        return [(use, "fit") for use in sides.values() if use]
+    return [(use, says) for use in dict.fromkeys(spoilt) if use]
+
+
+def _hedges(quality: list[Mapping[Any, Any]]) -> list[str]:
+    """Write what is known of how well the judge agrees with the reference, where that limits the line."""
+    if not quality:
+        return [_NO_AGREEMENT]
+    cells, above = (sum(int(row[name]) for row in quality) for name in ("with_chance", "above_chance"))
+    return [_BY_CHANCE] if cells and not above else []
+
+
+def _joined(uses: tuple[str, ...]) -> str:
+    """Join uses, the last by "and": by semicolons where one of them has a comma."""
+    comma = ";" if any("," in use for use in uses) else ","
+    comma = "" if comma == "," and len(uses) == 2 else comma
+    return uses[0] if len(uses) == 1 else f"{f'{comma} '.join(uses[:-1])}{comma} and {uses[-1]}"
