@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
+from biaslab.core import find_metric
 from biaslab.core.checked import checked
+from biaslab.core.errors import TrialsError
 from biaslab.core.output import number
-from biaslab.report.wording import check_digits, condition_text, conditions, probability, varying, with_intervals
+from biaslab.report.summary import STATUS
+from biaslab.report.verdicts import findings_as_tested
+from biaslab.report.wording import (
+    check_digits,
+    condition_text,
+    conditions,
+    interval,
+    levels,
+    probability,
+    templates,
+    varying,
+    with_intervals,
+)
 from biaslab.stats import corrected_effects
+
+_MOST = 100  # rows that a notebook shows
+_BAR = 160  # pixels of an interval
+_STATUS = {"above": "bias", "below": "bias", "none": "none", "blind": "unclear"}
+
+
+class Overview(pd.DataFrame):
+    """The frame that `overview` returns, which JupyterLab shows with intervals as bars and verdicts in words.
+
+    All that is computed from it, such as a selection, is a plain frame, and is shown as one.
+    """
+
+    _told: tuple[pd.DataFrame, list[str], int]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, estimates: pd.DataFrame, named: list[str], digits: int) -> Overview:
+        """Return a table that knows the estimates it was made of, and what tells them apart."""
+        shown = cls(table)
+        object.__setattr__(shown, "_told", (estimates, named, digits))
+        return shown
+
+    @property
+    def plain(self) -> pd.DataFrame:
+        """The same as a plain frame."""
+        return pd.DataFrame(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pd.DataFrame, (self.plain,)
+
+    def _repr_html_(self) -> str:
+        estimates, named, digits = self._told
+        try:
+            rows = findings_as_tested(estimates.reset_index(drop=True))
+        except TrialsError:  # a column is missing that verdicts need
+            return self.plain.to_html(max_rows=_MOST)
+        return templates().get_template("overview.html.j2").render(**_facts(rows, named, digits))
 
 
 @checked
-def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
+def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
     """Return what a reader of estimates needs: what was estimated, its interval, its test, and on how much it rests.
 
     Parameters
@@ -23,12 +78,14 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
 
     Returns
     -------
-    pandas.DataFrame
-        Texts, a row for each estimate. The index says which it is: the metric, and the attribute and those conditions
-        that differ. ``estimate`` stands with its interval; ``q_value`` (corrected for the tests of the study) and
-        ``mde`` (the smallest effect that a test alone detects with 80 % power) where something is tested;
+    Overview
+        A frame of texts, a row for each estimate. The index says which it is: the metric, and the attribute and those
+        conditions that differ. ``estimate`` stands with its interval; ``q_value`` (corrected for the tests of the
+        study) and ``mde`` (the smallest effect that a test alone detects with 80 % power) where something is tested;
         ``detectable`` (the same, as these tests are corrected together) where there are several; ``n_contexts``;
-        ``n_dropped`` (judgements that are missing) and ``note`` where there are any.
+        ``n_dropped`` (judgements that are missing) and ``note`` where there are any. JupyterLab shows it with intervals
+        as bars, on one axis a metric, and verdicts by the same q-values (see `biaslab.report.findings`); ``plain`` is
+        the frame alone.
 
     Examples
     --------
@@ -55,4 +112,54 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
         table["n_dropped"] = estimates["n_dropped"]
     if (estimates["note"] != "").any():
         table["note"] = estimates["note"]
-    return table.set_index(index)
+    return Overview.of(table.set_index(index), estimates, index, digits)
+
+
+def _facts(rows: pd.DataFrame, named: list[str], digits: int) -> dict[str, Any]:
+    """Return what the template shows of classified estimates."""
+    named = [name for name in named if name != "metric"]
+    scales = {key: _Scale(part) for key, part in rows.groupby(["probe", "metric"])}
+    lines = [
+        _line(row, [condition_text(row[name]) for name in named], scales[row["probe"], row["metric"]], digits)
+        for row in rows.head(_MOST).to_dict("records")
+    ]
+    has = {name: any(line[name] for line in lines) for name in ("verdict", "q", "note")}
+    heads = [name.replace("_", " ") for name in named]
+    facts = {"level": levels(rows), "left_out": len(rows) - len(lines), "width": _BAR}
+    return {"heads": heads, "lines": lines, "has": has, "status": STATUS, **facts}
+
+
+def _line(row: Mapping[Any, Any], names: list[str], scale: _Scale, digits: int) -> dict[str, Any]:
+    finding = row["finding"]
+    status = "slight" if row["slight"] else _STATUS.get(finding, "untested")
+    return {
+        "label": find_metric(row["metric"], row["probe"]).axis,
+        "metric": row["metric"],
+        "names": names,
+        "estimate": number(row["estimate"], digits),
+        "interval": interval(row["ci_low"], row["ci_high"], digits),
+        "status": status,
+        "verdict": "" if finding == "untested" else f"{'inconclusive: ' * bool(row['doubt'])}{row['words']}",
+        "q": "" if math.isnan(row["q_value"]) else probability(row["q_value"]),
+        "n": f"{row['n_contexts']:,.0f}",
+        "note": row["note"] if isinstance(row["note"], str) else "",
+        "bar": {name: scale.place(row[name]) for name in ("estimate", "ci_low", "ci_high", "null")},
+        "grey": [scale.place(row["null"] + way * row["matters"]) for way in (-1, 1)],
+    }
+
+
+class _Scale:
+    """Where a value lies on the axis that all rows of one metric share."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        values = rows[["estimate", "ci_low", "ci_high", "null"]].to_numpy(float)
+        values = values[np.isfinite(values)]
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        margin = 0.06 * (high - low) or 0.5
+        self.low, self.high = low - margin, high + margin
+
+    def place(self, value: float) -> float | None:
+        """Return pixels from the left, within the axis; None where there is no value."""
+        if math.isnan(value):
+            return None
+        return round(_BAR * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 1)

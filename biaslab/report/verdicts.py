@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -143,11 +143,32 @@ def findings(
     """
     require_columns(estimates, _NEEDED, "estimates")
     wanted = _sizes(matters or {}, estimates)
-    others = None if reference is None else judges_of(reference)
     metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
     has_null = np.array([metric.null is not None for metric in metrics], bool)
     tested = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
-    metrics_differ, judges_differ = (len(set(estimates[name])) > 1 for name in ("metric", "judge"))
+    return _classified(tested, metrics, wanted, None if reference is None else judges_of(reference))
+
+
+def findings_as_tested(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Classify estimates as `findings` does, but by the q-values that they have: over the tests of their study.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> rows = bl.atlas.estimates(metric="first_position_rate", source="mt_bench", judge="gpt-4-0613")
+    >>> findings_as_tested(rows)["q_value"].equals(rows["q_value"])
+    True
+    """
+    require_columns(estimates, (*_NEEDED, "q_value"), "estimates")
+    metrics = [find_metric(*named) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
+    return _classified(estimates, metrics, {}, None)
+
+
+def _classified(
+    tested: pd.DataFrame, metrics: Sequence[Metric], wanted: Mapping[str, float], others: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Add the columns of `findings` to estimates with q-values."""
+    metrics_differ, judges_differ = (len(set(tested[name])) > 1 for name in ("metric", "judge"))
     over = correction(tested)
     names = _telling_apart(tested)
     tested = tested.assign(detectable=corrected_effects(tested))

@@ -1,6 +1,7 @@
 """Estimates as a reader needs them in a notebook."""
 
 import math
+import pickle
 
 import pandas as pd
 
@@ -37,3 +38,45 @@ def test_several_tests_are_shown_with_what_they_detect_together(make_row):
     table = overview(pd.DataFrame([make_row(judge=str(i), p_value=0.5, q_value=0.5) for i in range(3)]), digits=3)
     assert list(table.columns) == ["estimate", "q_value", "mde", "detectable", "n_contexts"]
     assert (table["detectable"].astype(float) > table["mde"].astype(float)).all()
+
+
+def test_a_notebook_shows_intervals_and_verdicts_by_the_same_q_values(make_row):
+    """q is that of the study, .2 here, and not over what is shown, where a p-value of .01 would be found."""
+    rows = [
+        make_row(judge="<b>biased</b>", p_value=0.01, q_value=0.01, estimate=0.9, ci_low=0.8, ci_high=0.95),
+        make_row(judge="open", p_value=0.01, q_value=0.2, estimate=0.7, ci_low=0.6, ci_high=0.8),
+        make_row(judge="fair", p_value=0.9, q_value=0.9, estimate=0.5, ci_low=0.45, ci_high=0.55, note="a note"),
+    ]
+    page = overview(pd.DataFrame(rows))._repr_html_()
+    assert page.count("<svg") == 3
+    for words in ("</b> prefers the candidate shown first", "</b> inconclusive: the interval leaves out 0.5", "a note"):
+        assert page.count(words) == 1
+    assert "no bias of ≥ 0.10" in page
+    assert "&lt;b&gt;biased&lt;/b&gt;" in page
+    assert "<script" not in page
+
+
+def test_bars_of_one_metric_share_an_axis(make_row):
+    low, high = (make_row(judge=name, estimate=x, ci_low=x, ci_high=x) for name, x in (("low", 0.2), ("high", 0.8)))
+    page = overview(pd.DataFrame([low, high]))._repr_html_()
+    places = [float(part.split('"')[0]) for part in page.split('<circle cx="')[1:]]
+    nulls = [float(part.split('"')[0]) for part in page.split('<line x1="')[1:] if "dasharray" in part.split(">")[0]]
+    assert places[0] < nulls[0] == nulls[1] < places[1]
+
+
+def test_what_is_computed_from_an_overview_is_a_plain_frame(make_row):
+    table = overview(pd.DataFrame([make_row(), make_row(judge="other")]))
+    for derived in (table.plain, table.head(1), table.copy(), pd.concat([table, table]), table.reset_index()):
+        assert type(derived) is pd.DataFrame
+    assert pickle.loads(pickle.dumps(table)).equals(table.plain)
+
+
+def test_rows_that_lack_what_verdicts_need_are_shown_as_a_frame(make_row):
+    rows = pd.DataFrame([make_row(), make_row(judge="other")]).drop(columns="ci_level")
+    assert overview(rows)._repr_html_() == overview(rows).plain.to_html()
+
+
+def test_a_notebook_shows_no_more_rows_than_can_be_read(make_row):
+    page = overview(pd.DataFrame([make_row(judge=f"judge-{i}") for i in range(130)]))._repr_html_()
+    assert page.count("<svg") == 100
+    assert "30 more rows are in the frame" in page
