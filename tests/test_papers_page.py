@@ -270,12 +270,12 @@ def rose_file(folder, contexts=4, candidates=4):
 
 def wmt_file(folder, contexts=4, candidates=4):
     cells = [
-        (pair, f"Text {n}.", f"Satz {k}, {n}.", f"Satz {n}.", -(n + k), f"S{k}")
+        (pair, f"Text {n}.", f"Satz {k}, {n}.", f"Satz {n}.", -(n + k), f"S{k}", 2022)
         for pair in ("en-de", "en-ru", "zh-en")
         for n in range(contexts)
         for k in range(candidates)
     ]
-    pd.DataFrame(cells, columns=list(wmt.COLUMNS)).to_csv(folder / "mqm.csv", index=False)
+    pd.DataFrame(cells, columns=[*wmt.COLUMNS, "year"]).to_csv(folder / "mqm.csv", index=False)
     return folder / "mqm.csv"
 
 
