@@ -36,7 +36,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#[^)\s]*)?\)")
 SECTIONS = ("How it is measured", "How to read it", "The remedy", "The paper", "Try it")
 WRITE = bool(os.environ.get("BIASLAB_WRITE_DOCS"))
 #: What a block may need that is not there in a test; it begins with a comment, "# needs a server".
-NEEDS = {"a server", "a model", "a published data set"}
+NEEDS = {"a server", "a model", "a published data set", "Inspect"}
 FETCHED = re.compile(r'<(?:script|img|iframe)[^>]* src="https?:[^"]+"|<link rel="stylesheet" href="https?:[^"]+"')
 #: What only the embedded model can do, which takes half a minute to load: such blocks are run by the slow tests.
 EMBEDDED = '"encoder": "smollm2-135m"'

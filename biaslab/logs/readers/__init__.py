@@ -278,13 +278,15 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
         raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
     found = []
     for line, record in inspect_logs.read_records(document):
-        record = ({"scale": scale[1:]} | record) if scale else record
-        if "scale" in record:
+        is_pair = "opponent_id" in record
+        record = ({"scale": scale[1:]} | record) if scale and not is_pair else record
+        if is_pair or "scale" in record:
             found.append((line, record))
         else:
             log.left_out["a number of unknown scale"] += 1
-    if found:
-        yield Rows([record for _, record in found], [line for line, _ in found], log, textual=False)
+    for name in ("scale", "opponent_id"):
+        if some := [(line, record) for line, record in found if name in record]:
+            yield Rows([record for _, record in some], [line for line, _ in some], log, textual=False)
 
 
 def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:

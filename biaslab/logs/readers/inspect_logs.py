@@ -2,14 +2,15 @@
 
 Every score that a scorer gave is a judgement: the context is the sample, the candidate the evaluated model, the
 attribute the scorer, the replicate the epoch. C, P and I (correct, partial, incorrect) are 1, ½ and 0 on the scale
-"0-1"; numbers need a ``scale`` in the mapping.
+"0-1"; numbers need a ``scale`` in the mapping. What `biaslab.logs.inspect_extension.pair_graded` compared is two
+judgements of a pair, one in each order.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ from biaslab.core.errors import InputError, MissingDependencyError
 from biaslab.logs.readers.containers import is_inspect as is_inspect_archive
 from biaslab.logs.readers.documents import Document
 
-_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+PAIR = "biaslab_pair"
+"""Field of a score's metadata that holds what was compared in both orders."""
+
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_WINNERS = {1.0: "first", 0.0: "second", 0.5: "tie"}
 
 
 def is_inspect(document: Document) -> bool:
@@ -61,12 +66,49 @@ def read_records(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
             ) from error
     for number, sample in enumerate(log.samples or [], start=1):
         for scorer, score in (sample.scores or {}).items():
-            yield number, _record(log, sample, scorer, score)
+            kept = (score.metadata or {}).get(PAIR)
+            if isinstance(kept, dict):
+                about = {"context_id": str(sample.id), "replicate": sample.epoch - 1, "attribute": scorer}
+                about |= {"dataset": str(log.eval.task), "judge": kept.get("judge")}
+                yield from ((number, record) for record in pair_records(kept, about, str(log.eval.model)))
+            else:
+                yield number, _record(log, sample, scorer, score)
+
+
+def pair_records(kept: Mapping[str, Any], about: Mapping[str, Any], answer: str) -> list[dict[str, Any]]:
+    """Return the two judgements of an answer and another one: shown first, and shown second.
+
+    Parameters
+    ----------
+    kept : mapping
+        ``opponent``, the name of the other answer; ``first``, how likely what was shown first won, in both orders;
+        ``words, opponent_words, human_gap``.
+    about : mapping
+        Columns of both judgements.
+    answer : str
+        The name of the answer.
+
+    Examples
+    --------
+    >>> [(one["candidate_id"], one["winner"]) for one in pair_records({"opponent": "x", "first": [1.0, 0.5]}, {}, "me")]
+    [('me', 'first'), ('x', 'tie')]
+    """
+    sides, words = (answer, str(kept.get("opponent"))), (kept.get("words"), kept.get("opponent_words"))
+    gap, values = kept.get("human_gap"), kept.get("first")
+    records = []
+    for value, (one, two), sign in zip(
+        values if isinstance(values, list) else (), ((0, 1), (1, 0)), (1, -1), strict=False
+    ):
+        shown = {"candidate_id": sides[one], "opponent_id": sides[two]}
+        lengths = {"words": words[one], "opponent_words": words[two]}
+        gaps = {"human_gap": sign * gap if isinstance(gap, int | float) else None}
+        records.append({**about, **shown, **lengths, **gaps, "winner": _WINNERS.get(value)})
+    return records
 
 
 def _record(log: Any, sample: Any, scorer: str, score: Any) -> dict[str, Any]:
-    graded = isinstance(score.value, str) and score.value in _GRADES
-    given = _GRADES[score.value] if graded else score.value
+    graded = isinstance(score.value, str) and score.value in GRADES
+    given = GRADES[score.value] if graded else score.value
     record = {
         "context_id": str(sample.id),
         "candidate_id": str(log.eval.model),

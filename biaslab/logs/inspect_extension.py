@@ -1,0 +1,301 @@
+"""Position and length bias of a model-graded scorer beside its metrics, for Inspect (https://inspect.aisi.org.uk).
+
+Length bias can be told of any scorer; position bias of one that compares two answers in both orders, as `pair_graded`
+does. What it writes is read from the log by `biaslab.read_judgements`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.errors import InputError, MissingDependencyError
+from biaslab.core.schema import count_words
+from biaslab.logs.audit import audit
+from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.inspect_logs import GRADES, PAIR, pair_records
+from biaslab.probes.verbosity import Verbosity
+from biaslab.prompts.protocols.protocol import Protocol
+from biaslab.stats import Resampling, estimate_correlation
+
+try:
+    import inspect_ai.model as inspect_model  # type: ignore[import-not-found, unused-ignore]
+    import inspect_ai.scorer as inspect_scorer  # type: ignore[import-not-found, unused-ignore]
+except ImportError:
+    inspect_model = inspect_scorer = None
+
+__all__ = ["length_bias", "pair_graded", "position_bias"]
+
+Numbers = dict[str, float]
+_PROMPT = """Two answers to the same question follow.
+
+[Question]
+{question}
+
+[Answer A]
+{first}
+
+[Answer B]
+{second}
+
+Which answer is better? Judge what they say, whatever their order and length. Give a reason in one or two sentences, and
+end with a line "Verdict: A", "Verdict: B" or "Verdict: tie"."""
+_PATTERN = r"(?i)verdict\W{0,8}(a|b|tie)\b"
+_VERDICTS = {"A": 1.0, "B": 0.0, "tie": 0.5}
+_POSITION = ("first_position_rate", "order_consistency")
+_LENGTH = ("longer_wins_at_equal_gold", "longer_wins")
+_VERBOSITY = ("verbosity_excess",)
+
+
+def _require_inspect() -> None:
+    if inspect_scorer is None:
+        raise MissingDependencyError("metrics and scorers of Inspect need its package: pip install inspect_ai")
+
+
+def _metric(factory: Callable[..., Any]) -> Callable[..., Any]:
+    """Register a metric that sees every epoch, where Inspect is installed."""
+    if inspect_scorer is None:
+        return factory
+    try:
+        return inspect_scorer.metric(scores="unreduced")(factory)  # type: ignore[no-any-return, unused-ignore]
+    except TypeError:  # releases before metrics could say so
+        return inspect_scorer.metric(factory)  # type: ignore[no-any-return, unused-ignore]
+
+
+def _scorer(factory: Callable[..., Any]) -> Callable[..., Any]:
+    """Register a scorer with the metrics that belong to it."""
+    if inspect_scorer is None:
+        return factory
+    metrics = [inspect_scorer.mean(), inspect_scorer.stderr(), position_bias(), length_bias()]
+    return inspect_scorer.scorer(metrics=metrics)(factory)  # type: ignore[no-any-return, unused-ignore]
+
+
+@_metric
+def position_bias() -> Callable[[list[Any]], Numbers]:
+    """Measure the position bias of a scorer that compares in both orders, as an Inspect metric.
+
+    Returns
+    -------
+    metric
+        Of `pair_graded`: ``first_position_rate``, the share of decisions, ties aside, for the answer shown first (null
+        0.5), and ``order_consistency``, the share of pairs decided alike in both orders. Each with its 95 % interval
+        over samples, ``…_low`` and ``…_high``; NaN, with a warning, where no pair can be read.
+
+    Raises
+    ------
+    MissingDependencyError
+        If ``inspect_ai`` is not installed.
+    """
+    _require_inspect()
+
+    def metric(scores: list[Any]) -> Numbers:
+        if not scores:  # before the first sample
+            return {}
+        return _audited(_pairs(scores), ["position"], _POSITION, "no score holds a pair: use pair_graded")
+
+    return metric
+
+
+@_metric
+def length_bias(human: str | None = None) -> Callable[[list[Any]], Numbers]:
+    """Measure how far longer answers score higher, as an Inspect metric.
+
+    Parameters
+    ----------
+    human : str, optional
+        The sample's metadata with a human score of the answer, so that quality is held equal. Pairs have theirs from
+        `pair_graded`.
+
+    Returns
+    -------
+    metric
+        Of single answers ``length_correlation``, Spearman's ρ of score and words over samples, which is no bias by
+        itself: longer answers may be better. With ``human``, ``verbosity_excess``, ρ of the scorer minus ρ of the
+        humans with length. Of pairs ``longer_wins`` and, with human preferences, ``longer_wins_at_equal_gold``
+        (null 0.5). Each with ``…_low`` and ``…_high``, the 95 % interval over samples.
+
+    Raises
+    ------
+    MissingDependencyError
+        If ``inspect_ai`` is not installed.
+
+    Examples
+    --------
+    >>> metrics = [accuracy(), stderr(), length_bias(human="rating")]    # doctest: +SKIP
+    >>> Task(data, scorer=model_graded_qa(), metrics=metrics)    # doctest: +SKIP
+    """
+    _require_inspect()
+
+    def metric(scores: list[Any]) -> Numbers:
+        if not scores:  # before the first sample
+            return {}
+        pairs = _pairs(scores)
+        if len(pairs):
+            return _audited(pairs, ["pair_length"], _LENGTH, "no decision between texts of different length")
+        answers = _answers(scores, human)
+        return _correlation(answers) | ({} if human is None else _excess(answers, human))
+
+    return metric
+
+
+@_scorer
+def pair_graded(
+    against: str,
+    template: str | None = None,
+    verdicts: Mapping[str, float] | None = None,
+    pattern: str | None = None,
+    model: Any = None,
+    model_role: str | None = "grader",
+    human: str | None = None,
+) -> Callable[..., Any]:
+    """Compare the answer with another one by a model, in both orders, as an Inspect scorer.
+
+    Parameters
+    ----------
+    against : str
+        The sample's metadata with the other answer.
+    template : str, optional
+        The prompt, with slots for the question and both answers, as `biaslab.Protocol.from_template` takes it.
+    verdicts : mapping of str to float, optional
+        What each verdict of an own template means: the probability that the answer shown first wins, ½ a tie.
+    pattern : str, optional
+        A regular expression with one group that holds the verdict, of an own template.
+    model : str or Model, optional
+        Who compares; it goes before ``model_role``.
+    model_role : str, optional
+        The role of who compares; where no model has it, it is the model that is evaluated, as in Inspect's own scorers.
+    human : str, optional
+        The sample's metadata with the human score of the answer minus that of the other one: above 0 where people
+        prefer the answer.
+
+    Returns
+    -------
+    scorer
+        Its score is the mean preference for the answer over both orders, 0 to 1; NaN where a reply cannot be read. Its
+        metrics are mean, stderr, `position_bias` and `length_bias`.
+
+    Raises
+    ------
+    InputError
+        If a sample has no other answer, or the template cannot be read.
+    MissingDependencyError
+        If ``inspect_ai`` is not installed.
+    """
+    _require_inspect()
+    reads = {"verdicts": _VERDICTS, "pattern": _PATTERN} if template is None else {}
+    protocol = Protocol.from_template(
+        template or _PROMPT,
+        **{"verdicts": verdicts, "pattern": pattern, **reads},  # type: ignore[arg-type]
+    )
+
+    async def score(state: Any, target: Any) -> Any:
+        own, other = state.output.completion, _metadata(state.metadata, against)
+        grader = inspect_model.get_model(model) if model is not None else inspect_model.get_model(role=model_role)
+        read = []
+        for first, second in ((own, other), (other, own)):
+            shown = {"context": state.input_text, "first": first, "second": second, "reference": target.text}
+            turns = [_turn(message.role, message.content) for message in protocol.messages(shown)]
+            said = (await grader.generate(turns)).completion
+            read.append((*protocol.parse(said), said))
+        kept = {
+            "opponent": against,
+            "judge": str(grader),
+            "first": [value if status in ("ok", "tie") else None for value, status, _ in read],
+            "words": count_words(own),
+            "opponent_words": count_words(other),
+            "human_gap": None if human is None else float(_metadata(state.metadata, human)),
+        }
+        value = (read[0][0] + 1 - read[1][0]) / 2
+        said = "\n\n".join(
+            f"Shown {place}:\n{text}" for place, (*_, text) in zip(("first", "second"), read, strict=True)
+        )
+        return inspect_scorer.Score(value=value, answer=own, explanation=said, metadata={PAIR: kept})
+
+    return score
+
+
+def _metadata(metadata: Mapping[str, Any], name: str) -> Any:
+    if metadata.get(name) is None:
+        raise InputError("metadata", name, f"a field of every sample's metadata: {', '.join(map(str, metadata))}")
+    return metadata[name]
+
+
+def _turn(role: str, content: str) -> Any:
+    kinds = {"system": inspect_model.ChatMessageSystem, "assistant": inspect_model.ChatMessageAssistant}
+    return kinds.get(role, inspect_model.ChatMessageUser)(content=content)
+
+
+def _pairs(scores: Sequence[Any]) -> pd.DataFrame:
+    """Return the judgements of scores that hold a pair, as trials."""
+    records = []
+    for each in scores:
+        kept = (each.score.metadata or {}).get(PAIR)
+        if kept is not None:
+            about = {"context_id": str(each.sample_id), "dataset": "task"}
+            records += pair_records(kept, about, "answer")
+    return read_judgements(pd.DataFrame(records), mapping={"replicate": "=#"}) if records else pd.DataFrame()
+
+
+def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
+    """Return the scores of single answers, as trials; those without a number or a text are left out."""
+    rows = []
+    for each in scores:
+        value = (
+            GRADES.get(each.score.value, each.score.value) if isinstance(each.score.value, str) else each.score.value
+        )
+        number = isinstance(value, int | float) and math.isfinite(value)
+        if number and each.score.answer:
+            rated = (each.sample_metadata or {}).get(human) if human is not None else None
+            rows.append((str(each.sample_id), float(value), count_words(each.score.answer), rated))
+    frame = pd.DataFrame(rows, columns=["context_id", "score", "words", "human"])
+    frame["human"] = pd.to_numeric(frame["human"], errors="coerce")
+    if frame.empty:
+        return frame
+    ends = {
+        "scale": (frame["score"].min(), frame["score"].max()),
+        "human_scale": (frame["human"].min(), frame["human"].max()),
+    }
+    scales = {name: f"{low:g}-{high:g}" if low < 0 or high > 1 else "0-1" for name, (low, high) in ends.items()}
+    return read_judgements(frame.assign(candidate_id="answer", **scales), mapping={"replicate": "=#"})
+
+
+def _audited(trials: pd.DataFrame, only: Sequence[str], metrics: Sequence[str], lacking: str) -> Numbers:
+    """Return some estimates of an audit with their intervals."""
+    estimates = audit(trials, only=only, breakdowns=False) if len(trials) else pd.DataFrame()
+    return _named(estimates, metrics, f"{only[0]} is not estimated: {lacking}")
+
+
+def _excess(answers: pd.DataFrame, human: str) -> Numbers:
+    """Return ρ of the scorer minus ρ of the humans with length, over all answers: a sample has but one."""
+    probe = Verbosity(level="dataset")
+    accepted = probe.accepts(answers).trials if len(answers) else answers
+    estimates = probe.estimate(accepted) if len(accepted) else pd.DataFrame()
+    return _named(estimates, _VERBOSITY, f"verbosity is not estimated: no human score in {human!r}")
+
+
+def _correlation(answers: pd.DataFrame) -> Numbers:
+    """Return the correlation of score and words with its interval."""
+    if answers.empty:
+        return _named(answers, ("length_correlation",), "length bias is not estimated: no answer has a number")
+    found = estimate_correlation(answers, "words", "value", Resampling(), level="dataset")
+    return _with_interval("length_correlation", found.estimate, found.ci_low, found.ci_high)
+
+
+def _named(estimates: pd.DataFrame, metrics: Sequence[str], lacking: str) -> Numbers:
+    """Return estimates by name, each with its interval; NaN, with a warning, where there is none."""
+    rows = estimates.drop_duplicates("metric").set_index("metric") if len(estimates) else estimates
+    if not (known := [metric for metric in metrics if metric in rows.index]):
+        warnings.warn(lacking, stacklevel=2)
+        return _with_interval(metrics[0], math.nan, math.nan, math.nan)
+    numbers: Numbers = {}
+    for metric in known:
+        numbers |= _with_interval(metric, *(float(rows[name][metric]) for name in ("estimate", "ci_low", "ci_high")))
+    return numbers
+
+
+def _with_interval(name: str, estimate: float, low: float, high: float) -> Numbers:
+    return {name: estimate, f"{name}_low": low, f"{name}_high": high}
