@@ -18,6 +18,7 @@ from biaslab.report.evidence.marking import Segment
 from biaslab.report.wording import templates
 
 _LONGEST = 20_000  # characters of one text that are laid out
+_LONGEST_THOUGHT = 4_000  # of a thought: it is context, and a page may have hundreds
 _FOLDED = 400  # a source of more characters is folded
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"} | {0x7F: "␡"}
 _PICTURES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
@@ -94,17 +95,17 @@ def page_html(shown: Shown) -> str:
     return _templates().get_template("evidence_page.html.j2").render(shown=shown, options=several, open_prompts=True)
 
 
-def visible(text: object) -> str:
+def visible(text: object, longest: int = _LONGEST) -> str:
     r"""Return a text that can be written and seen: control characters as their pictures, half pairs as their codes.
 
     Examples
     --------
-    >>> visible("a\x00b")
-    'a␀b'
+    >>> visible("a\x00b"), visible("a long thought", 6)
+    ('a␀b', 'a long … (8 more characters)')
     """
     written = str(text).replace("\r\n", "\n").translate(_PICTURES)
-    left_out = len(written) - _LONGEST
-    return written if left_out <= 0 else f"{written[:_LONGEST]} … ({left_out:,} more characters)"
+    left_out = len(written) - longest
+    return written if left_out <= 0 else f"{written[:longest]} … ({left_out:,} more characters)"
 
 
 def is_folded(segment: Segment) -> bool:
@@ -121,4 +122,5 @@ def _templates() -> Environment:
     environment = templates("biaslab.report.evidence")
     environment.filters["visible"] = visible
     environment.tests["folded"] = is_folded
+    environment.globals["longest_thought"] = _LONGEST_THOUGHT
     return environment

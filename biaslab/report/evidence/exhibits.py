@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Choice, Compare, Completion, Likelihood, Rank, Reply, Request
+from biaslab.core.output import count
+from biaslab.prompts.parsing.thoughts import split_thought
 from biaslab.report.evidence.finding import Evidence
 from biaslab.report.evidence.grouping import condition_columns
 from biaslab.report.evidence.marking import Segment, marked
@@ -59,8 +61,10 @@ class Side:
         How it was asked, where that differs on the card.
     prompt : tuple
         Role and segments of each message; empty where it is not known.
+    thought : str, optional
+        What the judge wrote before its answer, where that is known.
     reply : str, optional
-        The text.
+        The text; of a judge that thinks, the answer alone.
     facts : tuple of str
         About the reply: why it ended, how many samples, which model.
     bars : tuple of Bar
@@ -74,6 +78,7 @@ class Side:
     shown: tuple[Candidate, ...]
     condition: str
     prompt: tuple[tuple[str, tuple[Segment, ...]], ...]
+    thought: str | None
     reply: str | None
     facts: tuple[str, ...]
     bars: tuple[Bar, ...]
@@ -161,12 +166,13 @@ def _side(
     request, reply = evidence.requests.get(key), evidence.replies.get(key)
     names = [str(row["candidate_id"]), str(row.get("opponent_id", ""))]
     shown = tuple(letters[name] for name in names if name in letters)
-    text = reply.text if reply is not None else row.get("reply")
+    thought, text = _said(row, reply)
     return Side(
         shown,
         _conditions(row, differ),
         tuple(_prompt(request, str(row["context_id"]), shown, people)),
-        text if isinstance(text, str) else None,
+        thought,
+        text,
         tuple(_facts(row, reply)),
         tuple(_bars(row, request, reply, len(shown) > 1)),
         str(row["status"]),
@@ -203,10 +209,22 @@ def _prompt(
     return [(role, tuple(marked(text, texts))) for role, text in turns if text]
 
 
+def _said(row: pd.Series, reply: Reply | None) -> tuple[str | None, str | None]:
+    """Return the thought and the answer after it, also where a text holds both, in tags."""
+    text = reply.text if reply is not None else row.get("reply")
+    if not isinstance(text, str):
+        return reply.thought if reply is not None else None, None
+    if reply is not None and reply.thought is not None:
+        return reply.thought, text
+    return split_thought(text)
+
+
 def _facts(row: pd.Series, reply: Reply | None) -> list[str]:
     facts = []
     if reply is not None and reply.finish_reason not in (None, "stop"):
         facts.append(f"ended by: {reply.finish_reason}")
+    if reply is not None and reply.usage.reasoning_tokens:
+        facts.append(f"a thought of {count(reply.usage.reasoning_tokens, 'token')}")
     samples = row.get("samples")
     if samples is not None and not pd.isna(samples):
         facts.append(f"shares of {samples:.0f} samples")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.core import Choice, Reply
+from biaslab.core import Choice, Completion, Reply
 from biaslab.core.errors import InputError, StoreError, TrialsError
+from biaslab.core.trials import Usage
 from biaslab.datasets import Dataset
 from biaslab.report.evidence.cards import visible
 from biaslab.report.evidence.cell_trials import behind
@@ -248,6 +249,62 @@ def test_hostile_texts_stay_texts(tmp_path):
         assert 'First </div><script>alert("x")</script>' in read.text
         assert "\x00" not in page
         assert not re.search(r'(?:src|href)="?https?:', page)
+
+
+class Thinking(Scripted):
+    """A judge that writes a thought before its answer, in a field or within its text, or hides it."""
+
+    def __init__(self, **said):
+        self.said = said
+        self.id = f"thinking {len(str(said))}"
+
+    kinds = frozenset({Completion})
+
+    def ask(self, requests):
+        """Answer alike whatever is shown."""
+        for request in requests:
+            yield request, Reply(finish_reason="stop", **self.said)
+
+
+THOUGHT = f"Perhaps A {HOSTILE}" + " or B" * 1000
+
+
+@pytest.mark.parametrize(
+    ("said", "tokens"),
+    [
+        ({"text": "Summary A", "thought": THOUGHT, "usage": Usage(10, 0, 60, 50)}, "a thought of 50 tokens"),
+        ({"text": f"<think>{THOUGHT}</think>Summary A"}, ""),
+    ],
+    ids=["in a field", "in tags"],
+)
+def test_a_thought_is_folded_escaped_and_cut(tmp_path, data, said, tokens):
+    probe = bl.probes.Position(attributes=["coherence"], templates=[1], answer="text")
+    trials = bl.collect(probe, Thinking(**said), data, store=tmp_path / "s.sqlite", progress=False)
+    shown = bl.show(trials, store=tmp_path / "s.sqlite", n=2)
+    for side in (side for one in shown.exhibits for side in one.sides):
+        assert (side.thought, side.reply) == (THOUGHT, "Summary A")
+        assert tokens in side.facts if tokens else not side.facts
+    for page, scripts in ((shown._repr_html_(), 0), (shown.save(tmp_path / "p.html").read_text(encoding="utf-8"), 1)):
+        read = Reader(page)
+        assert read.tags.count("script") == scripts
+        assert read.tags.count("img") == 0
+        assert ("class", "thought") in read.attributes
+        assert not [name for name, _ in read.attributes if name == "open"]  # folded until somebody asks
+        assert f"thought, {len(THOUGHT):,} characters" in read.text
+        assert f" … ({len(THOUGHT) - 4_000:,} more characters)" in read.text
+        assert read.text.count(" or B" * 500) == sum(len(one.sides) for one in shown.exhibits)
+        assert " or B" * 1000 not in read.text
+
+
+def test_a_judge_without_a_thought_has_no_fold(study):
+    assert "thought" not in Reader(bl.show(study[0], store=study[1], n=2)._repr_html_()).text
+
+
+def test_the_thought_of_a_log_stands_apart_from_its_reply(tmp_path):
+    line = '{"judge": "j", "question": 1, "A": "x", "B": "y", "judgment": "<think>B, or not?</think>It is [[A]]."}'
+    (tmp_path / "log.jsonl").write_text(line + "\n" + line.replace('"x", "B": "y"', '"y", "B": "x"') + "\n")
+    [one] = bl.show(bl.read_judgements(tmp_path / "log.jsonl")).exhibits
+    assert [(side.thought, side.reply) for side in one.sides] == [("B, or not?", "It is [[A]].")] * 2
 
 
 @given(st.text(), st.text(), st.text(), st.text(), st.text())
