@@ -7,7 +7,7 @@ import pandas as pd
 
 from biaslab.core import STATUSES
 from biaslab.logs.readers.log_columns import SCHEMA, trials_of
-from biaslab.logs.readers.rows import NUMERAL, Rows, Source
+from biaslab.logs.readers.rows import NUMERAL, Rows, Source, strings
 
 FIELDS = frozenset(
     {"probe", "judge", "dataset", "context_id", "candidate_id", "attribute", "replicate", "value", "status"}
@@ -46,5 +46,5 @@ def _as_it_is(rows: Rows, name: str, textual: bool) -> pd.Series:
     numeral = [isinstance(v, str) and rows.textual and NUMERAL.fullmatch(v) is not None for v in kept]
     words = [isinstance(v, str | bool) and not number for v, number in zip(kept, numeral, strict=True)]
     if textual or any(words):
-        return pd.Series([None if v is None else str(v) for v in kept], dtype="str")
+        return strings([None if v is None else str(v) for v in kept])
     return pd.Series(kept, dtype=float)

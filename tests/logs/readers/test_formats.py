@@ -185,6 +185,14 @@ def test_half_a_surrogate_pair_is_kept_as_its_escape(tmp_path):
     assert outcome(trials) == [(1.0, "ok")]
 
 
+def test_half_a_surrogate_pair_in_saved_trials_is_kept_as_its_escape(tmp_path):
+    saved = {"probe": "position", "judge": "j", "dataset": "d", "context_id": "c", "candidate_id": "x",
+             "opponent_id": "y\ud83d", "attribute": "fluency", "template": "\ud83d", "replicate": 0, "value": 1.0,
+             "status": "ok", "key": "k"}  # fmt: skip
+    trials = bl.read_judgements(lines(tmp_path, saved))
+    assert trials[["opponent_id", "template"]].iloc[0].tolist() == [r"y\ud83d", r"\ud83d"]
+
+
 def test_summeval_scores_by_mode(tmp_path):
     others = [
         {**SCORE, "mode": "mcq", "resp": "D"},
