@@ -33,6 +33,7 @@ from biaslab.logs.readers import (
     prometheus,
     promptfoo,
     ragas,
+    rankings,
     reife,
     self_recognition,
     socreval,
@@ -78,6 +79,7 @@ FORMATS: dict[str, Format] = {
     "prometheus": Format(prometheus.FIELDS, prometheus.read, "Prometheus sets with gpt4_score"),
     "summeval_pairs": Format(summeval_pairs.FIELDS, summeval_pairs.read, "pairs of SummEval summaries"),
     "summeval_scores": Format(summeval_scores.FIELDS, summeval_scores.read, "scores of SummEval summaries"),
+    "rankings": Format(rankings.FIELDS, rankings.read, "rankings of lists, each candidate once in each place"),
     "judgebench": Format(judgebench.FIELDS, judgebench.read, "JudgeBench outputs, both orders"),
     "self_recognition": Format(
         self_recognition.FIELDS, self_recognition.read, "own summaries against others', both orders"

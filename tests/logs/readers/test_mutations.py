@@ -83,6 +83,8 @@ MADE = {
     "summeval_pairs": lambda n: {"judge": "j", "model_1": "M1", "model_2": "M2", "aspect": "fluency", "id": f"d{n}",
                                  "toggled": bool(n % 2), "human_score_1": 4.0, "human_score_2": 1.0,
                                  "resp": AB[n % 3]},
+    "rankings": lambda n: {"question": f"q{n // 2}", "judge": "j", "candidates": [["x", "y"], ["y", "x"]][n % 2],
+                           "ranking": ["x", "y"]},
     "summeval_scores": lambda n: {**FORMATS["SCORE"], "id": f"d{n}", "resp": f"Final score: {1 + n % 5}."},
     "judgebench": lambda n: {"pair_id": f"p{n}", "source": "easy", "response_A": "one", "response_B": "two",
                              "label": "A>B", "judge_name": "v", "judgments": [game(n), game(n + 1)]},
@@ -176,7 +178,8 @@ def mutate(folder, number, seed, originals):
         if line != at + 1:
             # one that now stands twice is dropped, once: which of both is kept is the first
             assert all(row in old.get(line, []) for row in new.get(line, [])), where
-    assert sum(map(len, old.values())) - sum(map(len, new.values())) <= max(2, len(old.get(at + 1, ()))), where
+    lost = 2 * len(old.get(at + 1, ())) if kind == "rankings" else len(old.get(at + 1, ()))  # both orders or none
+    assert sum(map(len, old.values())) - sum(map(len, new.values())) <= max(2, lost), where
     assert len(new.get(at + 1, ())) <= len(old.get(at + 1, ())), where
     usable = after[after["status"].isin(["ok", "tie"])]
     assert usable["value"].notna().all(), where

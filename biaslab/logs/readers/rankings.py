@@ -1,0 +1,130 @@
+"""Lists of candidates that a judge ranked in one prompt: ``candidates, ranking`` and what was asked.
+
+``candidates`` names them in the order shown. ``ranking`` is who is best, next, and so on: a list of their names or
+places (from 1), AlpacaEval's objects ``{"model": …, "rank": 1}``, or a text such as ``[2] > [1] > [3]``. Place effects
+can be told only where each candidate of a list stood equally often in each place; other lists are left out and counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core import Status
+from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.log_columns import trials_of_several
+from biaslab.logs.readers.rows import Rows, Source, read_value
+from biaslab.prompts.protocols import list_protocol
+
+FIELDS = frozenset({"candidates", "ranking"})
+_PROBE = "list_position"  # whose trials these are
+_LEAST, _MOST = 2, 20
+_UNBALANCED = "not every candidate of the list was shown equally often in each place"
+_COLUMNS = ("context_id", "candidate_id", "judge", "attribute", "replicate", "value", "status", "reply")
+_OF_LISTS = ("k", "list_order", "place")  # columns that only trials of lists have
+_NAMES = ("model", "name", "candidate", "id")  # of an object with a rank
+Ranking = tuple[tuple[float, ...], Status]
+
+
+def read(rows: Rows, _source: Source) -> pd.DataFrame:
+    """Return one trial a place of every list that was shown in balanced orders; its value is the rank."""
+    context = _context(rows)
+    judge, attribute = rows.take("judge", "id", "unknown"), rows.take("attribute", "id", "overall")
+    replicate = rows.take("replicate", "number", 0)
+    shown = [_names(value) for value in rows.values("candidates")]
+    rows.refuse(pd.Series([names is None for names in shown], dtype=bool), "candidates is no list of different names")
+    lists = [
+        (context[at], judge[at], attribute[at], replicate[at], frozenset(names or ())) for at, names in enumerate(shown)
+    ]
+    rows.leave_out(pd.Series(_unbalanced(lists, shown), dtype=bool), _UNBALANCED)
+    orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
+    made: list[tuple[Any, ...]] = []
+    places: list[tuple[int, ...]] = []
+    for at, (names, given) in enumerate(zip(shown, rows.values("ranking"), strict=True)):
+        if names is None or not rows.good[at]:
+            continue
+        known = orders.setdefault(lists[at], {})
+        number = known.setdefault(names, len(known))
+        ranks, status = _ranks(given, names)
+        read_ = (status, given if isinstance(given, str) else None)
+        about = (judge[at], attribute[at], int(replicate[at]))
+        for place, (name, rank) in enumerate(zip(names, ranks, strict=True), start=1):
+            made.append((at, context[at], name, *about, rank, *read_))
+            places.append((len(names), number, place))
+    trials = trials_of_several(made, _COLUMNS, probe=_PROBE)
+    columns = {name: [row[at] for row in places] for at, name in enumerate(_OF_LISTS)}
+    return trials.assign(**columns, ranked=1)
+
+
+def _context(rows: Rows) -> pd.Series:
+    """Return what was asked, by the first usual name of a column for it."""
+    fields = list(dict.fromkeys(str(name) for record in rows.records for name in record))
+    usual = named.first_named(fields, named.CONTEXT)
+    return rows.take(usual[0] if usual else named.CONTEXT[0], "id")
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    """Return the names of candidates; None where they are no list of 2 to 20 different ones."""
+    if not isinstance(value, list):
+        return None
+    names = [read_value(each, "id") for each in value]
+    good = None not in names and len(set(names)) == len(names) and _LEAST <= len(names) <= _MOST
+    return tuple(map(str, names)) if good else None
+
+
+def _unbalanced(lists: Sequence[tuple[Any, ...]], shown: Sequence[tuple[str, ...] | None]) -> list[bool]:
+    """Say of each record whether a candidate of its list stood in one place more often than in another."""
+    seen: dict[tuple[Any, ...], dict[tuple[str, ...], None]] = {}
+    for key, names in zip(lists, shown, strict=True):
+        if names is not None:
+            seen.setdefault(key, {})[names] = None
+    uneven = set()
+    for key, orders in seen.items():
+        counts = Counter((place, name) for names in orders for place, name in enumerate(names))
+        k = len(next(iter(orders)))
+        if len(orders) % k or set(counts.values()) != {len(orders) // k} or len(counts) != k * k:
+            uneven.add(key)
+    return [key in uneven for key in lists]
+
+
+def _ranks(given: Any, names: tuple[str, ...]) -> Ranking:
+    """Return the rank of each candidate in the order shown, and the status."""
+    if isinstance(given, str):
+        return list_protocol(ranks=True).parse_list(given, len(names))
+    unread: Ranking = ((math.nan,) * len(names), "unparsable")
+    if not isinstance(given, list) or not given:
+        return unread
+    if all(isinstance(each, Mapping) for each in given):
+        given = _by_rank(given)
+    best_first = [_name(each, names) for each in given or ()]
+    if not best_first:
+        return unread
+    if len(set(best_first)) < len(best_first):
+        return unread[0], "repeated"
+    if not set(best_first) <= set(names):
+        return unread[0], "invented"
+    if len(best_first) < len(names):
+        return unread[0], "incomplete"
+    return tuple(float(best_first.index(name) + 1) for name in names), "ok"
+
+
+def _by_rank(entries: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+    """Return who is named by objects with ranks, best first; None where ranks are not 1 to their number."""
+    ranks = [read_value(entry.get("rank", ""), "number") for entry in entries]
+    if sorted(rank for rank in ranks if rank is not None) != list(range(1, len(ranks) + 1)):
+        return None
+    who = [next((entry[name] for name in _NAMES if name in entry), None) for entry in entries]
+    return [who[ranks.index(rank)] for rank in range(1, len(ranks) + 1)]
+
+
+def _name(value: Any, names: tuple[str, ...]) -> str:
+    """Return the candidate that is meant by its name, or else by its place."""
+    said = read_value(value, "id")
+    if said in names or said is None:
+        return str(said)
+    place = int(said) if said.isascii() and said.isdigit() and len(said) < 3 else 0
+    return names[place - 1] if 0 < place <= len(names) else said
