@@ -129,8 +129,9 @@ def _options(
 
 
 def _explain(error: Exception) -> tuple[int, str]:
-    """Return the exit code of an error and its one line."""
-    text = " ".join(str(error).split())
+    """Return the exit code of an error and its one line; lines with a mapping to copy stay apart."""
+    lines = str(error).split("\n  ") if isinstance(error, InputError) else [str(error)]
+    text = "\n  ".join(" ".join(line.split()) for line in lines)
     if isinstance(error, BiaslabError):
         code = audit.UNREAD if isinstance(error, UnreadableLogError) else 2 if isinstance(error, InputError) else 3
         return code, f"biaslab: {text}"

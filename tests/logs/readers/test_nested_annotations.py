@@ -9,6 +9,7 @@ import shlex
 import pandas as pd
 import pytest
 
+from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.logs.audit.annotators import audit_humans
 from biaslab.logs.readers import read_judgements
@@ -108,6 +109,18 @@ def test_people_of_another_file_are_joined_by_item(tmp_path):
     rated = trials.set_index("context_id")
     assert rated["human"].to_dict() == pytest.approx(means.reindex(rated.index).to_dict(), nan_ok=True)
     assert trials.attrs["malformed"] == len(ITEMS) - len(trials) == len(set(ITEMS) - set(means.index))
+
+
+def test_on_the_command_line_the_mapping_has_a_line_of_its_own(tmp_path, capsys):
+    file = saved(tmp_path / "a.json", annotations("answers", ["gpt-4o", "ann"]))
+    assert main(["doctor", str(file)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    [line] = [line for line in lines if "--map" in line]
+    assert line.startswith("  as scores of 0 and 1: --map judge=annotator --map context_id=item ")
+    assert lines[-4:] == ["  the first rows:", *lines[-3:]]
+    words = shlex.split(line.partition(": ")[2])
+    assert main(["doctor", str(file), *words]) == 0
+    assert "80 judgements" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
