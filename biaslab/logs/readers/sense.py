@@ -28,6 +28,7 @@ _ROLES = {
     "replicate": named.REPLICATE,
 }
 _OUTCOMES = named.VERDICT | named.SCORE | named.ATTRIBUTES | named.HUMAN
+_ROWS = ("id", "idx", "uid")  # which number rows
 _OTHERWISE = "configuration"  # the column of a field whose name says nothing
 
 
@@ -97,7 +98,10 @@ def _of_items(records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]) -
 def _that_tells_apart(
     whole: pd.DataFrame, records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]
 ) -> str | None:
-    """Return the field that differs between the rows of nearly every judgement that stands twice; None if none does."""
+    """Return the field that differs between the rows of nearly every judgement that stands twice; None if none does.
+
+    A number of the row, or a time, does so in any log, and tells nothing apart.
+    """
     keys = identity_of(whole)
     seen = whole[whole["key"].isin(list(records))]
     several = seen[seen.duplicated(keys, keep=False)]
@@ -109,6 +113,9 @@ def _that_tells_apart(
         if set(named.tokens(name)) & _OUTCOMES and name.lower() not in {each for of in _ROLES.values() for each in of}:
             continue
         values = [written(records[key].get(name)) for key in several["key"]]
+        items = "_".join(named.tokens(name)) in named.CONTEXT
+        if name.lower() in _ROWS or (len(set(values)) == len(values) and not items):
+            continue
         differs = ~pd.DataFrame({"group": group, "value": values}).duplicated(keep=False)
         shares[name] = float(differs.groupby(group).all().mean())
     best = max(shares.values(), default=0.0)

@@ -67,7 +67,10 @@ def _judged_once(trials: pd.DataFrame) -> tuple[int, int]:
     shown = trials[trials["opponent_id"].notna() & trials["order_known"].astype(bool)]
     one, two = shown["candidate_id"], shown["opponent_id"]
     ahead = (one < two).to_numpy(bool)
-    keys = [name for name in identity_of(trials) if name not in ("candidate_id", "opponent_id", "replicate")]
+    if shown.empty:
+        return 0, 0
+    names = [name for name in identity_of(trials) if name not in ("candidate_id", "opponent_id", "replicate")]
+    keys = [name for name in names if name == "context_id" or shown[name].ne(shown[name].iloc[0]).any()]
     pairs = shown[keys].assign(one=np.where(ahead, one, two), two=np.where(ahead, two, one), ahead=ahead)
     orders = pairs.drop_duplicates().groupby([*keys, "one", "two"], dropna=False).size()
     return int((orders == 1).sum()), len(orders)

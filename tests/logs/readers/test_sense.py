@@ -64,6 +64,15 @@ def test_the_line_that_is_meant_reads_the_log_when_pasted(table, mapping, meant)
     assert trials.attrs["duplicates"] == 0
 
 
+def test_a_number_of_the_row_and_a_time_tell_nothing_apart():
+    table = SCORES.drop(columns=["grader", "version"]).assign(id=range(120), created=[f"10:{n}" for n in range(120)])
+    with pytest.raises(InputError, match="name the field that tells them apart as one of judge") as raised:
+        read_judgements(table, mapping={"context_id": "question", "candidate_id": "system", **RATED})
+    line = str(raised.value).rpartition("counted by --map ")[2]
+    mapping = {"context_id": "question", "candidate_id": "system", **RATED} | dict([line.split("=", 1)])
+    assert read_judgements(table, mapping=mapping)["replicate"].tolist() == [0, 1] * 60
+
+
 def test_contradictions_are_counted_against_what_is_kept(tmp_path):
     rows = [{"context_id": "c", "candidate_id": "x", "score": score, "scale": "1-5"} for score in (1, 2, 2, 1, 2, 3)]
     many = [{"context_id": f"d{n}", "candidate_id": "x", "score": 1, "scale": "1-5"} for n in range(300)]
