@@ -14,7 +14,6 @@ from biaslab.core import (
     BaseJudge,
     Judge,
     Likelihood,
-    Rank,
     Reply,
     Request,
     Score,
@@ -69,13 +68,20 @@ class Panel(BaseJudge):
     writes that it is a tie, and one about a score the mean of these scores. Texts that cannot be read have no vote.
 
     Of `Score` and `Compare` requests it is the weighted mean; rewards of several models have no unit in common, so that
-    a panel of `biaslab.RewardJudge` answers `Compare` alone. `Likelihood` requests are not answered, since members cut
-    texts into different tokens, nor are `Rank` requests. A reply costs the tokens of all members; prices are the
-    highest of any member, limits the lowest.
+    a panel of `biaslab.RewardJudge` answers `Compare` and `Rank` alone. `Likelihood` requests are not answered, since
+    members cut texts into different tokens.
+
+    Of lists, `Rank` requests or texts that a protocol of lists reads, the panel's is the weighted mean of the members'
+    probabilities of being best, where all give such. Otherwise it ranks by the mean of the members' ranks (Borda): who
+    names the best alone gives all others the mean of the ranks that are left, so that of such members most decide; who
+    names one twice or invents one has no vote, nor who leaves one out of a ranking that was asked for. Equal mean ranks
+    are ordered by a hash of the texts, so that no place gains by them.
+
+    A reply costs the tokens of all members; prices are the highest of any member, limits the lowest.
 
     References
     ----------
-    Verga et al. 2024, *Replacing Judges with Juries*.
+    Verga et al. 2024, *Replacing Judges with Juries*; Borda 1784, *Mémoire sur les élections au scrutin*.
 
     Examples
     --------
@@ -108,16 +114,14 @@ class Panel(BaseJudge):
             self._weights = shares_of(weights, size)
         self.weights = weights
         self.id = f"panel{self._weights_in_id()}:{'+'.join(judge.id for judge in self.members)}"
-        self.kinds = frozenset.intersection(*(judge.kinds for judge in self.members)) - {Likelihood, Rank}
+        self.kinds = frozenset.intersection(*(judge.kinds for judge in self.members)) - {Likelihood}
         if any(each.score_scale for each in self.asks):
             self.kinds -= {Score}
         self.reads_prompts = any(each.reads_prompts for each in self.asks)
         self.thinks = all(each.thinks for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
-            raise InputError(
-                "judges", able, "members who answer the same kind of requests, other than Likelihood and Rank"
-            )
+            raise InputError("judges", able, "members who answer the same kind of requests, other than Likelihood")
 
     def _weights_in_id(self) -> str:
         """Return the part of the id that pins the weights; empty where they are equal."""

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import DECLINED, UNUSABLE, About, Choice, Completion, Reply, Request, Usage
+from biaslab.core import DECLINED, UNUSABLE, About, Choice, Completion, Rank, Reply, Request, Usage
 from biaslab.core.errors import JudgeError
 from biaslab.core.scales import scale_named
+from biaslab.judges.list_votes import combine_lists
 from biaslab.prompts.parsing import parse_choice, parse_score
 from biaslab.prompts.parsing.thoughts import answered
 
@@ -25,7 +26,7 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
 
     Parameters
     ----------
-    request : Choice, Completion or Score
+    request : Choice, Completion, Score, Compare or Rank
         What every member was asked.
     replies : sequence of Reply
         One a member.
@@ -52,6 +53,8 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
     share = np.asarray(weights, float)
     if isinstance(request, Choice):
         made = _distribution(request, replies, share)
+    elif isinstance(request, Rank) or (isinstance(request, Completion) and _is_list(request.about)):
+        made = combine_lists(request, replies, weights, lambda: _distribution(request, replies, share))
     elif isinstance(request, Completion):
         made = _majority(request.about, replies, share)
     else:
@@ -61,7 +64,11 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
     return replace(made, usage=usage, model="; ".join(models) or None)
 
 
-def _distribution(request: Choice, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
+def _is_list(about: About | None) -> bool:
+    return about is not None and about.protocol is not None and about.protocol.form == "list"
+
+
+def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
     p = np.exp([_logprobs(request, reply) for reply in replies])
     samples = _samples(request, replies, share)
     known = [reply.unseen for reply in replies]
@@ -82,13 +89,17 @@ def _distribution(request: Choice, replies: Sequence[Reply], share: NDArray[np.f
     )
 
 
-def _logprobs(request: Choice, reply: Reply) -> tuple[float, ...]:
-    if reply.logprobs is None or len(reply.logprobs) != len(request.labels):
+def _logprobs(request: Request, reply: Reply) -> tuple[float, ...]:
+    if isinstance(request, Rank):
+        k = len(request.texts)
+        return (-math.inf,) * k if reply.logprobs is None else reply.logprobs  # who refuses has no vote
+    k = len(request.labels) if isinstance(request, Choice) else 0
+    if reply.logprobs is None or len(reply.logprobs) != k:
         raise JudgeError("a member of the panel gave no log-probability of each label", request)
-    return (-math.inf,) * len(request.labels) if reply.finish_reason == UNUSABLE else reply.logprobs
+    return (-math.inf,) * k if reply.finish_reason == UNUSABLE else reply.logprobs
 
 
-def _samples(request: Choice, replies: Sequence[Reply], share: NDArray[np.float64]) -> int | None:
+def _samples(request: Request, replies: Sequence[Reply], share: NDArray[np.float64]) -> int | None:
     """Return the number of samples behind all members' shares, None where they are exact."""
     known = [reply.samples for reply in replies]
     if all(each is None for each in known):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.core import About, Choice, Completion, Likelihood, Reply, Score, Usage, request_key
+from biaslab.core import About, Choice, Completion, Likelihood, Rank, Reply, Score, Usage, request_key
 from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, UnsupportedRequestError
 from biaslab.core.scales import find_scale
 from biaslab.judges.votes import DIVIDED, combine
@@ -266,3 +266,72 @@ def test_members_whose_answers_cannot_be_combined_are_refused():
         both.check([Likelihood("a text")])
     with pytest.raises(JudgeError, match="no log-probability of each label"):
         combine(QUESTION, [Reply(text="A"), shares(1, 0)], [0.5, 0.5])
+
+
+LIST = Rank(("one", "two", "three", "four"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("[1] > [2] > [3] > [4]", "[2] > [1] > [3] > [4]", "[2] > [4] > [1] > [3]"), "[2] > [1] > [4] > [3]"),
+        (("[3]", "[3]", "[1]"), "[3]"),
+        (("[3]", "[1] > [3] > [2] > [4]", "[3]"), "[3] > [1] > [2] > [4]"),
+        (("[2] > [2] > [1] > [3]", "[9]", "[4]"), "[4]"),
+        (("", "what?", "[1] > [1]"), ""),
+    ],
+)
+def test_lists_are_ranked_by_mean_ranks_as_far_as_the_longest_ballot(texts, said):
+    assert told(LIST, *map(members_reply, texts)).text == said
+
+
+def members_reply(text):
+    return Reply(text=text, finish_reason="stop")
+
+
+def test_members_with_probabilities_are_averaged_and_beside_texts_they_rank():
+    reply = told(LIST, shares(0.4, 0.3, 0.2, 0.1), shares(0.0, 0.1, 0.1, 0.0))
+    assert np.exp(reply.logprobs) / np.exp(reply.logprobs).sum() == pytest.approx([0.2, 0.4, 0.35, 0.05])
+    assert told(LIST, shares(0.4, 0.3, 0.2, 0.1), Reply(text="", finish_reason="refusal")).logprobs is not None
+    mixed = told(LIST, shares(0.1, 0.2, 0.3, 0.4), members_reply("[4] > [2] > [3] > [1]"), weights=[3, 1])
+    assert mixed.text == "[4] > [3] > [2] > [1]"
+
+
+@given(orders=st.lists(st.permutations(range(4)), min_size=2, max_size=4), shown=st.permutations(range(4)))
+def test_what_a_panel_says_of_a_list_does_not_depend_on_the_order_shown(orders, shown):
+    """Ties too: each member ranks texts, whatever their places."""
+
+    def best_first(texts):
+        names = {text: f"[{place}]" for place, text in enumerate(texts, 1)}
+        replies = [members_reply(" > ".join(names[LIST.texts[at]] for at in order)) for order in orders]
+        said = told(Rank(texts), *replies).text.split(" > ")
+        return [texts[int(name[1]) - 1] for name in said]
+
+    assert best_first(LIST.texts) == best_first(tuple(LIST.texts[at] for at in shown))
+
+
+@pytest.mark.parametrize("ranks", [False, True])
+@pytest.mark.parametrize("answer", ["text", "verdict"])
+def test_a_panel_answers_lists_as_its_members_do(graded, ranks, answer):
+    """Opposite preferences for places cancel; a judge of lists alone will do."""
+
+    def first(candidates):
+        return [0, 2, 1] if ranks else 0
+
+    def last(candidates):
+        return [2, 0, 1] if ranks else 2
+
+    simulated = [bl.SimulatedJudge(graded, quality=0.5, noise=0.5, seed=seed) for seed in (1, 2, 3)]
+    members = [bl.FunctionJudge(first), bl.FunctionJudge(last)] if answer == "verdict" else simulated
+    probe = bl.probes.ListPosition(["coherence"], k=3, answer=answer, ranks=ranks)
+    panel = bl.Panel(members, [2, 1] if answer == "verdict" else None)
+    trials = bl.collect(probe, panel, graded, progress=False)
+    assert set(trials["status"]) == {"ok"}
+    if answer == "verdict":
+        assert probe.estimate(trials, ["first_place_excess"])["estimate"].item() == pytest.approx(2 / 3)
+        return
+    same = [
+        probe.estimate(bl.collect(probe, judge, graded, progress=False), ["same_best"])["estimate"].item()
+        for judge in (members[0], panel)
+    ]
+    assert same[1] > same[0]

@@ -1,0 +1,123 @@
+"""Combine what the members of a panel say of a list: the mean of probabilities, the Borda count of texts."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biaslab.core import DECLINED, Completion, Rank, Reply
+from biaslab.prompts.parsing.thoughts import answered
+from biaslab.prompts.protocols import Protocol
+from biaslab.prompts.protocols.own_lists import list_protocol
+
+Floats = NDArray[np.float64]
+_CLOSE = 1e-9  # mean ranks that differ by less are the same
+
+
+def combine_lists(
+    request: Rank | Completion, replies: Sequence[Reply], weights: Sequence[float], average: Callable[[], Reply]
+) -> Reply:
+    """Return what a panel says of a list.
+
+    Each member is a ballot: whom it ranks has its rank, and the others share the mean of the ranks that are left, as
+    after a best candidate. The panel ranks by the weighted mean rank (Borda 1784), as far as its longest ballot goes;
+    so of ballots for the best alone it names whom most name. Equal mean ranks are ordered by a hash of the texts, the
+    same whatever the order shown, so that no place gains by them.
+
+    Parameters
+    ----------
+    request : Rank or Completion
+        A completion has a protocol of lists.
+    replies : sequence of Reply
+        One a member. Who refuses or cannot be read has no vote.
+    weights : sequence of float
+        One a member, at least 0, with sum 1.
+    average : callable
+        Returns the mean of the members' distributions; taken where all who have a vote give one.
+
+    Returns
+    -------
+    Reply
+        Of the first member who says just that, else written anew.
+
+    Examples
+    --------
+    >>> said = [Reply(text=text) for text in ("[1] > [2] > [3]", "[2] > [3] > [1]", "[2] > [1] > [3]")]
+    >>> combine_lists(Rank(("one", "two", "three")), said, [1 / 3] * 3, Reply).text  # mean ranks 2, 1.33, 2.67
+    '[2] > [1] > [3]'
+    """
+    protocol, texts = _asked(request)
+    of_members = [_ballot(request, protocol, reply, len(texts)) for reply in replies]
+    voting = [place for place, ballot in enumerate(of_members) if ballot is not None and weights[place] > 0]
+    if not voting:
+        return Reply(text=replies[0].text or "", finish_reason=replies[0].finish_reason)
+    if all(replies[place].logprobs is not None for place in voting):
+        return average()
+    ballots = [ballot for ballot in of_members if ballot is not None]
+    share = np.array([weights[place] for place in voting], float)
+    mean = share @ np.array([ballot.ranks for ballot in ballots]) / share.sum()
+    order = _order(mean, texts)[: max(ballot.named for ballot in ballots)]
+    for place, ballot in zip(voting, ballots, strict=True):
+        if replies[place].logprobs is None and ballot.order == order:
+            return Reply(text=replies[place].text, finish_reason=replies[place].finish_reason)
+    return Reply(text=protocol.places.write_order([place + 1 for place in order]), finish_reason="stop")
+
+
+class _Ballot(NamedTuple):
+    """What a member says: the rank of each place, and how many it names, the best first."""
+
+    ranks: Floats
+    named: int
+
+    @property
+    def order(self) -> list[int]:
+        return [int(place) for place in np.argsort(self.ranks, kind="stable")[: self.named]]
+
+
+def _asked(request: Rank | Completion) -> tuple[Protocol, tuple[str, ...]]:
+    """Return how replies are read, and the texts of the list."""
+    if isinstance(request, Rank):
+        return list_protocol(ranks=True), request.texts
+    about = request.about
+    if about is None or about.protocol is None:
+        raise TypeError("a completion about a list says by which protocol")
+    return about.protocol, about.texts
+
+
+def _ballot(request: Rank | Completion, protocol: Protocol, reply: Reply, k: int) -> _Ballot | None:
+    """Return what a member says; None where it has no vote."""
+    if reply.logprobs is not None:
+        shares = np.exp(reply.logprobs)
+        above = (shares[None] > shares[:, None]).sum(axis=1)
+        ranks = above + ((shares[None] == shares[:, None]).sum(axis=1) + 1) / 2
+        return _Ballot(ranks, k) if shares.sum() > 0 else None
+    if reply.finish_reason in DECLINED:
+        return None
+    text = str(answered(reply).text or "").strip()
+    if isinstance(request, Rank):  # nothing says whether the best or a ranking was wanted
+        named = protocol.places.named(text)
+        return _of_order([place - 1 for place in named[-1][0]], k) if named else None
+    value, status = protocol.parse_list(text, k)
+    if status != "ok":
+        return None
+    return _Ballot(np.array(value), k) if protocol.places.ranks else _of_order([value.index(1.0)], k)
+
+
+def _of_order(order: Sequence[int], k: int) -> _Ballot | None:
+    """Return the ballot that names some places, from best to worst; None where a name is repeated or invented."""
+    if len(set(order)) < len(order) or not all(0 <= place < k for place in order):
+        return None
+    ranks = np.full(k, (len(order) + 1 + k) / 2)
+    ranks[list(order)] = np.arange(1, len(order) + 1)
+    return _Ballot(ranks, len(order))
+
+
+def _order(mean: Floats, texts: Sequence[str]) -> list[int]:
+    """Return the places from the best mean rank to the worst; equal ones by their texts."""
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    return sorted(range(len(texts)), key=lambda at: (math.floor(mean[at] / _CLOSE + 0.5), digests[at]))
