@@ -43,6 +43,9 @@ from biaslab.stats import (
 ADDED = (
     "detectable", "finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence",
 )  # fmt: skip
+#: Log odds that make nearly certain, .993, what was an even chance: an interval that reaches further tells no size.
+_ANY_SIZE = 5.0
+_NARROWER = "it takes more of them, label probabilities in place of verdicts, or human scores by two annotators"
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
@@ -319,6 +322,8 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
     if doubt == "unknown" or metric.null is None or size is None:
         return reason(record, "no interval")
     reach = max(metric.null - record["ci_low"], record["ci_high"] - metric.null)
+    if metric.unit == "logits" and reach > _ANY_SIZE:
+        return f"{record['n_contexts']:,.0f} contexts leave any size open: {_NARROWER}"
     return f"a shift of up to {written(reach, size)} is possible, and ≥ {written(size, reach)} matters"
 
 

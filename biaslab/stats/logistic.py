@@ -18,7 +18,10 @@ from biaslab.stats.regression import coefficient_by_t, identified, jackknife_err
 Floats = NDArray[np.float64]
 _METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
 #: Noted where no log odds are finite.
-SEPARATED = "undefined: a combination of the terms predicts every verdict, so no log odds are finite"
+SEPARATED = (
+    "undefined: a combination of the terms predicts every verdict, so no log odds are finite: it takes more contexts, "
+    "or label probabilities in place of verdicts"
+)
 _STEPS, _CLOSE = 50, 1e-12  # of the deviance
 _FAR = 20.0  # logits; where a fit goes on to grow beyond, the terms separate the verdicts
 

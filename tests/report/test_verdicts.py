@@ -42,6 +42,18 @@ def finding(row, **options):
         ),
         ({"p_value": 0.4, "estimate": 0.5, "ci_low": 0.4, "ci_high": 0.59}, ("blind", False), "up to 0.10 is possible"),
         (
+            {
+                "probe": "verbosity",
+                "metric": "verbosity_logit",
+                "p_value": 0.3,
+                "estimate": 2,
+                "ci_low": -2,
+                "ci_high": 31,
+            },
+            ("blind", False),
+            "inconclusive: 30 contexts leave any size open: it takes more of them",
+        ),
+        (
             {"p_value": 0.4},
             ("blind", False),
             "inconclusive: the interval leaves out 0.5, but the test does not reject it",
