@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
+from biaslab.calibration.asked_pairs import METRICS as ASKED
 from biaslab.calibration.generators import Generator, find_generator, generate
 from biaslab.calibration.pair_features import METRICS as OF_COMPARISONS, PROBES as COMPARED
 from biaslab.calibration.population import (
@@ -47,7 +48,10 @@ JUDGES = {
 }
 #: Metrics whose value is that of the exact distributions, however answers are read. What other metrics are about is
 #: the answers themselves, such as decisions, and their value is that of a large study in the same mode.
-_OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"})
+_OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"}) | {
+    "cot_accuracy_shift",
+    "temperature_accuracy_shift",
+}
 #: Metrics that what is missing may move by any amount: an accuracy over pairs that differ, log odds.
 _UNBOUNDED = frozenset({"comparative_accuracy", "first_position_logit"})
 #: Probes of which generators draw scores alone.
@@ -132,6 +136,8 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     if generator == TWO:
         return metric.calibration is not None and weaker(metric.calibration.fair) != metric.calibration.fair
     found, rank = find_generator(generator), metric.name
+    if found.asked is not None:
+        return ASKED[found.asked.way] == rank
     if (rank in OF_COMPARISONS) != (found.compared is not None) and kind.name in COMPARED:
         return False
     if rank == "comparative_accuracy" and generator == "few_flips":

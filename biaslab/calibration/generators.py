@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from biaslab.calibration.asked_pairs import AskedPairs, Way
 from biaslab.calibration.own_texts import OwnTexts
 from biaslab.calibration.pair_features import PROBES as COMPARED, PairFeatures
 from biaslab.calibration.plain_texts import PlainTexts
@@ -72,6 +73,8 @@ class Generator:
         What draws the trials of edits, prompts and comparisons of a text with itself.
     compared : PairFeatures, optional
         What draws comparisons of texts that differ in a feature; scores are drawn otherwise.
+    asked : AskedPairs, optional
+        What draws comparisons that are asked in two ways, of one metric.
     """
 
     about: str
@@ -92,6 +95,7 @@ class Generator:
     guarded: bool = False
     shown: ShownOtherwise | None = None
     compared: PairFeatures | None = None
+    asked: AskedPairs | None = None
 
     @property
     def rare(self) -> bool:
@@ -99,6 +103,24 @@ class Generator:
         return self.quality > 1 or (self.shown is not None and self.shown.sure)
 
 
+_WAYS: tuple[tuple[Way, str, str], ...] = (
+    ("reasons", "sweep", "with and without reasons"),
+    ("temperature", "sweep", "at two temperatures"),
+    ("prompt", "template", "by two prompts"),
+)
+_KINDS: dict[str, dict[str, Any]] = {"": {}, "_clustered": {"unequal": True, "heavy": True, "reliability": 0.6}}
+_CLUSTERED = "two to five texts a context, effects of contexts with heavy tails, human scores of reliability .6"
+#: Pairs that are asked in two ways, and the same of contexts that are less alike.
+_ASKED = {
+    f"asked_{way}{name}": Generator(
+        f"pairs, {words}" if not name else f"the same, {_CLUSTERED}",
+        (probe,),
+        modes=("exact", "text"),
+        asked=AskedPairs(way, **settings),
+    )
+    for way, probe, words in _WAYS
+    for name, settings in _KINDS.items()
+}
 #: Generators by name; a probe's own simulated judge is "judge".
 GENERATORS = {
     "normal": Generator("normal effects of contexts"),
@@ -222,6 +244,7 @@ GENERATORS = {
         modes=("text",),
         guarded=True,
     ),
+    **_ASKED,
     "compared_missing": Generator(
         "comparisons of which 15 % are lost, not at random",
         COMPARED,
@@ -290,6 +313,8 @@ def generate(
     elif generator.compared is not None:
         compared = replace(generator.compared, reliability=generator.reliability)
         trials = compared.draw(probe, contexts, planted, *given)
+    elif generator.asked is not None:
+        trials = generator.asked.draw(contexts, planted, *given)
     else:
         plain = PlainTexts(**{each.name: getattr(generator, each.name) for each in fields(PlainTexts)})
         trials = plain.draw(probe, contexts, _EFFECT[probe] * planted, *given)

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.core import Completion, Scalar, Trial
@@ -76,3 +79,14 @@ def is_exact(trials: pd.DataFrame) -> bool:
 def has_degrees(protocol: object) -> bool:
     """Say whether a protocol of pairs offers more than two verdicts, whose probabilities one number does not hold."""
     return isinstance(protocol, Protocol) and len(protocol.points) > 2
+
+
+def at_temperature(p: ArrayLike, temperature: float) -> NDArray[np.float64]:
+    """Return probabilities of two answers at another temperature, p^(1/T) over the sum of both.
+
+    ½ stays, and so does certainty; at 0 the likelier answer is certain.
+    """
+    with np.errstate(divide="ignore"):
+        odds = np.log(p) - np.log1p(-np.asarray(p, float))
+    tempered = expit(odds / temperature) if temperature else np.heaviside(odds, 0.5)
+    return np.asarray(tempered, float)

@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from biaslab.core import Choice, Comparison, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
@@ -21,7 +20,16 @@ from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.ranking.verdicts import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, single_ratings
-from biaslab.probes._pairs_too import ASKS, Asks, comparing, drawn_pairs, has_degrees, is_exact, pair_trials
+from biaslab.probes._pairs_too import (
+    ASKS,
+    Asks,
+    at_temperature,
+    comparing,
+    drawn_pairs,
+    has_degrees,
+    is_exact,
+    pair_trials,
+)
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.logs import scored
@@ -268,7 +276,7 @@ class Consistency(Probe):
         if trial.opponent_id is not None:
             p, status = read_pair(trial, reply, self.protocol)
             cooled = isinstance(trial.request, Choice) and reply.samples is None and 0 < p < 1
-            return (_tempered(p, self.temperature), status) if cooled else (p, status)
+            return (float(at_temperature(p, self.temperature)), status) if cooled else (p, status)
         if not isinstance(trial.request, Choice):
             return read_with(self.protocol, trial, reply)
         if reply.samples is not None:
@@ -385,14 +393,6 @@ class Consistency(Probe):
         if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(samples):
             return math.nan, "refused"
         return float(samples[order[trial.replicate]]), "ok"
-
-
-def _tempered(p: float, temperature: float) -> float:
-    """Return a probability at another temperature, p^(1/T) over the sum of both; ½ stays, at 0 the likelier wins."""
-    odds = math.log(p / (1 - p))
-    if not temperature:
-        return float(np.heaviside(odds, 0.5))
-    return float(expit(odds / temperature))
 
 
 def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -11,21 +11,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Choice, Completion, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Comparison, Completion, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
+from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
+from biaslab.probes._pairs_too import ASKS, Asks
 from biaslab.probes._second_step import STEP, answered, ask_again, first_step, without_score
+from biaslab.probes._swept_pairs import COT as _COT, PLAIN as _PLAIN, SweptPairs, swept_pair_parts
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
+from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.base.score_probe import draw_score
 from biaslab.stats import ITEM, Ratio, undefined
 
-_PLAIN, _COT = "no CoT", "CoT"
 _NONE = float("nan")  # one object, so that a design equals itself
 _TEXT: dict[str, Any] = {"scale": "1-100", "answer": "text"}
+_PAIRS: dict[str, Any] = {"asks": ("pairs",), "answer": "text", "samples": 1}
+_VERDICTS = Comparison("single verdicts on pairs", ("cot", "temperature"))
 _Setting = tuple[str, float]  # with or without CoT, and the temperature
 
 
@@ -33,8 +38,8 @@ _Setting = tuple[str, float]  # with or without CoT, and the temperature
 class Sweep(Probe):
     """Decoding: how temperature, reasons before the score and averaging samples change agreement with humans.
 
-    Every candidate is scored at several temperatures, with and without reasons. Further parameters:
-    `biaslab.probes.base.Probe`.
+    Every candidate is scored, or every pair of them compared, at several temperatures, with and without reasons.
+    Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
@@ -57,6 +62,8 @@ class Sweep(Probe):
         request for each such reply, which a plan does not foresee.
     n_candidates : int, optional
         Candidates a context, drawn at random; all of them by default.
+    asks : sequence of {"pairs", "scores"}
+        Score single candidates, compare all pairs of them in both orders, or both. Of pairs there is no second step.
 
     Raises
     ------
@@ -96,6 +103,24 @@ class Sweep(Probe):
       is paid for once, whatever the temperature and the number of samples.
     - ``label_mass`` — probability that all labels have together, of exact distributions at temperature 1. 0–1.
 
+    Of **pairs** (``scale`` is "pairs"), compared by comparative template 1 in both orders, with or without reasons
+    before the verdict. They are about *single verdicts* at a temperature: exact probabilities, which one question gives
+    for every temperature, stand for infinitely many of them. Contrasts are over pairs with a verdict both ways in both
+    orders; others drop out and are counted in ``n_dropped``:
+
+    - ``cot_accuracy_shift`` — ``comparative_accuracy`` with CoT less that without, at one temperature. −1 to 1, null 0;
+      above: reasons help. Primary.
+    - ``temperature_accuracy_shift`` — ``comparative_accuracy`` at the highest temperature less that at the lowest. −1
+      to 1, null 0. Primary, one with and one without CoT. A judge that sees any quality is below: sampling adds noise.
+    - ``cot_first_shift``, ``temperature_first_shift`` — the same of ``first_position_rate``. −1 to 1, null 0; above:
+      more primacy.
+    - ``comparative_accuracy`` — share of decisions between candidates with different human scores that go as humans do;
+      ties are none. 0–1, null ½.
+    - ``first_position_rate`` — P(A), the share of decisions for the candidate shown first. 0–1, null ½.
+    - ``order_consistency`` — how likely a verdict and one in the other order name the same winner. 0–1.
+    - ``alpha`` — Krippendorff's nominal α between samples of one pair in one order, as of `Consistency`. −1 to 1.
+    - ``parse_rate``, ``tokens``, ``label_mass`` — as above, of one verdict.
+
     Examples
     --------
     >>> import biaslab as bl
@@ -112,8 +137,9 @@ class Sweep(Probe):
     conditions = ("cot", "temperature", "samples")
     columns = (*COLUMNS, "cot", "temperature", "label", "label_mass", "tokens")
     needs = "scores at several temperatures, with and without reasons"
+    asks_for = ("pair", "score")
     metrics = (
-        Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
+        Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0, form="score"),
         Metric("alpha", "between samples", "Krippendorff's α", null=0.0),
         Metric("parse_rate", "answers with a score", "share"),
         Metric("tokens", "tokens for one score"),
@@ -128,6 +154,7 @@ class Sweep(Probe):
             advice=("ask for reasons before the score", "ask for the score alone, without reasons"),
             use=("scores without reasons", "scores after reasons"),
             matters=0.1,
+            form="score",
             primary=True,
             calibration=planted(  # reasons push scores to the top of the scale, where all candidates look alike
                 {"reason_first": 1.5},
@@ -148,6 +175,7 @@ class Sweep(Probe):
             ),
             use=("scores at a low temperature", "scores at a high temperature"),
             matters=0.1,
+            form="score",
             primary=True,
             calibration=Calibration(  # a judge that sees no quality agrees no less at any temperature
                 fair={"quality": 0.0, "noise": 1.0, "sharpness": 4.0},
@@ -155,6 +183,55 @@ class Sweep(Probe):
                 parameters=_TEXT | {"temperatures": (0.0, 1.0), "samples": 1, "cot": (False,)},
             ),
         ),
+        Metric(
+            "cot_accuracy_shift",
+            "accuracy on pairs with reasons minus without",
+            "share",
+            null=0.0,
+            above="orders more pairs as the reference scores do after giving reasons",
+            below="orders fewer pairs as the reference scores do after giving reasons",
+            advice=("ask for reasons before the verdict", "ask for the verdict alone, without reasons"),
+            matters=0.05,
+            form="pair",
+            primary=True,
+            calibration=planted(  # reasons make the judge take what stands first, whatever it is worth
+                {"reason_first": 0.35}, _PAIRS | {"temperatures": (1.0,)}
+            ),
+            comparison=Comparison("verdicts on pairs with and without reasons", ("temperature",)),
+        ),
+        Metric(
+            "temperature_accuracy_shift",
+            "accuracy on pairs, highest minus lowest temperature",
+            "share",
+            null=0.0,
+            above="orders more pairs as the reference scores do at a high temperature",
+            below="orders fewer pairs as the reference scores do at a high temperature",
+            advice=(
+                "use the highest temperature of the study, and average samples",
+                "use the lowest temperature of the study",
+            ),
+            matters=0.05,
+            form="pair",
+            primary=True,
+            calibration=Calibration(
+                fair={"quality": 0.0, "noise": 1.0},
+                planted={"quality": 0.6, "noise": 0.5},
+                parameters=_PAIRS | {"temperatures": (0.0, 1.0), "cot": (False,)},
+            ),
+        ),
+        Metric("cot_first_shift", "P(A) with reasons minus without", "share", null=0.0, form="pair"),
+        Metric("temperature_first_shift", "P(A), highest minus lowest temperature", "share", null=0.0, form="pair"),
+        Metric(
+            "comparative_accuracy",
+            "pairs ordered as the reference scores do",
+            "share",
+            null=0.5,
+            quality=True,
+            form="pair",
+            comparison=_VERDICTS,
+        ),
+        Metric("first_position_rate", "P(A), decisions for the first", "share", 0.5, form="pair", comparison=_VERDICTS),
+        Metric("order_consistency", "same winner in both orders", "share", form="pair", comparison=_VERDICTS),
     )
 
     scale: str = "1-10"
@@ -165,6 +242,7 @@ class Sweep(Probe):
     max_tokens: int = 128
     n_candidates: int | None = None
     second_step: bool = False
+    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -174,7 +252,8 @@ class Sweep(Probe):
             raise InputError("temperatures", temperatures, "a list of different numbers")
         require_some_of("cot", self.cot, (False, True))
         require_whole("samples", self.samples, 1)
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
+        require_some_of("asks", self.asks, ASKS)
+        require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         require_one_of("answer", self.answer, ("distribution", "text"))
         for temperature in temperatures:
             self._asking(temperature, True)
@@ -184,11 +263,30 @@ class Sweep(Probe):
         return Asking("text", replicates, temperature, self.max_tokens if cot else 16, self.seed)
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
-        """Plan the scores of every candidate: for each attribute, with and without reasons, at each temperature.
+        """Plan every score and every pair: for each attribute, with and without reasons, at each temperature.
 
         With the trials of that, plan texts at the temperatures that samples counted at another one do not give, and the
         second step of replies that hold reasons alone.
         """
+        compared = scored = None
+        if trials is not None:
+            pairs = is_pair(trials)
+            compared, scored = trials[pairs], trials[~pairs]
+        if "pairs" in self.asks:
+            yield from self._pairs(dataset, compared)
+        if "scores" in self.asks:
+            yield from self._scores(dataset, scored)
+
+    def _pairs(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
+        """Plan every pair or, with its trials, texts at the temperatures that counted samples do not give."""
+        pairs = SweptPairs(self.attributes, self.n_candidates, self.seed, self.max_tokens, self.samples)
+        if trials is None:
+            yield from pairs.trials(dataset, self.cot, self.temperatures, self.answer == "distribution")
+        elif temperatures := self._not_counted(trials):
+            yield from pairs.trials(dataset, (False,), temperatures, exact=False)
+
+    def _scores(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
+        """Plan every candidate's score or, with their trials, what these leave open."""
         cots, temperatures = self.cot, self.temperatures
         if trials is not None:
             yield from self._second_steps(dataset, trials)
@@ -254,8 +352,10 @@ class Sweep(Probe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that a text gives or the probability of the trial's label, and the status.
 
-        Of a second step the score that is drawn from the label distribution.
+        Of a second step the score that is drawn from the label distribution; of a pair how likely the first wins.
         """
+        if trial.opponent_id is not None:
+            return read_pair(trial, reply)
         if trial.condition.get(STEP) == 2 and isinstance(trial.request, Choice):
             temperature = float(trial.condition["temperature"])  # type: ignore[arg-type]
             use = f"sweep, seed {self.seed}, temperature {temperature:g}, sample {trial.replicate}"
@@ -264,6 +364,9 @@ class Sweep(Probe):
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each setting and number of samples, then what changes between settings."""
+        if is_pair(cell.trials).any():
+            yield from swept_pair_parts(cell, self.temperatures)
+            return
         by_setting: dict[_Setting, Answers] = {}
         for (cot, temperature), answers, asked in self._settings(cell):
             by_setting[cot, temperature] = answers

@@ -149,7 +149,7 @@ class Template(ScoreProbe):
         Metric("variance_share", "variance of a single judgement", "share"),
         Metric("template_agreement", "a variant of the prompt and the base", "Spearman's ρ"),
         Metric("template_alpha", "between templates", "Krippendorff's α"),
-        Metric("flip_rate", "verdicts that change", "share"),
+        Metric("flip_rate", "verdicts that change", "share", form="pair"),
         Metric(
             "carry_over", "after the best earlier verdict minus after the worst", "points; of pairs share", null=0.0
         ),

@@ -1,4 +1,4 @@
-"""Verdicts on pairs in two ways to ask, sample by sample: how often they change, and how often samples of one do.
+"""Verdicts on pairs in two ways to ask, or one, sample by sample: how often they change, and samples of one do.
 
 A verdict is a win of one candidate, a win of the other, or a tie. Exact probabilities stand for infinitely many
 samples.
@@ -43,15 +43,15 @@ _UNIT = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Verdicts on pairs that have one both ways.
+    """Verdicts on pairs that have one each way.
 
     Parameters
     ----------
     pairs : pandas.DataFrame
         One row a pair: ``context_id, candidate_id, opponent_id, human_gap`` (of the first over the second).
-    shares : numpy.ndarray, shape (pairs, 2, 3)
-        Of each pair, in either way: how often the first wins, the second wins, and they tie. They add up to 1.
-    samples : numpy.ndarray, shape (pairs, 2)
+    shares : numpy.ndarray, shape (pairs, ways, 3)
+        Of each pair, in each way: how often the first wins, the second wins, and they tie. They add up to 1.
+    samples : numpy.ndarray, shape (pairs, ways)
         On how many samples these rest; infinity where they are exact.
     read : numpy.ndarray of int, shape (pairs,)
         Judgements of each pair.
@@ -66,7 +66,14 @@ class Verdicts:
     n_dropped: int
 
     @classmethod
-    def of(cls, trials: pd.DataFrame, way: str, ways: Sequence[str], exact: bool, what: str) -> Verdicts:
+    def of(
+        cls,
+        trials: pd.DataFrame,
+        way: str,
+        ways: Sequence[str] | Sequence[float],
+        exact: bool | NDArray[np.bool_],
+        what: str,
+    ) -> Verdicts:
         """Count the verdicts of one cell.
 
         Parameters
@@ -74,10 +81,10 @@ class Verdicts:
         trials : pandas.DataFrame
             Pair trials, with ``context_id, candidate_id, opponent_id, human_gap, value, status`` and the way.
         way : str
-            Column that tells the two ways apart.
-        ways : sequence of two
-            Its values.
-        exact : bool
+            Column that tells the ways apart.
+        ways : sequence
+            One of its values, or two.
+        exact : bool or numpy.ndarray of bool, shape (trials,)
             Whether values are exact probabilities; else they are verdicts, or shares of counted samples.
         what : str
             What is estimated, named in the warning.
@@ -87,23 +94,28 @@ class Verdicts:
         MissingDataWarning
             If more than 5 % of the judgements do not enter.
         """
-        planned = trials[trials[way].isin(list(ways))]
-        read = planned[has_value(planned)]
+        asked, exact = trials[way].isin(list(ways)).to_numpy(), np.broadcast_to(exact, len(trials))
+        planned = trials[asked]
+        there = has_value(planned)
+        read, exact = planned[there], exact[asked][there]
         counts = sample_counts(read)
         counted = np.isfinite(counts)
         shares, n = _shares(read, exact | counted), np.where(counted, counts, 1.0)
         pair, first = number_items(read, PAIR)
-        at = pair * 2 + (read[way] == ways[1]).to_numpy(int)
-        size = 2 * len(first)
-        total = np.bincount(at, n, size).reshape(-1, 2)
-        sums = np.stack([np.bincount(at, n * share, size) for share in shares.T], axis=1).reshape(-1, 2, 3)
+        k = len(ways)
+        at = pair * k + (read[way] == ways[-1]).to_numpy(int) * (k - 1)
+        size = k * len(first)
+        total = np.bincount(at, n, size).reshape(-1, k)
+        sums = np.stack([np.bincount(at, n * share, size) for share in shares.T], axis=1).reshape(-1, k, 3)
         whole: NDArray[np.bool_] = np.all(total > 0, axis=1)
         each = np.bincount(pair, minlength=len(first))[whole]
         dropped = len(planned) - int(each.sum())
-        warn_missing(what, dropped, len(planned), "they or their counterpart asked in the other way are missing")
+        lost = "they or their counterpart asked in the other way are missing" if k > 1 else "they are missing"
+        warn_missing(what, dropped, len(planned), lost)
         rows = read.iloc[first[whole]][[*PAIR, "human_gap"]].reset_index(drop=True)
         kept: Floats = np.asarray(total[whole], float)
-        samples = np.full(kept.shape, np.inf) if exact and not counted.any() else kept
+        sampled = np.bincount(at, ~exact | counted, size).reshape(-1, k)[whole]
+        samples = np.where(sampled > 0, kept, np.inf)
         return cls(rows, sums[whole] / kept[:, :, None], samples, each, dropped)
 
     @property
@@ -118,7 +130,7 @@ class Verdicts:
 
     @property
     def within(self) -> Floats:
-        """How likely two samples of one way differ, the mean of both ways; shape (pairs,), NaN with one sample."""
+        """How likely two samples of one way differ, the mean over ways; shape (pairs,), NaN with one sample."""
         n = self.samples
         with np.errstate(divide="ignore", invalid="ignore"):
             unbiased = np.where(np.isinf(n), 1.0, np.where(n > 1, n / (n - 1), np.nan))
@@ -141,22 +153,22 @@ class Verdicts:
             Ratio(context, self.within, ones, bounds=_UNIT, missing=ONE_SAMPLE),
         )
 
-    def accuracies(self) -> tuple[Ratio, Ratio]:
-        """Return, for either way, the share of decisions between different human scores that go as humans do.
+    def accuracies(self, single: bool = False) -> tuple[Ratio, ...]:
+        """Return, for each way, the share of decisions between different human scores that go as humans do.
 
-        See `biaslab.ranking.pairs.comparative_accuracy`; several samples of a request are as many decisions.
+        See `biaslab.ranking.pairs.comparative_accuracy`; several samples of a request are as many decisions. Exact
+        probabilities decide for what is likelier or, with ``single``, as often either way as single verdicts would.
         """
         shares = self.shares
-        if self.exact:
+        if self.exact and not single:
             won = (np.sign(without_rounding(shares[:, :, 0] - 0.5)) + 1) / 2
             tied = won == 0.5
             shares = np.stack([np.where(tied, 0.0, won), np.where(tied, 0.0, 1 - won), tied], axis=2)
         gap = np.nan_to_num(self.pairs["human_gap"].to_numpy(float))
         right = np.where((gap > 0)[:, None], shares[:, :, 0], shares[:, :, 1]) * (gap != 0)[:, None]
         rated = (1 - shares[:, :, 2]) * (gap != 0)[:, None]
-        context = self.pairs["context_id"]
-        one, two = (Ratio(context, right[:, k], rated[:, k], 0.5, _UNIT, _NO_DECISION, "score") for k in (0, 1))
-        return one, two
+        context, ways = self.pairs["context_id"], range(shares.shape[1])
+        return tuple(Ratio(context, right[:, k], rated[:, k], 0.5, _UNIT, _NO_DECISION, "score") for k in ways)
 
     def in_both_orders(self) -> Verdicts:
         """Return the verdicts on pairs that were shown in both orders; what goes counts as dropped."""
@@ -166,25 +178,22 @@ class Verdicts:
         rows, dropped = self.pairs[kept].reset_index(drop=True), self.n_dropped + int(self.read[~kept].sum())
         return Verdicts(rows, self.shares[kept], self.samples[kept], self.read[kept], dropped)
 
-    def first_rates(self) -> tuple[Ratio, Ratio]:
-        """Return, for either way, the share of decisions that what stands first wins: P(A)."""
+    def first_rates(self) -> tuple[Ratio, ...]:
+        """Return, for each way, the share of decisions that what stands first wins: P(A)."""
         decided = 1 - self.shares[:, :, 2]
-        context = self.pairs["context_id"]
-        one, two = (
-            Ratio(context, self.shares[:, k, 0], decided[:, k], 0.5, _UNIT, "undefined: all verdicts are ties", "score")
-            for k in (0, 1)
-        )
-        return one, two
+        context, won = self.pairs["context_id"], self.shares[:, :, 0]
+        ways = range(won.shape[1])
+        return tuple(Ratio(context, won[:, k], decided[:, k], 0.5, _UNIT, _ALL_TIES, "score") for k in ways)
 
-    def order_consistencies(self) -> tuple[Ratio, Ratio]:
-        """Return, for either way, how likely a sample of a pair and one in its other order name the same winner."""
+    def order_consistencies(self) -> tuple[Ratio, ...]:
+        """Return, for each way, how likely a sample of a pair and one in its other order name the same winner."""
         names = [self.pairs[name].astype(str) for name in PAIR]
         place = {key: number for number, key in enumerate(zip(*names, strict=True))}
         twin = np.array([place[c, two, one] for c, one, two in zip(*names, strict=True)], np.intp)
         turned = self.shares[twin][:, :, [1, 0, 2]] if len(twin) else self.shares
         same, ones = (self.shares * turned).sum(axis=2), np.ones(len(twin))
-        one, two = (Ratio(self.pairs["context_id"], same[:, k], ones, bounds=_UNIT, missing=_NO_PAIR) for k in (0, 1))
-        return one, two
+        context, ways = self.pairs["context_id"], range(same.shape[1])
+        return tuple(Ratio(context, same[:, k], ones, bounds=_UNIT, missing=_NO_PAIR) for k in ways)
 
     def alphas(self, resampling: Resampling) -> tuple[Estimate, Estimate, Estimate]:
         """Estimate Krippendorff's nominal alpha of samples of one way, of one sample of either, and the latter less.

@@ -1,0 +1,167 @@
+"""Comparisons of the same texts asked in two ways: with reasons, at another temperature, by another prompt.
+
+Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+Floats = NDArray[np.float64]
+Way = Literal["reasons", "temperature", "prompt"]
+#: The metric whose trials are drawn, by what is asked otherwise.
+METRICS: dict[Way, str] = {
+    "reasons": "cot_accuracy_shift",
+    "temperature": "temperature_accuracy_shift",
+    "prompt": "template_shift",
+}
+#: What is planted: the share of quality that reasons lose; log odds of a pair per standard deviation of quality, of
+#: which a fair judge sees none; log odds of what is shown first.
+_EFFECT: dict[Way, float] = {"reasons": 0.6, "temperature": 0.5, "prompt": 0.7}
+_CONTEXT_SD, _TASTE, _NOISE = 0.5, 0.5, 0.5
+_SHARP = 1.5  # log odds of a pair per standard deviation of quality
+_NONE = float("nan")
+
+
+@dataclass(frozen=True)
+class AskedPairs:
+    """Parameters of a population of pairs that are compared in two ways.
+
+    Parameters
+    ----------
+    way : {"reasons", "temperature", "prompt"}
+        What the second way has.
+    reliability : float
+        Of a human score: variance of the true quality as a share of its variance.
+    unequal : bool
+        Two to five texts a context, or three.
+    heavy : bool
+        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
+    """
+
+    way: Way
+    reliability: float = 1.0
+    unequal: bool = False
+    heavy: bool = False
+
+    def draw(
+        self, contexts: int, planted: bool, k: int | None, rng: np.random.Generator, answers: np.random.Generator
+    ) -> pd.DataFrame:
+        """Draw all pairs of a context's texts in both orders, asked in both ways.
+
+        Parameters
+        ----------
+        contexts : int
+            How many.
+        planted : bool
+            With a difference between the two ways, or without.
+        k : int, optional
+            1: texts. Where nothing is said, exact answers; with reasons there are none.
+        rng, answers : numpy.random.Generator
+            Of texts, humans and the judge, and of what it answers once these are drawn.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns that the probe reads, and ``low``, where the candidate shown first loses.
+
+        Examples
+        --------
+        >>> one, two = np.random.default_rng(0), np.random.default_rng(1)
+        >>> trials = AskedPairs("reasons").draw(2, False, None, one, two)
+        >>> trials.groupby("cot")["answer"].agg(["first", "size"]).to_numpy().tolist()
+        [['text', 12], ['distribution', 12]]
+        """
+        pairs = self._pairs(contexts, rng)
+        effect = _EFFECT[self.way] * planted
+        parts = {"reasons": _reasons, "temperature": _temperatures, "prompt": _prompts}[self.way](
+            pairs, effect, k, (rng, answers)
+        )
+        drawn = pd.concat(parts, ignore_index=True).drop(columns=["apart", "taste", "shared", "own"])
+        return drawn.assign(replicate=0, status="ok", samples=_NONE, low=drawn["value"] < 0.5)
+
+    def _pairs(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Return one row an ordered pair: how much better the first is, how the judge sees it, and its context's lean.
+
+        ``own`` is how far the second way moves the context's verdicts.
+        """
+        sizes = rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, 3)
+        context = np.repeat(np.arange(contexts), sizes)
+        place = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        quality, taste, error = rng.normal(size=(3, len(context)))
+        human = quality + np.sqrt(1 / self.reliability - 1) * error
+        texts = pd.DataFrame({"context_id": context, "candidate_id": place, "q": quality, "t": taste, "h": human})
+        both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
+        both = both[both["candidate_id"] != both["candidate_id_there"]].reset_index(drop=True)
+        shared, own = (rng.standard_t(3, (2, contexts)) / np.sqrt(3)) if self.heavy else rng.normal(size=(2, contexts))
+        at = both["context_id"].to_numpy()
+        return pd.DataFrame(
+            {
+                "context_id": at,
+                "candidate_id": both["candidate_id"],
+                "opponent_id": both["candidate_id_there"],
+                "human": _NONE,
+                "human_gap": both["h"] - both["h_there"],
+                "apart": both["q"] - both["q_there"],
+                "taste": _TASTE * (both["t"] - both["t_there"]),
+                "shared": _CONTEXT_SD * shared[at],
+                "own": own[at],
+            }
+        )
+
+
+def _reasons(
+    pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
+) -> list[pd.DataFrame]:
+    """Return verdicts alone and after reasons, which see less of the quality; how much less differs by context."""
+    seen = np.clip(1 - effect * (1 + 0.5 * pairs["own"]), 0, 1) if effect else 1.0
+    parts = []
+    for cot, quality, samples in (("no CoT", 1.0, k), ("CoT", seen, 1)):
+        part = _answered(pairs, _odds(pairs, _SHARP * quality, rngs[0]), samples, rngs[1])
+        parts.append(part.assign(cot=cot, temperature=_NONE if samples is None else 1.0, label=_NONE, scale="pairs"))
+    return parts
+
+
+def _temperatures(
+    pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
+) -> list[pd.DataFrame]:
+    """Return probabilities, or texts at temperatures 0 and 1."""
+    odds = _odds(pairs, effect, rngs[0])
+    drawn = _answered(pairs, odds, k, rngs[1]).assign(cot="no CoT", label=_NONE, scale="pairs", temperature=_NONE)
+    if k is None:
+        return [drawn]
+    return [drawn.assign(temperature=0.0, value=(odds > 0).astype(float)), drawn.assign(temperature=1.0)]
+
+
+def _prompts(
+    pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
+) -> list[pd.DataFrame]:
+    """Return verdicts under a prompt and under another one, which leans more to what is shown first."""
+    moved = (
+        effect * (1 + 0.5 * pairs["own"])
+        + 0.3 * rngs[0].normal(size=pairs["context_id"].nunique())[pairs["context_id"]]
+    )
+    parts = []
+    for template, factor, lean in (("base", "base", 0.0), ("system prompt", "system", moved)):
+        part = _answered(pairs, _odds(pairs, _SHARP, rngs[0]) + lean, k, rngs[1])
+        parts.append(part.assign(template=template, factor=factor, form="pair", scale=None))
+    return parts
+
+
+def _odds(pairs: pd.DataFrame, quality: float | pd.Series, rng: np.random.Generator) -> Floats:
+    """Return log odds for the first: quality, taste, the context's lean, and noise of this way to ask."""
+    odds = quality * pairs["apart"] + pairs["taste"] + pairs["shared"]
+    return np.asarray(odds + _NOISE * rng.normal(size=len(pairs)), float)
+
+
+def _answered(pairs: pd.DataFrame, odds: Floats, k: int | None, answers: np.random.Generator) -> pd.DataFrame:
+    p = expit(odds)
+    if k is None:
+        return pairs.assign(value=p, answer="distribution", label_mass=1.0)
+    return pairs.assign(value=answers.binomial(k, p) / k, answer="text", label_mass=_NONE)
