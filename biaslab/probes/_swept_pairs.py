@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from biaslab.core import Completion, Scalar, Trial
 from biaslab.core.schema import Dataset
@@ -17,7 +18,7 @@ from biaslab.probes._prompt_variance import combined
 from biaslab.probes.base import Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.answers import token_count
 from biaslab.probes.position import Position
-from biaslab.stats import has_value, undefined
+from biaslab.stats import Estimate, has_value, undefined
 
 #: Values of the column ``cot``: the verdict alone, and after reasons.
 PLAIN, COT = "no CoT", "CoT"
@@ -130,7 +131,7 @@ def _of_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: float) 
     return Part(metrics, both.counts, {"cot": cot, "temperature": temperature})
 
 
-def _alpha(cell: Cell, trials: pd.DataFrame, exact: np.ndarray, what: str) -> Estimable:
+def _alpha(cell: Cell, trials: pd.DataFrame, exact: NDArray[np.bool_], what: str) -> Estimate:
     verdicts = Verdicts.of(in_two_orders(trials), "order", ORDERS, exact, what)
     alpha = verdicts.alphas(cell.resampling)[0]
     if (trials["at"] == 0).all() and alpha.estimate == 1:
