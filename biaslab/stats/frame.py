@@ -17,6 +17,7 @@ from biaslab.stats.estimate import Estimate
 from biaslab.stats.families import adjust_families, critical_p
 from biaslab.stats.inference import Resampling
 from biaslab.stats.power import inflation
+from biaslab.stats.t_inference import rare_inflation
 
 #: More than this share of judgements missing is warned of.
 MISSING_SHARE = 0.05
@@ -142,12 +143,18 @@ def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
     """
     tested = estimates["q_value"].notna().to_numpy()
     levels = critical_p(np.where(tested, estimates["p_value"].to_numpy(float), np.nan), _families(estimates))
-    rows = zip(estimates["n_contexts"], levels, estimates["mde"], strict=True)
+    notes = estimates["note"] if "note" in estimates else [""] * len(estimates)
+    rows = zip(estimates["n_contexts"], levels, estimates["mde"], notes, strict=True)
     sizes = [
-        mde * inflation(max(int(contexts), 1), float(level)) if level > 0 and mde > 0 else np.nan
-        for contexts, level, mde in rows
+        mde * _inflation(max(int(contexts), 1), float(level), str(note)) if level > 0 and mde > 0 else np.nan
+        for contexts, level, mde, note in rows
     ]
     return pd.Series(sizes, estimates.index, float)
+
+
+def _inflation(contexts: int, level: float, note: str) -> float:
+    """Return by what factor a detectable effect grows at a lower level; where few contexts differ, by their model."""
+    return float(np.maximum(inflation(contexts, level), rare_inflation(contexts, note, level)))
 
 
 def _families(estimates: pd.DataFrame) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled
 Floats = NDArray[np.float64]
 #: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
 FEWEST = 6
+_FEW = "few contexts differ: a test needs"
 _POWER = 0.8
 
 
@@ -176,7 +178,7 @@ def effect_or_why_not(
     least, needed = rare_effect(contributions, by_signs)
     if math.isnan(least) or least <= known:
         return known, ""
-    return least, f"few contexts differ: a test needs {needed} that do, to one side"
+    return least, f"{_FEW} {needed} that do, to one side"
 
 
 @checked
@@ -216,12 +218,56 @@ def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float
     return share * contexts * float((sizes**2).sum()) / total, needed
 
 
+@checked
+def rare_inflation(contexts: int, note: str, level: float) -> float:
+    """Return by what factor `rare_effect` grows where a test is decided at a lower level than .05.
+
+    At a lower level more contexts have to differ, and a larger share of them, so that as many do in 80 % of studies.
+
+    Parameters
+    ----------
+    contexts : int
+        Number of contexts G.
+    note : str
+        Of an estimate: `effect_or_why_not` says in it how many contexts have to differ at .05, which tells the test.
+    level : float
+        Two-sided level at which the test is decided, between 0 and 1.
+
+    Returns
+    -------
+    float
+        1 where the note says nothing of few contexts that differ. NaN where no number of contexts that differ by the
+        same has a p-value as low as the level.
+
+    Examples
+    --------
+    One of 14 metrics on a card, 24 contexts: eight instead of four have to differ.
+
+    >>> round(rare_inflation(24, "few contexts differ: a test needs 4 that do, to one side", 0.05 / 14), 2)
+    1.82
+    """
+    if not 0 < level < 1:
+        raise InputError("level", level, "a number between 0 and 1")
+    said = re.search(rf"{_FEW} (\d+)", note)
+    if said is None:
+        return 1.0
+    by_signs = int(said[1]) != _fewest_alike(contexts, False)
+    one, other = (_share_of_rare(contexts, by_signs, alpha) for alpha in (ALPHA, level))
+    return other / one
+
+
+def _share_of_rare(contexts: int, by_signs: bool, alpha: float) -> float:
+    """Return the share of contexts that have to differ, so that enough do in 80 % of studies; NaN where all are few."""
+    needed = _fewest_alike(contexts, by_signs, alpha)
+    return float(stats.beta.ppf(_POWER, needed, contexts - needed + 1)) if needed < contexts else math.nan
+
+
 @cache
-def _fewest_alike(contexts: int, by_signs: bool) -> int:
-    """Return how many contexts have to differ by the same, while the others do not, for p < .05."""
+def _fewest_alike(contexts: int, by_signs: bool, alpha: float = ALPHA) -> int:
+    """Return how many contexts have to differ by the same, while the others do not, for a p-value below alpha."""
     for alike in range(1, contexts):
         p_value = 0.5**alike if by_signs else t_test([1.0] * alike + [0.0] * (contexts - alike))
-        if p_value < ALPHA:
+        if p_value < alpha:
             return alike
     return contexts
 

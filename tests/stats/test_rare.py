@@ -3,13 +3,15 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import biaslab as bl
-from biaslab.stats import Ratio
+from biaslab.core.errors import InputError
+from biaslab.stats import Ratio, corrected, corrected_effects, critical_p, inflation
 from biaslab.stats.permutation import sign_flip
-from biaslab.stats.t_inference import effect_or_why_not, rare_effect, t_test
+from biaslab.stats.t_inference import effect_or_why_not, rare_effect, rare_inflation, t_test
 
 
 def flipped(up, down, contexts):
@@ -83,3 +85,48 @@ def test_an_estimate_of_a_sure_judge_states_it(inference):
     needed = 4 if inference == "t" else 5
     assert estimate.note == f"few contexts differ: a test needs {needed} that do, to one side"
     assert estimate.mde == pytest.approx(stats.beta.ppf(0.8, needed, 25 - needed))
+
+
+def card_of(contexts, others=13):
+    """One metric of a sure judge, of whom one context differs, beside metrics that show nothing."""
+    found = Ratio(np.arange(contexts), flipped(1, 0, contexts), np.ones(contexts), 0.0, (-1.0, 1.0), inference="t")
+    one = found.estimate(bl.Resampling(n=100))
+    fixed = {"judge": "j", "dataset": "d", "attribute": "a", "null": 0.0, "n_contexts": contexts}
+    rows = [{**fixed, "probe": "p0", "metric": "m0", "p_value": one.p_value, "mde": one.mde, "note": one.note}]
+    levels = np.linspace(0.3, 0.95, others)
+    rows += [
+        {**fixed, "probe": f"p{k}", "metric": f"m{k}", "p_value": level, "mde": 0.1, "note": ""}
+        for k, level in enumerate(levels, 1)
+    ]
+    frame = pd.DataFrame(rows)
+    return corrected(frame, np.ones(len(frame), bool))
+
+
+@pytest.mark.parametrize("contexts", [12, 24, 60])
+def test_the_effect_that_a_card_states_of_a_sure_judge_is_found_on_it(contexts):
+    """By scipy's t test at the level that the card leaves; before, a growth as of normal differences found .3 to .5."""
+    card = card_of(contexts)
+    level = critical_p(card["p_value"], list(range(len(card))))[0]
+    stated = corrected_effects(card).iloc[0]
+    assert stated > card["mde"].iloc[0] * inflation(contexts, level)
+    rng, p_values = np.random.default_rng(contexts), []
+    for _ in range(600):
+        values = (rng.uniform(size=contexts) < stated).astype(float)
+        varies = 0 < values.sum() < contexts
+        p_values.append(stats.ttest_1samp(values, 0.0).pvalue if varies else float(not values.any()))
+    assert np.mean(np.array(p_values) < level) == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_growth_of_rare_effects_is_that_of_their_test():
+    """Ones beside zeros, of which scipy's test needs eight; of signs alone eleven halvings pass .0005."""
+    note = "few contexts differ: a test needs {} that do, to one side"
+    needed = next(k for k in range(1, 24) if stats.ttest_1samp(flipped(k, 0, 24), 0.0).pvalue < 0.05 / 14)
+    share, alone = (stats.beta.ppf(0.8, k, 25 - k) for k in (needed, 4))
+    assert rare_inflation(24, note.format(4), 0.05 / 14) == pytest.approx(share / alone)
+    by_signs = [stats.beta.ppf(0.8, k, 25 - k) for k in (11, 5)]
+    assert rare_inflation(24, note.format(5), 0.0005) == pytest.approx(by_signs[0] / by_signs[1])
+    assert rare_inflation(24, note.format(4), 0.05) == 1
+    assert rare_inflation(24, "", 0.001) == 1
+    assert math.isnan(rare_inflation(6, note.format(4), 0.01))
+    with pytest.raises(InputError, match="level"):
+        rare_inflation(24, "", 0.0)
