@@ -195,7 +195,7 @@ class Sweep(Probe):
             form="pair",
             primary=True,
             calibration=planted(  # reasons make the judge take what stands first, whatever it is worth
-                {"reason_first": 0.35}, _PAIRS | {"temperatures": (1.0,)}
+                {"reason_first": 1.0}, _PAIRS | {"temperatures": (1.0,)}
             ),
             comparison=Comparison("verdicts on pairs with and without reasons", ("temperature",)),
         ),
@@ -215,7 +215,7 @@ class Sweep(Probe):
             primary=True,
             calibration=Calibration(
                 fair={"quality": 0.0, "noise": 1.0},
-                planted={"quality": 0.6, "noise": 0.5},
+                planted={"quality": 0.3, "noise": 0.5},
                 parameters=_PAIRS | {"temperatures": (0.0, 1.0), "cot": (False,)},
             ),
         ),

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 import biaslab as bl
-from biaslab.core import Compare, Score
+from biaslab.core import Compare, Rank, Score
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError, PromptTooLongError, UnsupportedRequestError
 from biaslab.judges.loading import find_model, load_model
 from biaslab.judges.reward import preference
@@ -216,10 +216,12 @@ def test_prompts_and_long_texts_are_refused_before_anything_is_asked(models, tok
 
 def test_a_panel_of_them_compares_and_does_not_score(models, tokenizer):
     panel = bl.Panel([_judge(name, models, tokenizer) for name in ("llama", "gpt2")])
-    assert (panel.kinds, panel.reads_prompts) == ({Compare}, False)
+    assert (panel.kinds, panel.reads_prompts) == ({Compare, Rank}, False)
     request = Compare(*TEXTS[:2], "Q?")
     each = [next(iter(member.ask([request])))[1].score for member in panel.members]
     assert next(iter(panel.ask([request])))[1].score == pytest.approx(sum(each) / 2)
+    [(_, listed)] = panel.ask([Rank(tuple(TEXTS[:2]), "Q?")])
+    assert math.exp(listed.logprobs[0]) == pytest.approx(sum(each) / 2)
 
 
 RECORDED = {
