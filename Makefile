@@ -49,8 +49,11 @@ check: $(VENV)/.test
 lab: $(VENV)/.runtime
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
-# The variable silences a theme's advertisement, which would count as a warning.
+# Notebooks that ask recorded or simulated judges alone are executed for the site, in a minute or two; of the others it has
+# what `make figures` executed. The variable silences a theme's advertisement, which would count as a warning.
+PUBLISHED = atlas audit compare correct edit output_order recipe replications robustness self_preference sweep thinking
 docs: $(VENV)/.docs
+	$(BIN)/biaslab figures --changed --jobs 2 $(addprefix --only ,$(PUBLISHED))
 	NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
 	@echo 'open site/index.html'
 

@@ -217,6 +217,31 @@ def test_every_extra_that_pages_install_is_declared():
     assert {"all", "local", "notebooks"} <= named <= declared
 
 
+def test_the_gallery_has_every_notebook_once():
+    text = (DOCS / "notebooks" / "index.md").read_text(encoding="utf-8")
+    shown = [name for mark in re.findall(r"<!-- notebooks: (.+) -->", text) for name in mark.split(", ")]
+    assert sorted(shown) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+
+
+def test_pages_show_notebooks_that_there_are():
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    shown = re.findall(r"<!-- notebook: (.+) -->", pages)
+    assert len(shown) > 5
+    assert not [name for name in shown if not (ROOT / "notebooks" / f"{name}.ipynb").exists()]
+
+
+def test_the_api_at_a_glance_has_every_name():
+    text = (DOCS / "reference" / "at_a_glance.md").read_text(encoding="utf-8")
+    named = {name.split(".")[1] for name in NAME.findall(text)}
+    assert named == {*bl.__all__}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_picture_has_words_for_those_who_do_not_see_it(page):
+    pictures = re.findall(r"!\[(.*?)\]\(", FENCE.sub("", page.read_text(encoding="utf-8")))
+    assert all(len(words.split()) > 2 for words in pictures)
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'biaslab[docs]'")

@@ -5,7 +5,7 @@ from typing import Any
 from mkdocs.structure.nav import Section
 from mkdocs.utils import nest_paths
 
-FIRST = ("index.md", "install.md", "tutorial.md", "guides", "biases", "reference")
+FIRST = ("index.md", "install.md", "tutorial.md", "notebooks", "guides", "biases", "reference")
 _SHOWN: list[Any] = []
 
 
