@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.atlas.contributed import contributions
+from biaslab.atlas.contributed import Contribution, contributions
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
@@ -20,9 +22,15 @@ FEWEST = 4  # estimates beyond the coefficients, below which nothing is fitted
 Floats = NDArray[np.float64]
 
 
-@cache
-def released() -> pd.DataFrame:
+@checked
+def released(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     """Return family, release month and whether it reasons, of each recorded judge.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Of contributions that `biaslab.atlas.add` made, whose judges are dated too: the one that
+        `biaslab.atlas.estimates` was given.
 
     Returns
     -------
@@ -31,29 +39,47 @@ def released() -> pd.DataFrame:
         not public, have no row. A name without a version has the month of its first release. Of judges that a
         contribution brought, the month is what it says.
 
+    Raises
+    ------
+    InputError
+        If there is no such folder.
+
     Examples
     --------
     >>> released().set_index("judge").loc["gpt-5.2", "released"]
     '2025-12'
     """
+    known = _of_the_atlas()
+    return known.copy() if folder is None else _with_judges(known, contributions(folder))
+
+
+@cache
+def _of_the_atlas() -> pd.DataFrame:
     with files("biaslab.atlas").joinpath("released.csv").open(encoding="utf-8") as stream:
-        known = pd.read_csv(stream)
-    told = [judge for one in contributions() for judge in one.judges if judge["released"]]
+        return _with_judges(pd.read_csv(stream), contributions())
+
+
+def _with_judges(known: pd.DataFrame, added: Iterable[Contribution]) -> pd.DataFrame:
+    """Add the dated judges of contributions, other than those that are known."""
+    told = [judge for one in added for judge in one.judges if judge["released"]]
     new = [judge for judge in told if judge["judge"] not in set(known["judge"])]
     if not new:
         return known
     return pd.concat([known, pd.DataFrame(new)], ignore_index=True).drop_duplicates("judge").fillna({"reasons": False})
 
 
-def with_dates(estimates: pd.DataFrame) -> pd.DataFrame:
+def with_dates(estimates: pd.DataFrame, folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     """Return the estimates of dated judges with ``family, released, reasons`` and ``years`` since `ORIGIN`."""
-    dated = estimates.drop(columns=["family", "released", "reasons"], errors="ignore").merge(released(), on="judge")
+    plain = estimates.drop(columns=["family", "released", "reasons"], errors="ignore")
+    dated = plain.merge(released(folder), on="judge")
     months = pd.to_datetime(dated["released"]) - pd.Timestamp(ORIGIN)
     return dated.assign(years=months.dt.days / 365.25)
 
 
 @checked
-def trend(estimates: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
+def trend(
+    estimates: pd.DataFrame, null: float | None = None, folder: str | PathLike[str] | None = None
+) -> pd.DataFrame:
     """Regress estimates of one metric on the judges' release date, and on whether they reason where some do.
 
     A random-effects meta-regression: judges differ by more than the errors of their estimates, τ² by the method of
@@ -68,6 +94,8 @@ def trend(estimates: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
         The value of a fair judge. With it the distance from it, the absolute difference, is regressed: has the bias
         become smaller, whatever its direction? Noise alone makes a distance, so that a fair judge with a wide interval
         counts as somewhat biased: where newer judges have fewer contexts, a fall is underestimated.
+    folder : path, optional
+        Of contributions whose judges are dated too: the one that `biaslab.atlas.estimates` was given.
 
     Returns
     -------
@@ -80,7 +108,7 @@ def trend(estimates: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there are several metrics, or too few dated judges with an interval.
+        If there are several metrics, too few dated judges with an interval, or no such folder.
 
     References
     ----------
@@ -98,7 +126,7 @@ def trend(estimates: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
     metrics = sorted(set(estimates["metric"])) if "metric" in estimates else []
     if len(metrics) > 1:
         raise InputError("estimates", metrics, "rows of one metric", "choose one: atlas.estimates(metric=…)")
-    rows = with_dates(estimates)
+    rows = with_dates(estimates, folder)
     errors = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / (2 * 1.96)
     rows, errors = rows[errors > 0], errors[errors > 0]
     outcome = rows["estimate"].to_numpy(float)

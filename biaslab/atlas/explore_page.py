@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from biaslab.atlas.contributed import contributions
 from biaslab.atlas.estimates_table import estimates as all_estimates
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_extra
 from biaslab.core.errors import InputError
 from biaslab.core.output import count, replacing, require_file
 from biaslab.stats import require_columns
@@ -66,6 +67,24 @@ class Explorer:
         with replacing(target) as partial:
             partial.write_text(self.to_html(), encoding="utf-8")
         return target
+
+    def widget(self) -> Any:
+        """Return the page as a widget of anywidget, whose ``selection`` is the frame of the rows that are shown.
+
+        Raises
+        ------
+        MissingDependencyError
+            If anywidget is not installed.
+
+        Examples
+        --------
+        >>> widget = explorer().widget()  # doctest: +SKIP
+        >>> widget.selection  # doctest: +SKIP
+        """
+        require_extra("widgets", "the explorer as a widget")
+        from biaslab.atlas.explorer_widget import widget_class
+
+        return widget_class()(self)
 
     def _repr_html_(self) -> str:
         page = escape(self.to_html(), quote=True)

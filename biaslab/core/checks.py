@@ -15,6 +15,7 @@ from biaslab.core.errors import InputError, MissingDependencyError
 EXTRAS = {
     "local": ("accelerate", "gguf", "psutil", "torch", "transformers"),
     "notebooks": ("ipywidgets", "jupyterlab", "papermill"),
+    "widgets": ("anywidget",),
     "hub": ("datasets",),
     "ray": ("ray",),
 }

@@ -142,15 +142,27 @@ def test_damaged_files_are_refused(folder, tmp_path):
 def test_what_a_pull_request_adds_is_part_of_the_atlas(folder, monkeypatch):
     """Also in an installed package, whose folder this is."""
     monkeypatch.setattr(contributed.contributions, "__defaults__", (folder,))
-    for kept in (estimates_table._read, dates.released):
+    for kept in (estimates_table._read, dates._of_the_atlas):
         kept.cache_clear()
     try:
         assert "my-judge" in set(bl.atlas.estimates(source="my_pairs")["judge"])
         assert bl.atlas.released().set_index("judge").loc["my-judge", "released"] == "2026-01"
         assert bl.atlas.sources().set_index("source").loc["my_pairs", "licence"] == "CC-BY-4.0"
     finally:
-        for kept in (estimates_table._read, dates.released):
+        for kept in (estimates_table._read, dates._of_the_atlas):
             kept.cache_clear()
+
+
+def test_a_trend_dates_the_judges_of_a_folder(folder):
+    rates = bl.atlas.estimates(metric="first_position_rate", breakdowns=False, folder=folder)
+    rates = rates[rates["subset"].isna()].drop_duplicates(["source", "judge"])
+    assert "my-judge" in set(rates["judge"])
+    alone, with_mine = bl.atlas.trend(rates), bl.atlas.trend(rates, folder=folder)
+    assert with_mine["n"].iloc[0] == alone["n"].iloc[0] + (rates["judge"] == "my-judge").sum()
+    assert bl.atlas.released(folder).set_index("judge").loc["my-judge", "family"] == "Mine"
+    assert "my-judge" not in set(bl.atlas.released()["judge"])
+    with pytest.raises(InputError, match="folder"):
+        bl.atlas.trend(rates, folder=folder / "missing")
 
 
 def test_the_explorer_shows_a_folder(folder):

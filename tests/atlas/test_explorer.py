@@ -13,7 +13,7 @@ import biaslab as bl
 from biaslab.atlas.explored import explored, finding
 from biaslab.cli import main
 from biaslab.core import find_metric
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
 from biaslab.stats import BY_CONSTRUCTION
 
 SHOWN = re.compile(r'<td class="judge"><button[^>]*>([^<]*)</button>')
@@ -122,3 +122,25 @@ def test_a_browser_shows_rows_by_the_address(tmp_path, address, judges):
         names = {"bl": bl}
         exec(html.unescape(code), names)
         assert sorted(names["rows"]["judge"]) == sorted(shown)
+
+
+def test_the_selection_of_the_widget_is_a_frame(monkeypatch):
+    """What the page sends it: places of estimates, in the order of the page."""
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install 'biaslab[widgets]'")
+    rows = bl.atlas.estimates(source="mt_bench", metric="first_position_rate")
+    widget = bl.atlas.explorer(rows).widget()
+    assert widget.page == bl.atlas.explorer(rows).to_html()
+    assert widget.selection.empty
+    widget.set_state({"shown": [2, 0]})
+    pd.testing.assert_frame_equal(widget.selection, rows.reset_index(drop=True).iloc[[2, 0]])
+
+
+def test_the_page_tells_the_widget_around_it_what_is_shown():
+    page = bl.atlas.explorer(bl.atlas.estimates(source="mt_bench")).to_html()
+    assert "parent.postMessage({ biaslab: shown.map((r) => r.at) }" in page
+
+
+def test_without_anywidget_it_is_said_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("biaslab.core.checks.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install 'biaslab\[widgets\]'"):
+        bl.atlas.explorer(bl.atlas.estimates(source="mt_bench")).widget()
