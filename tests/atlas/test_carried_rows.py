@@ -27,7 +27,7 @@ def test_sources_are_those_of_the_licences():
         **dict.fromkeys(["summeval_experts", "topical_chat_means"], "MIT"),
         **dict.fromkeys(["pandalm", "prometheus"], "Apache-2.0"),
     }
-    assert len({source.name for source in SOURCES}) == len(SOURCES) == 23
+    assert len({source.name for source in SOURCES}) == len(SOURCES) == 26
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from biaslab.stats import LEADING, TRAILING
 
 #: What estimators say beside an estimate.
 NOTES = {
+    "expected of a fair judge: #",
     "no test: how reliable human scores are is not known, and nothing can be said of every reliability",
     "# % of scores lie at the bottom of the scale",
     "# % of scores lie at the top of the scale",

@@ -52,7 +52,7 @@ def arena_gpt52(folder: Path) -> pd.DataFrame:
             for judge in ("gpt-5.2", "gpt-4o-mini"):
                 shown = (record["model_a"], record["model_b"], record["words_a"], record["words_b"])
                 rows.append((judge, record["id"], *shown, _CHOICE.get(record[judge]), _gap(vote)))
-    return _pairs("arena", rows)
+    return pair_trials("arena", rows)
 
 
 def korean_battles(folder: Path) -> pd.DataFrame:
@@ -65,7 +65,7 @@ def korean_battles(folder: Path) -> pd.DataFrame:
             (fighters[::-1], record["swapped_order_pick_shown"], -vote),
         ):
             rows.append((record["judge"], record["id"], *names, np.nan, np.nan, _CHOICE.get(pick or ""), gap))
-    return _pairs("korean_battles", rows)
+    return pair_trials("korean_battles", rows)
 
 
 def small_judges(folder: Path) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def small_judges(folder: Path) -> pd.DataFrame:
             rows.append((record["model"], record["id"], *names, np.nan, np.nan, value, sign * gold))
             prompts.append(record["prompt"])
             sets.append(f"small_judges_{record['dataset']}")
-    return _pairs("small_judges", rows).assign(template=prompts, dataset=sets)
+    return pair_trials("small_judges", rows).assign(template=prompts, dataset=sets)
 
 
 def judgebench(folder: Path) -> pd.DataFrame:
@@ -95,7 +95,7 @@ def judgebench(folder: Path) -> pd.DataFrame:
                 words = [record[f"words_{name}"] for name in names]
                 value = 0.5 + np.sign(first - second) / 2
                 rows.append((record["judge"], record["pair_id"], *names, *words, value, sign * gold))
-    return _pairs("judgebench", rows)
+    return pair_trials("judgebench", rows)
 
 
 def alt_test(folder: Path) -> pd.DataFrame:
@@ -111,17 +111,17 @@ def alt_test(folder: Path) -> pd.DataFrame:
         for item, label in labels.items()
         if item in people
     ]
-    parts = [_pairs("alt_test_mtbench", rows).assign(order_known=False)]
+    parts = [pair_trials("alt_test_mtbench", rows).assign(order_known=False)]
     for name, scale in _SCORES.items():
         judges, people = _annotations(place / name)
-        rated = {item: (float(scores.astype(float).mean()), _joined(scores)) for item, scores in people.items()}
+        rated = {item: (float(scores.astype(float).mean()), joined(scores)) for item, scores in people.items()}
         rows = [
             (judge, item, "text", "overall", float(label), *rated[item])
             for judge, labels in judges.items()
             for item, label in labels.items()
             if item in rated
         ]
-        parts.append(_scores(f"alt_test_{name}", rows, scale))
+        parts.append(score_trials(f"alt_test_{name}", rows, scale))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -145,7 +145,7 @@ def label_probabilities(folder: Path) -> pd.DataFrame:
                 [judge] * len(table), means["context_id"], means["candidate_id"], [attribute] * len(table),
                 chances @ np.arange(1, 6) / mass, means[attribute], means[attribute].map(repr), strict=True,
             )  # fmt: skip
-            part = _scores("summeval", list(rows), "1-5").assign(answer="distribution", label_mass=mass)
+            part = score_trials("summeval", list(rows), "1-5").assign(answer="distribution", label_mass=mass)
             parts.append(part.assign(annotators="0"))
     return pd.concat(parts, ignore_index=True)
 
@@ -181,7 +181,7 @@ def wildbench(folder: Path) -> pd.DataFrame:
                 context, score = record["session_id"], float(record["score"])
                 rows.append((record["judge"], context, record["model"], "overall", score, np.nan, ""))
                 words.append(float(record["output_words"]))
-    return _scores("wildbench", rows, "1-10").assign(words=words)
+    return score_trials("wildbench", rows, "1-10").assign(words=words)
 
 
 def shaberi(folder: Path) -> pd.DataFrame:
@@ -200,7 +200,7 @@ def shaberi(folder: Path) -> pd.DataFrame:
             table["judge"], table["question_md5"], items, fixed, table["score"].astype(float),
             [np.nan] * len(table), [""] * len(table), strict=True,
         )  # fmt: skip
-        parts.append(_scores(f"shaberi_{called}", list(rows), scale))
+        parts.append(score_trials(f"shaberi_{called}", list(rows), scale))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -209,7 +209,8 @@ def _gap(vote: float | None) -> float:
     return float("nan") if vote is None or np.isnan(vote) else 2 * vote - 1
 
 
-def _joined(scores: pd.Series) -> str:
+def joined(scores: pd.Series) -> str:
+    """Return the ratings of an item as trials hold them."""
     return " ".join(f"{float(score):g}" for score in scores)
 
 
@@ -225,7 +226,7 @@ def _annotations(place: Path) -> tuple[Mapping[str, Mapping[str, str]], dict[str
     return judges, {item: pd.Series(said) for item, said in labels.items()}
 
 
-def _pairs(dataset: str, rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+def pair_trials(dataset: str, rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     """Return trials of pairs: judge, context, both candidates and their words, value, gap of the human preference."""
     names = ["judge", "context_id", "candidate_id", "opponent_id", "words", "opponent_words", "value", "human_gap"]
     frame = pd.DataFrame(rows, columns=names).astype({"value": float, "words": float, "opponent_words": float})
@@ -233,7 +234,7 @@ def _pairs(dataset: str, rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     return _finished(frame.assign(dataset=dataset, scale=np.nan, status=status))
 
 
-def _scores(dataset: str, rows: list[tuple[Any, ...]], scale: str) -> pd.DataFrame:
+def score_trials(dataset: str, rows: list[tuple[Any, ...]], scale: str) -> pd.DataFrame:
     """Return trials of scores: judge, context, candidate, attribute, value, mean human score, the ratings behind it."""
     names = ["judge", "context_id", "candidate_id", "attribute", "value", "human", "ratings"]
     frame = pd.DataFrame(rows, columns=names).astype({"value": float, "human": float})

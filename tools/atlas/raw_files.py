@@ -36,6 +36,7 @@ from tools.atlas.newer_files import (  # noqa: F401
     wildbench,
 )
 from tools.atlas.raw_texts import ANALYZER, ITEM, LLMBAR, NULL, NULL_MODEL, PANDALM, PROMETHEUS, RECORDED
+from tools.atlas.reviews_and_contests import ai_scientist, debates, wmt25  # noqa: F401
 
 _COUNTED = ("malformed", "duplicates", "contradictions")
 _PROCESSED = ("FairEval", "LLMEval^2", "MT-Bench")  # of others, processed by the authors of LLMBar
