@@ -1,5 +1,10 @@
 from .about import About as About
-from .declarations import Calibration as Calibration, Comparison as Comparison, Metric as Metric
+from .declarations import (
+    Calibration as Calibration,
+    Comparison as Comparison,
+    Figure as Figure,
+    Metric as Metric,
+)
 from .keys import (
     canonical_json as canonical_json,
     request_fields as request_fields,

@@ -69,6 +69,49 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """Declare a standard figure of a probe: which estimates it shows, and along which conditions.
+
+    `biaslab.plots.standard` draws it; its fields are arguments of `biaslab.plots.draw`.
+
+    Parameters
+    ----------
+    name : str
+        Of its files, after the probe's name.
+    metric : str or tuple of str
+        The metrics that it shows.
+    by : str or tuple of str, optional
+        Condition columns on the vertical axis.
+    x : str, optional
+        Numeric condition on the horizontal axis, in place of ``by``.
+    hue, col, row : str, optional
+        Condition columns that are told apart by colour, and by panel.
+    where : mapping
+        Values of conditions, or lists of them, of the rows that are shown.
+    label : str, optional
+        Of the horizontal axis.
+    log : bool
+        Estimates have a logarithmic axis.
+
+    Examples
+    --------
+    >>> Figure("consistency", ("order_consistency", "resampling_consistency"), by="attribute", col="template").col
+    'template'
+    """
+
+    name: str
+    metric: str | tuple[str, ...]
+    by: str | tuple[str, ...] | None = None
+    x: str | None = None
+    hue: str | None = None
+    col: str | None = None
+    row: str | None = None
+    where: Mapping[str, Any] = field(default_factory=dict)
+    label: str | None = None
+    log: bool = False
+
+
+@dataclass(frozen=True)
 class Metric:
     """Declare a metric of a probe: how it is read, whether it is primary, how it is calibrated.
 

@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 
-from biaslab.core import EACH_ALONE, Comparison, Metric, Trial
+from biaslab.core import EACH_ALONE, Comparison, Figure, Metric, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
@@ -148,6 +148,12 @@ class Position(PairProbe):
         Metric("tie_rate", "ties", "share"),
         LABEL_MASS,
         Metric("resampling_consistency", "two samples of one request agree", "share"),
+    )
+    figures = (
+        Figure("first_position_rate", "first_position_rate", by="attribute", hue="template"),
+        Figure("consistency", ("order_consistency", "resampling_consistency"), by="attribute", col="template"),
+        Figure("human_gap", "first_position_logit", x="human_gap", hue="attribute", col="template"),
+        Figure("first_position_logit", "first_position_logit", by="attribute", hue="template"),
     )
 
     templates: Sequence[int] = (1, 2)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import find_metric
+from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.core.output import number
@@ -72,7 +73,8 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
     Parameters
     ----------
     estimates : pandas.DataFrame
-        From ``probe.estimate``, or several of them together; all of it stays in the CSV files of the figures.
+        From ``probe.estimate``, or several of them together; all of it stays in the CSV files of the figures. Estimates
+        of single bins, such as those of ``human_gap``, are left out where there are others.
     digits : int
         Decimals of estimates, intervals and effects.
 
@@ -96,6 +98,8 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
     >>> overview(probe.estimate(trials, ["first_position_rate"]).head(1))["estimate"].to_dict()
     {('first_position_rate', 'coherence'): '0.927 [0.926, 0.928]'}
     """
+    whole = over_all_items(estimates)
+    estimates = estimates if whole.empty else whole
     named = conditions(estimates)
     differing = {"metric", "attribute", *varying(estimates, ["judge", "dataset", *named])}
     index = [name for name in ("judge", "dataset", "metric", *named) if name in differing]

@@ -46,13 +46,18 @@ def call_of(name):
     """Return the call that makes the notebook's probe: of several the one that says most."""
     wanted = available()[OF.get(name, name)].__name__
     nodes = ast.walk(ast.parse(code_of(NOTEBOOKS[name])))
-    calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == f"bl.probes.{wanted}"]
-    return max(calls, key=lambda call: len(call.keywords))
+    made = (f"bl.probes.{wanted}", f"bl.probes.{wanted}.from_parameters")
+    calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) in made]
+    return max(calls, key=lambda call: (ast.unparse(call.func) == made[1], len(call.keywords)))
 
 
 @pytest.mark.parametrize("name", sorted((set(available()) | set(OF)) & set(NOTEBOOKS)))
 def test_every_field_is_a_parameter_or_left_out_with_a_reason(name):
-    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call_of(name).keywords}
+    call = call_of(name)
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    if ast.unparse(call.func).endswith(".from_parameters"):
+        assert [ast.unparse(each) for each in call.args] == ["globals()"]
+        given = {own: own for own in types_of(NOTEBOOKS[name])} | {"resampling": "seed"} | given
     known, left = types_of(NOTEBOOKS[name]), LEFT_OUT.get(name, {})
     for field in fields(available()[OF.get(name, name)]):
         if field.name in left:

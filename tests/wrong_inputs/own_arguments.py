@@ -125,6 +125,12 @@ OWN = {
     "plots.compared": {
         "estimates": lambda w: bl.compare(w.two_judges(), metrics=["first_position_rate"], progress=False),
     },
+    "plots.draw": {
+        "metric": value("first_position_rate"),
+        "x": value(None),
+        "published": value(pd.DataFrame({"label": ["GPT-4"], "attribute": ["coherence"], "value": [0.4]})),
+        "out": lambda w: w.path(),
+    },
     "plots.facets": {"titles": value({1: "one"}), "metric": value("first_position_rate")},
     "plots.finding": {},
     "plots.hollow": {"values": value(pd.Series([0.5], index=["coherence"]))},
@@ -136,6 +142,7 @@ OWN = {
     },
     "plots.panels": {"columns": value(2)},
     "plots.save": {"name": value("figure"), "out": lambda w: w.path()},
+    "plots.standard": {"names": value("consistency"), "out": lambda w: w.path()},
     "plots.share_legend": {"axes": lambda w: bl.plots.panels(2)},
     "probes.Familiarity.given": {"read": lambda w: likelihoods(w)},
     "probes.difference_of": {"metric": lambda w: bl.probes.find_metric("first_position_rate")},

@@ -123,6 +123,7 @@ GIVEN = {
     "low": value(0.1),
     "high": value(0.2),
     "label": value("label"),
+    "parameters": value({"seed": 1}),
     "judge_id": value("judge"),
     "template_id": value("1"),
     "model": value("gpt-4o-mini"),

@@ -37,7 +37,10 @@ OPTIONAL = (BaseJudge.encode, BaseJudge.of_members)
 #: What is no error of ours, and why.
 OF_OTHERS = {("kept", "make", "a function"): "the function that was given failed, and its own error says why"}
 #: What takes more than some seconds a walk.
-LONG = ("validate", "plan", "screen", "plots.save", "report.card", "report.page", "ranking.rank_intervals")
+LONG = (
+    *("validate", "plan", "screen", "plots.draw", "plots.save", "plots.standard"),
+    *("report.card", "report.page", "ranking.rank_intervals"),
+)
 
 
 class Nothing:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 
 from biaslab.core import (
     Calibration,
+    Figure,
     Metric,
     Nearest,
     Reply,
@@ -107,6 +108,8 @@ class Probe(ABC):
         The names of the primary ones, over which q-values are computed.
     labels : tuple of Metric
         How metrics are read that other functions estimate of the phenomenon.
+    figures : tuple of Figure
+        Its standard figures, which `biaslab.plots.standard` draws.
     cell : tuple of str
         Columns of trials that tell cells apart, judge and data set first.
     conditions : tuple of str
@@ -123,6 +126,7 @@ class Probe(ABC):
     metrics: ClassVar[tuple[Metric, ...]] = ()
     primary: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[tuple[Metric, ...]] = ()
+    figures: ClassVar[tuple[Figure, ...]] = ()
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute")
     conditions: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[str, ...]] = ()
@@ -149,6 +153,30 @@ class Probe(ABC):
     def __post_init__(self) -> None:
         require_attributes_list(self.attributes)
         require_whole("seed", self.seed, 0)
+
+    @classmethod
+    @checked_function
+    def from_parameters(cls, parameters: Mapping[str, Any], **others: Any) -> Self:
+        """Make the probe from variables that are named like its fields, such as the parameters of a notebook.
+
+        Parameters
+        ----------
+        parameters : mapping
+            Values by name, such as ``globals()``. Names that are no field are left out; a field that is not among them
+            has its default. ``seed`` is that of the resampling, too.
+        **others
+            Fields, in place of those.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> bl.probes.Position.from_parameters({"n_pairs": 2, "seed": 3, "judge": "mine"}, ties=True).resampling.seed
+        3
+        """
+        given = {each.name: parameters[each.name] for each in fields(cls) if each.name in parameters} | others
+        if "seed" in given:
+            given.setdefault("resampling", Resampling(seed=given["seed"]))
+        return cls(**given)
 
     @abstractmethod
     def design(self, dataset: Dataset) -> Iterable[Trial]:

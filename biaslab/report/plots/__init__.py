@@ -2,11 +2,13 @@
 
 Published values and null edits are hollow.
 
-Every function takes an estimates frame and, optionally, Axes, and returns the Axes. Labels and nulls are those that the
-probes declare (`biaslab.core.Metric`).
+`draw` makes a whole figure with panels and writes it to files, `standard` those that a probe declares. The others take
+an estimates frame and, optionally, Axes, and return the Axes. Labels and nulls are those that the probes declare
+(`biaslab.core.Metric`).
 """
 
 from biaslab.report.plots.drawing import against, hollow, intervals
+from biaslab.report.plots.figure import Drawn, draw, standard
 from biaslab.report.plots.headline import finding
 from biaslab.report.plots.hover import Hover, hover
 from biaslab.report.plots.saving import save
@@ -17,9 +19,11 @@ __all__ = [
     "MARKERS",
     "PALETTE",
     "STYLE",
+    "Drawn",
     "Hover",
     "against",
     "compared",
+    "draw",
     "facets",
     "finding",
     "hollow",
@@ -30,5 +34,6 @@ __all__ = [
     "panels",
     "save",
     "share_legend",
+    "standard",
     "styled",
 ]

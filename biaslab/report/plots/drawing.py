@@ -19,7 +19,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.plots.backdrop import draw_judges
 from biaslab.report.plots.headline import remember_rows
 from biaslab.report.plots.hover import remember
-from biaslab.report.plots.naming import HOLLOW, named, row_name
+from biaslab.report.plots.naming import AXES, HOLLOW, named, row_name
 from biaslab.report.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
 from biaslab.report.wording import conditions, varying
 from biaslab.stats import require_columns
@@ -43,6 +43,7 @@ def intervals(
     label: str | None = None,
     null: float | None = None,
     reference: str | pd.DataFrame | None = None,
+    hue_order: Sequence[Any] | None = None,
 ) -> Axes:
     """Plot a metric as dots with intervals, a row a condition.
 
@@ -56,7 +57,8 @@ def intervals(
     by : str, optional
         Condition column on the vertical axis; by default the first one that varies.
     hue : str, optional
-        Condition column told apart by colour and marker, if it varies; by default the next one that does.
+        Condition column told apart by colour and marker, if it varies; by default the next one that does, and "" for
+        none.
     ax : matplotlib.axes.Axes, optional
         Where to draw, without a legend (see `share_legend`); new Axes of a column's width (8 cm) by default.
     title : str, optional
@@ -67,6 +69,8 @@ def intervals(
         Draw the judges of the atlas, or of another estimates frame, as light marks behind each row with which theirs
         compare: a mark a judge, the median over what it was asked. The legend says how many. A row with which fewer
         than five compare has none: see `biaslab.report.comparing`.
+    hue_order : sequence, optional
+        Values of ``hue`` in the order of their colours, so that panels agree; by default as they come.
 
     Returns
     -------
@@ -87,14 +91,15 @@ def intervals(
     named_by = [name for name in ("judge", "dataset") if name in chosen]
     differing = varying(chosen, [*named_by, *conditions(chosen)])
     by = by or (differing[0] if differing else "attribute" if "attribute" in chosen else "judge")
-    hue = hue or ("metric" if len(chosen["metric"].unique()) > 1 else next((c for c in differing if c != by), None))
-    hue = hue if hue is not None and len(chosen[hue].unique()) > 1 else None  # what does not vary tells nothing apart
+    if hue is None:
+        hue = "metric" if len(chosen["metric"].unique()) > 1 else next((c for c in differing if c != by), None)
+    hue = hue if hue and len(hue_order or chosen[hue].unique()) > 1 else None  # what does not vary tells nothing apart
     levels = list(dict.fromkeys(chosen[by]))
     drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
     places = np.array([levels.index(level) for level in chosen[by]])
     if reference is not None:
         draw_judges(drawn, chosen, places, reference)
-    _groups(drawn, chosen, places, hue, 0.18)
+    _groups(drawn, chosen, places, hue, 0.18, order=hue_order)
     remember_rows(drawn, chosen, label, null)
     drawn.set_yticks(range(len(levels)), [row_name(by, level) for level in levels], parse_math=False)
     drawn.set_ylim(len(levels) - 0.5, -0.5)
@@ -114,6 +119,7 @@ def against(
     ax: Axes | None = None,
     xlabel: str | None = None,
     title: str | None = None,
+    hue_order: Sequence[Any] | None = None,
 ) -> Axes:
     """Plot a metric against a numeric condition, such as the human score gap, as a line of dots with intervals.
 
@@ -123,10 +129,10 @@ def against(
         The estimates frame; rows where ``x`` is NaN are left out.
     x : str
         Numeric condition column.
-    metric, hue, ax, title
+    metric, hue, ax, title, hue_order
         As in `intervals`.
     xlabel : str, optional
-        Label of the horizontal axis; the column's name by default.
+        Label of the horizontal axis; by default what the column is.
 
     Returns
     -------
@@ -141,9 +147,9 @@ def against(
     chosen = _rows(estimates[estimates[x].notna()], metric)
     drawn = ax or panels(1)[0]
     width = float(np.ptp(chosen[x])) or 1.0
-    _groups(drawn, chosen, chosen[x].to_numpy(float), hue, 0.012 * width, vertical=True)
+    _groups(drawn, chosen, chosen[x].to_numpy(float), hue, 0.012 * width, vertical=True, order=hue_order)
     remember_rows(drawn, chosen)
-    drawn.set_xlabel(xlabel or x.replace("_", " "))
+    drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
     _finish(drawn, chosen, title, vertical=True)
     if ax is None and hue is not None:
         share_legend([drawn])
@@ -240,17 +246,26 @@ def _metrics(rows: pd.DataFrame) -> list[Metric]:
 
 
 def _groups(
-    ax: Axes, rows: pd.DataFrame, places: np.ndarray, hue: str | None, reach: float, vertical: bool = False
+    ax: Axes,
+    rows: pd.DataFrame,
+    places: np.ndarray,
+    hue: str | None,
+    reach: float,
+    vertical: bool = False,
+    order: Sequence[Any] | None = None,
 ) -> None:
     """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
-    groups = [(None, rows)] if hue is None else list(rows.groupby(hue, sort=False))
-    offsets = np.linspace(-reach, reach, len(groups)) if len(groups) > 1 else [0.0]
-    for index, ((value, part), offset) in enumerate(zip(groups, offsets, strict=True)):
-        order = part.index[np.argsort(places[part.index])] if vertical else part.index
+    values = [None] if hue is None else list(rows[hue].dropna().unique() if order is None else order)
+    offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
+    for index, (value, offset) in enumerate(zip(values, offsets, strict=True)):
+        part = rows if hue is None else rows[rows[hue] == value]
+        if part.empty:
+            continue
+        along = part.index[np.argsort(places[part.index])] if vertical else part.index
         label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
         hollow = (hue, value) in HOLLOW
-        container = dots(ax, rows.loc[order], places[order] + offset, index, label, vertical, hollow)
-        remember(container[0], rows.loc[order], (places[order] + offset).tolist(), vertical)
+        container = dots(ax, rows.loc[along], places[along] + offset, index, label, vertical, hollow)
+        remember(container[0], rows.loc[along], (places[along] + offset).tolist(), vertical)
 
 
 def _finish(

@@ -25,6 +25,13 @@ _SPEAKING = frozenset(
 )  # fmt: skip
 #: Conditions whose marks are hollow: noise floors beside what is measured.
 HOLLOW = frozenset([("variant", "null edit")])
+#: Numeric conditions on an axis.
+AXES = {
+    "human_gap": "absolute human score gap (points)",
+    "place": "place in the list",
+    "position": "position in the output (0: asked alone)",
+    "score": "score (points)",
+}
 #: Values that are short in a table.
 _WORDS = {
     ("remedy", "none"): "no remedy",

@@ -68,7 +68,14 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 @checked
 @styled
-def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float | None = None) -> list[Axes]:
+def panels(
+    columns: int,
+    height: float = 6.0,
+    sharex: bool = True,
+    width: float | None = None,
+    rows: int = 1,
+    sharey: bool = True,
+) -> list[Axes]:
     """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
 
     Parameters
@@ -81,15 +88,20 @@ def panels(columns: int, height: float = 6.0, sharex: bool = True, width: float 
         Have one horizontal scale; panels of different metrics have none in common.
     width : float, optional
         In centimetres, where long names need another than that of a column or a page.
+    rows : int
+        Of panels, of which each has this height; the list holds them row by row.
+    sharey : bool
+        Have one vertical scale.
     """
     require_count("columns", columns, 1)
+    require_count("rows", rows, 1)
     for name, centimetres in (("height", height), ("width", width)):
         if centimetres is not None and not centimetres > 0:
             raise InputError(name, centimetres, "centimetres above 0", "such as 6")
-    size = ((width or (8.0 if columns == 1 else 17.0)) / _INCH, height / _INCH)
-    figure, axes = plt.subplots(1, columns, figsize=size, sharex=sharex, sharey=True, squeeze=False)
+    size = ((width or (8.0 if columns == 1 else 17.0)) / _INCH, rows * height / _INCH)
+    figure, axes = plt.subplots(rows, columns, figsize=size, sharex=sharex, sharey=sharey, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)
-    return list(axes[0])
+    return list(axes.flat)
 
 
 @checked
@@ -103,14 +115,16 @@ def share_legend(axes: Sequence[Axes]) -> None:
     labels = sorted(handles, key=lambda label: (label.startswith(PUBLISHED), RECORDED in label))  # ours first
     widest = max(map(len, labels), default=0)
     width: float = axes[0].figure.get_figwidth() * _INCH  # type: ignore[union-attr]
-    letters = len(axes) * 60 if len(axes) > 1 else 50 * width / 8
+    letters = 7 * width if len(axes) > 1 else 50 * width / 8
     columns = max(1, min(len(labels), int(letters / (widest + 6))))
     if handles:
         axes[0].figure.legend(
             [handles[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
         )
     for ax in axes[1:]:
-        ax.set_ylabel("")
+        place = ax.get_subplotspec()
+        if place is None or not place.is_first_col():
+            ax.set_ylabel("")
 
 
 def dots(

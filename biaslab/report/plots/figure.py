@@ -1,0 +1,295 @@
+"""Whole figures of estimates: panels by conditions, published values, one legend, a headline, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+from biaslab.core import Probe
+from biaslab.core.binned import over_all_items
+from biaslab.core.checked import checked
+from biaslab.core.checks import did_you_mean
+from biaslab.core.errors import InputError
+from biaslab.report.plots.drawing import against, hollow, intervals
+from biaslab.report.plots.naming import named, row_name
+from biaslab.report.plots.saving import save
+from biaslab.report.plots.style import MARKERS, PALETTE, panels, share_legend, styled
+from biaslab.stats import LEADING, require_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ACROSS = 4  # panels in a row
+_WHO = "who"
+_LONG = 26  # letters of a row's name, beside axes of a column's width
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drawn:
+    """What was drawn; a notebook shows beside the figures why something was not.
+
+    Parameters
+    ----------
+    axes : tuple of matplotlib.axes.Axes
+        Of all figures.
+    paths : tuple of Path
+        Files that were written.
+    missing : tuple of str
+        A sentence for each figure that has no estimates.
+    """
+
+    axes: tuple[Axes, ...] = ()
+    paths: tuple[Path, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(self.missing)
+
+
+@checked
+@styled
+def draw(
+    estimates: pd.DataFrame,
+    metric: str | Sequence[str],
+    *,
+    by: str | Sequence[str] | None = None,
+    x: str | None = None,
+    hue: str | None = None,
+    col: str | None = None,
+    row: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    label: str | None = None,
+    null: float | None = None,
+    log: bool = False,
+    published: pd.DataFrame | None = None,
+    reference: str | pd.DataFrame | None = None,
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+    finding: str | None = None,
+) -> Drawn:
+    """Draw a figure of estimates, a panel for each value of ``col`` and ``row``, and write it to files.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame. Estimates that are undefined are not drawn.
+    metric : str or sequence of str
+        Which metrics; several are told apart by colour, or stand in panels of their own with ``col="metric"``.
+    by : str or sequence of str, optional
+        Condition column on the vertical axis, as in `intervals`; the values of several name a row together.
+    x : str, optional
+        Numeric condition on the horizontal axis, as in `against`, in place of ``by``.
+    hue : str, optional
+        Condition column told apart by colour and marker.
+    col, row : str, optional
+        Condition columns with a panel for each value, side by side and below one another. More than four side by side
+        go on in the next row.
+    where : mapping, optional
+        The rows to draw: values of conditions, or lists of them.
+    title : str, optional
+        Stands above each panel, before the values of ``row`` and ``col``.
+    label, null, reference
+        As in `intervals`; with ``x`` the label is that of the horizontal axis.
+    log : bool
+        Estimates against ``x`` have a logarithmic axis.
+    published : pandas.DataFrame, optional
+        Published values to draw as hollow marks: columns ``label`` (who published them), ``value``, the one of ``by``
+        or ``x``, and the one of ``col`` where they differ by panel.
+    name : str, optional
+        Write the files ``<name>.{png,pdf,csv}``, ``"<study>__<name>"`` by convention; see `save`.
+    out : path
+        Their folder.
+    finding : str, optional
+        The headline; by default what `finding` says of the estimates.
+
+    Returns
+    -------
+    Drawn
+        Axes and files; without estimates none, and the reason.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> probe = bl.probes.Position(attributes=["coherence", "fluency"])
+    >>> estimates = probe.estimate(bl.collect(probe, bl.SimulatedJudge(data, position=2.0), data, progress=False))
+    >>> len(draw(estimates, "first_position_rate", by="attribute", col="template").axes)
+    2
+    """
+    metrics = [metric] if isinstance(metric, str) else list(metric)
+    chosen = _select(estimates, metrics, x, where or {})
+    told = chosen[chosen["estimate"].notna()]
+    if told.empty:
+        return Drawn(missing=(_why(metrics, chosen),))
+    rows, along = _name_together(told, by) if x is None else (told, x)
+    if hue is None and len(metrics) > 1 and col != "metric":
+        hue = "metric"
+    order = None if hue is None else _values(rows, hue, metrics)
+    look: dict[str, Any] = {"metric": metrics, "hue": hue, "hue_order": order}
+    names = list(rows["dataset"].unique()) if "dataset" in rows else []
+    axes = []
+    for ax, part, heads in _panels(rows, metrics, along, x is not None, hue, col, row):
+        head = " · ".join([*([title] if title else names if heads and len(names) == 1 else []), *heads]) or None
+        if x is None:
+            more: dict[str, Any] = {"label": label, "null": null, "reference": reference}
+            intervals(part, by=along, ax=ax, title=head, **{**look, "hue": hue or ""}, **more)
+        else:
+            against(part, x, ax=ax, title=head, xlabel=label, **look)
+        if log:
+            _make_logarithmic(ax)
+        if published is not None:
+            values = _only(published, col, part[col].iloc[0]) if col in published else published
+            _publish(ax, values, along, order or [None], upright=x is not None)
+        axes.append(ax)
+    if name is None:
+        share_legend(axes)
+        return Drawn(tuple(axes))
+    study, _, rest = name.partition("__")
+    return Drawn(tuple(axes), tuple(save(axes, told, study, rest, out, finding=finding)))
+
+
+@checked
+def standard(
+    probe: Probe, estimates: pd.DataFrame, *names: str, out: str | PathLike[str] = "figures", **options: Any
+) -> Drawn:
+    """Draw the standard figures of a probe, and write them to files.
+
+    Parameters
+    ----------
+    probe : Probe
+        Its attribute ``figures`` declares them.
+    estimates : pandas.DataFrame
+        From ``probe.estimate``.
+    *names : str
+        Which; by default all of them.
+    out : path
+        Folder of the files, ``<probe>__<name>.{png,pdf,csv}``.
+    **options
+        Of `draw`, in place of what the probe declares.
+
+    Returns
+    -------
+    Drawn
+        Axes and files, and a sentence for each figure without estimates.
+
+    Raises
+    ------
+    InputError
+        If the probe has no such figure; the message lists those it has.
+
+    Examples
+    --------
+    >>> standard(probe, estimates, "consistency", out="figures")  # doctest: +SKIP
+    """
+    figures = {figure.name: figure for figure in getattr(probe, "figures", ())}
+    for name in names:
+        if name not in figures:
+            allowed = f"one of {', '.join(figures)}" if figures else f"no figure: {probe.name} declares none"
+            raise InputError("names", name, allowed, did_you_mean(name, list(figures)))
+    drawn = []
+    for name in names or figures:
+        look = {**vars(figures[name]), "name": f"{probe.name}__{name}", **options}
+        drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
+    return Drawn(
+        *(tuple(each for one in drawn for each in getattr(one, part)) for part in ("axes", "paths", "missing"))
+    )
+
+
+def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of the metrics and conditions, of single bins only where these are on an axis."""
+    require_columns(estimates, ["metric", "estimate", *where, *([x] if x else [])], "estimates")
+    chosen = estimates[estimates["metric"].isin(metrics)]
+    for column, value in where.items():
+        chosen = chosen[chosen[column].isin(value if isinstance(value, list | tuple) else [value])]
+    return over_all_items(chosen) if x is None else chosen[chosen[x].notna()]
+
+
+def _why(metrics: list[str], rows: pd.DataFrame) -> str:
+    """Say why there is nothing to draw."""
+    what = " or ".join(metric.replace("_", " ") for metric in metrics)
+    notes = list(dict.fromkeys(note for note in rows.get("note", ()) if note))
+    return f"Not drawn: no {what}{': ' if notes else ''}{'; '.join(notes)}"
+
+
+def _name_together(rows: pd.DataFrame, by: str | Sequence[str] | None) -> tuple[pd.DataFrame, str]:
+    """Return the condition that names rows, of several one such as "fluency, after coherence"."""
+    if by is None or isinstance(by, str):
+        return rows, by or ("attribute" if "attribute" in rows else "judge")
+    require_columns(rows, list(by), "estimates")
+    names = [
+        ", ".join(named(c, v) for c, v in zip(by, values, strict=True) if not pd.isna(v) and v != "")
+        for values in rows[list(by)].itertuples(index=False)
+    ]
+    kept = rows.drop(columns=[column for column in by if column not in LEADING])
+    return kept.assign(**{_WHO: names}), _WHO
+
+
+def _values(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
+    """Return the values of a column that has panels, in their order."""
+    if column is None:
+        return [None]
+    require_columns(rows, [column], "estimates")
+    found = list(dict.fromkeys(rows[column]))
+    return [metric for metric in metrics if metric in found] if column == "metric" else found
+
+
+def _only(rows: pd.DataFrame, column: str | None, value: object) -> pd.DataFrame:
+    return rows if column is None else rows[rows[column] == value]
+
+
+def _panels(
+    rows: pd.DataFrame, metrics: list[str], along: str, upright: bool, hue: str | None, col: str | None, row: str | None
+) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
+    """Yield the Axes of each panel, with its rows and what they have in common; remove those without rows."""
+    places = [(below, beside) for below in _values(rows, row, metrics) for beside in _values(rows, col, metrics)]
+    across = len(_values(rows, col, metrics))
+    columns = across if row is not None else min(across, _ACROSS)
+    own = "metric" in (row, col)
+    levels = {value: place for place, value in enumerate(dict.fromkeys(rows[along]))}
+    parts = []
+    for below, beside in places:
+        part = _only(_only(rows, row, below), col, beside)
+        parts.append(part.sort_values(along, key=lambda values: values.map(levels), kind="stable"))
+    if upright:
+        height, alike, width = 6.0 if len(parts) == 1 else 5.5, not own, None
+    else:
+        marks = 1 if hue is None else rows[hue].nunique()
+        most = max(part[along].nunique() for part in parts)
+        height, alike = 2.9 + most * (0.45 + 0.15 * marks), all(part[along].nunique() == len(levels) for part in parts)
+        width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
+    axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)
+    for ax in axes[len(parts) :]:
+        ax.remove()
+    for ax, place, part in zip(axes, places, parts, strict=False):
+        ax.tick_params(labelbottom=True)
+        if part.empty:
+            ax.remove()
+        else:
+            named_by = zip((row, col), place, strict=True)
+            yield ax, part, [named(column, value) for column, value in named_by if column not in (None, "metric")]
+
+
+def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], upright: bool) -> None:
+    """Draw published values, in the colours of the estimates where there is one series for each of these."""
+    require_columns(values, ["label", "value", along], "published")
+    series = list(values.groupby("label", sort=False))
+    offsets = [0.0] * len(series) if upright else [0.3] if len(series) == 1 else np.linspace(-0.34, 0.34, len(series))
+    for index, ((label, part), offset) in enumerate(zip(series, offsets, strict=True)):
+        color = PALETTE[index % len(PALETTE)] if 1 < len(order) == len(series) else "0.35"
+        marker = MARKERS[index % len(MARKERS)]
+        hollow(ax, part.set_index(along)["value"], str(label), float(offset), marker, color, line=upright)
+
+
+def _make_logarithmic(ax: Axes) -> None:
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,152 @@
+"""Whole figures: panels by conditions, published values, files; and those that a probe declares."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.probes import available
+from biaslab.probes.position import Position
+
+PROBE = Position(["coherence", "fluency"])
+
+
+@pytest.fixture(scope="module")
+def estimates(graded):
+    return PROBE.estimate(bl.collect(PROBE, bl.SimulatedJudge(graded, position=0.6, noise=1), graded, progress=False))
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def dots(ax):
+    return sorted(float(x) for c in ax.containers for x in np.atleast_1d(c.lines[0].get_xdata()))
+
+
+def colours(ax):
+    return {container.get_label(): container.lines[0].get_color() for container in ax.containers}
+
+
+def head(ax):
+    return ax.get_title(loc="left").split("\n")[0]
+
+
+def test_a_panel_for_each_value_of_col_and_row(estimates):
+    for side in ("col", "row"):
+        axes = bl.plots.draw(estimates, "first_position_rate", by="attribute", **{side: "template"}).axes
+        assert [head(ax) for ax in axes] == [f"graded (constructed) · template {n}" for n in (1, 2)]
+        for ax, template in zip(axes, (1, 2), strict=True):
+            rows = estimates[(estimates["template"] == template) & estimates["human_gap"].isna()]
+            rows = rows[rows["metric"] == "first_position_rate"]
+            assert dots(ax) == pytest.approx(sorted(rows["estimate"]))
+    grid = bl.plots.draw(estimates, "tie_rate", by="judge", row="template", col="attribute").axes
+    assert [head(ax) for ax in grid][1] == "graded (constructed) · template 1 · fluency"
+
+
+def test_metrics_in_panels_have_their_own_axes(estimates):
+    pair = ["first_position_rate", "first_position_logit"]
+    axes = bl.plots.draw(estimates, pair, by="attribute", hue="template", col="metric").axes
+    assert [ax.get_xlabel() for ax in axes] == ["P(A), decisions for the first (share)", "first-position bias (logits)"]
+    assert axes[0].get_xlim() != axes[1].get_xlim()
+    assert len(axes[0].figure.legends) == 1
+
+
+def test_a_colour_means_the_same_in_every_panel(estimates):
+    part = estimates[(estimates["template"] == 2) | (estimates["attribute"] == "fluency")]
+    first, second = bl.plots.draw(part, "tie_rate", by="judge", hue="attribute", col="template").axes
+    assert colours(first)["fluency"] == colours(second)["fluency"]
+
+
+def test_many_panels_go_on_in_the_next_row(estimates):
+    one = estimates[(estimates["metric"] == "tie_rate") & (estimates["template"] == 1)].iloc[:1]
+    many = pd.concat([one.assign(attribute=name) for name in "abcdef"])
+    axes = bl.plots.draw(many, "tie_rate", by="judge", col="attribute").axes
+    assert len(axes) == 6
+    assert len({ax.get_position().y0 for ax in axes}) == 2
+
+
+def test_several_conditions_name_a_row(estimates):
+    [ax] = bl.plots.draw(estimates, "tie_rate", by=["attribute", "template"]).axes
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == [f"{name}, template {n}" for name in ("coherence", "fluency") for n in (1, 2)]
+
+
+def test_rows_are_chosen_by_conditions_and_bins_stand_on_their_axis_only(estimates):
+    [ax] = bl.plots.draw(estimates, "first_position_rate", by="attribute", where={"template": 1}).axes
+    assert len(dots(ax)) == 2
+    [ax] = bl.plots.draw(
+        estimates, "order_consistency", x="human_gap", where={"template": [1], "attribute": "fluency"}
+    ).axes
+    assert len(dots(ax)) > 2
+
+
+def test_published_values_stand_in_their_panel_in_the_colour_of_their_series(estimates):
+    theirs = pd.DataFrame(
+        {"label": ["GPT-4", "GPT-3"], "attribute": "fluency", "value": [0.4, 0.6], "template": [1, 2]}
+    )
+    axes = bl.plots.draw(estimates, "tie_rate", by="attribute", col="template", published=theirs).axes
+    marks = [[line for line in ax.lines if line.get_label().startswith("published")] for ax in axes]
+    assert [[(m.get_label(), *m.get_xdata()) for m in panel] for panel in marks] == [
+        [("published: GPT-4", 0.4)], [("published: GPT-3", 0.6)],
+    ]  # fmt: skip
+    both = theirs.drop(columns="template")
+    [ax] = bl.plots.draw(estimates, "tie_rate", by="attribute", hue="template", published=both).axes
+    hollow = [line.get_color() for line in ax.lines if line.get_label().startswith("published")]
+    assert hollow == list(colours(ax).values())
+    with pytest.raises(TrialsError, match="label"):
+        bl.plots.draw(estimates, "tie_rate", by="attribute", published=both.drop(columns="label"))
+
+
+def test_what_is_undefined_is_not_drawn_and_says_why(estimates, tmp_path):
+    holes = estimates.assign(estimate=np.nan, note="undefined: all is the same")
+    drawn = bl.plots.draw(holes, "tie_rate", by="attribute", name="position__ties", out=tmp_path)
+    assert repr(drawn) == "Not drawn: no tie rate: undefined: all is the same"
+    assert (drawn.axes, drawn.paths, list(tmp_path.iterdir())) == ((), (), [])
+
+
+def test_a_logarithmic_axis_has_plain_numbers(estimates):
+    [ax] = bl.plots.draw(
+        estimates, "order_consistency", x="human_gap", hue="attribute", where={"template": 1}, log=True
+    ).axes
+    assert ax.get_yscale() == "log"
+    assert all("$" not in label.get_text() for label in ax.get_yticklabels())
+
+
+@pytest.mark.slow
+def test_standard_figures_are_written_under_the_name_of_their_probe(estimates, tmp_path):
+    drawn = bl.plots.standard(PROBE, estimates, out=tmp_path)
+    assert {path.stem for path in drawn.paths} == {f"position__{figure.name}" for figure in PROBE.figures}
+    written = pd.read_csv(tmp_path / "position__consistency.csv")
+    assert set(written["metric"]) == {"order_consistency", "resampling_consistency"}
+    assert repr(drawn) == ""
+
+
+def test_an_unknown_figure_lists_those_there_are(estimates):
+    with pytest.raises(InputError, match="did you mean consistency"):
+        bl.plots.standard(PROBE, estimates, "consistancy")
+    with pytest.raises(InputError, match="declares none"):
+        bl.plots.standard(bl.probes.Recipe(), estimates, "consistency")
+
+
+@pytest.mark.parametrize("probe", [probe for probe in available().values() if probe.figures], ids=lambda p: p.name)
+def test_standard_figures_are_of_metrics_and_conditions_that_the_probe_has(probe):
+    conditions = {*probe.cell, *probe.conditions, "metric", "probe"}
+    for figure in probe.figures:
+        metrics = (figure.metric,) if isinstance(figure.metric, str) else figure.metric
+        assert set(metrics) <= {metric.name for metric in probe.metrics}
+        by = (figure.by,) if isinstance(figure.by, str) else figure.by or ()
+        used = {*by, figure.x, figure.hue, figure.col, figure.row, *figure.where} - {None}
+        assert used <= conditions, figure.name
+    assert len({figure.name for figure in probe.figures}) == len(probe.figures)
+
+
+def test_a_probe_is_made_from_variables_that_are_named_like_its_fields():
+    made = Position.from_parameters({"n_pairs": 2, "seed": 3, "model": object(), "ties": True}, ties=False)
+    assert made == Position(n_pairs=2, seed=3, resampling=bl.Resampling(seed=3))
+    with pytest.raises(InputError, match="n_pairs"):
+        Position.from_parameters({"n_pairs": "many"})
