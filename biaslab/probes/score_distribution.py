@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core import Comparison, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Comparison, Figure, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
@@ -140,6 +140,11 @@ class ScoreDistribution(Probe):
         Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
         Metric("agreement_gain", "gain over a single sample", "Kendall's τ-b", null=0.0),
         LABEL_MASS,
+    )
+    figures = (
+        Figure("round_numbers", ("round_number_excess_10", "round_number_excess_5"), by=("attribute", "answer")),
+        Figure("agreement", "agreement", by="scale", hue="answer", col="attribute"),
+        Figure("scale_use", ("scale_use", "tie_rate"), by="scale", col="attribute", where={"answer": "single"}),
     )
 
     scales: Sequence[str] = tuple(SCALES)

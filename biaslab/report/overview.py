@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from biaslab.core import find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
-from biaslab.core.output import number
+from biaslab.core.output import MISSING, number
 from biaslab.report.summary import STATUS
 from biaslab.report.verdicts import findings_as_tested
 from biaslab.report.wording import (
@@ -22,12 +22,13 @@ from biaslab.report.wording import (
     conditions,
     interval,
     levels,
+    of_metrics,
     probability,
     templates,
     varying,
     with_intervals,
 )
-from biaslab.stats import corrected_effects
+from biaslab.stats import corrected_effects, require_columns
 
 _MOST = 100  # rows that a notebook shows
 _BAR = 160  # pixels of an interval
@@ -67,7 +68,12 @@ class Overview(pd.DataFrame):
 
 
 @checked
-def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
+def overview(
+    estimates: pd.DataFrame,
+    digits: int = 3,
+    metric: str | Sequence[str] | None = None,
+    across: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Return what a reader of estimates needs: what was estimated, its interval, its test, and on how much it rests.
 
     Parameters
@@ -77,6 +83,10 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
         of single bins, such as those of ``human_gap``, are left out where there are others.
     digits : int
         Decimals of estimates, intervals and effects.
+    metric : str or sequence of str, optional
+        Which metrics; all of them by default.
+    across : str or sequence of str, optional
+        Conditions whose values have a column each; the cells then hold estimates with their intervals alone.
 
     Returns
     -------
@@ -98,6 +108,7 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
     >>> overview(probe.estimate(trials, ["first_position_rate"]).head(1))["estimate"].to_dict()
     {('first_position_rate', 'coherence'): '0.927 [0.926, 0.928]'}
     """
+    estimates = of_metrics(estimates, metric)
     whole = over_all_items(estimates)
     estimates = estimates if whole.empty else whole
     named = conditions(estimates)
@@ -106,6 +117,8 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
     table = pd.DataFrame({name: estimates[name].map(condition_text) for name in index}, index=estimates.index)
     check_digits(digits)
     table["estimate"] = with_intervals(estimates, digits)
+    if across is not None:
+        return _spread(table, [across] if isinstance(across, str) else list(across))
     if estimates["q_value"].notna().any():
         table["q_value"] = estimates["q_value"].map(probability)
         table["mde"] = [number(value, digits) for value in estimates["mde"]]
@@ -117,6 +130,13 @@ def overview(estimates: pd.DataFrame, digits: int = 3) -> Overview:
     if (estimates["note"] != "").any():
         table["note"] = estimates["note"]
     return Overview.of(table.set_index(index), estimates, index, digits)
+
+
+def _spread(table: pd.DataFrame, across: list[str]) -> pd.DataFrame:
+    """Give each value of some conditions a column of its own."""
+    require_columns(table, across, "estimates that differ in what stands across")
+    index = [name for name in table if name not in (*across, "estimate")]
+    return table.pivot_table("estimate", index, across, "first", sort=False).fillna(MISSING)
 
 
 def _facts(rows: pd.DataFrame, named: list[str], digits: int) -> dict[str, Any]:

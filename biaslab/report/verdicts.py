@@ -23,6 +23,7 @@ from biaslab.report.wording import (
     evidence,
     fair,
     interval as bounds_of,
+    of_metrics,
     percent,
     probability,
     size as written,
@@ -55,6 +56,7 @@ def verdicts(
     matters: Mapping[str, float] | None = None,
     null: float | None = None,
     reference: str | pd.DataFrame | None = None,
+    metric: str | Sequence[str] | None = None,
 ) -> list[str]:
     """Write a verdict on each estimate: one sentence, in the words that its probe declares.
 
@@ -72,6 +74,8 @@ def verdicts(
     reference : {"atlas"} or pandas.DataFrame, optional
         Compare each estimate with those of the atlas's judges, or of another estimates frame, if at least five are
         comparable: see `biaslab.report.comparing`.
+    metric : str or sequence of str, optional
+        Only the verdicts on these, which are then the tests that q-values are over.
 
     Returns
     -------
@@ -88,7 +92,8 @@ def verdicts(
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], p <0.001: prefers the candidate shown first'
     """
-    return [str(sentence) for sentence in findings(estimates, matters, null, reference)["sentence"]]
+    told = findings(of_metrics(estimates, metric), matters, null, reference)
+    return [str(sentence) for sentence in told["sentence"]]
 
 
 @checked

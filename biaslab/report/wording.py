@@ -16,7 +16,7 @@ from biaslab.core.output import MISSING, count, number
 from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -139,6 +139,20 @@ def with_interval(row: Mapping[Any, Any], digits: int = 3) -> str:
     """
     bounds = interval(row["ci_low"], row["ci_high"], digits)
     return number(row["estimate"], digits) + (f" {bounds}" if bounds != MISSING else "")
+
+
+def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
+    """Return the estimates of one or several metrics, or all of them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> len(of_metrics(pd.DataFrame({"metric": ["tie_rate", "accuracy"]}), "tie_rate"))
+    1
+    """
+    if metric is None:
+        return estimates
+    return estimates[estimates["metric"].isin([metric] if isinstance(metric, str) else list(metric))]
 
 
 @checked

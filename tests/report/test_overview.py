@@ -80,3 +80,17 @@ def test_a_notebook_shows_no_more_rows_than_can_be_read(make_row):
     page = overview(pd.DataFrame([make_row(judge=f"judge-{i}") for i in range(130)]))._repr_html_()
     assert page.count("<svg") == 100
     assert "30 more rows are in the frame" in page
+
+
+def test_values_of_a_condition_have_columns_of_their_own(make_row):
+    rows = [
+        make_row(attribute=name, metric=metric) for name in ("coherence", "fluency") for metric in ("tie_rate", "x")
+    ]
+    table = overview(pd.DataFrame(rows), 2, metric="tie_rate", across="attribute")
+    assert table.to_dict() == {name: {"tie_rate": "0.37 [0.34, 0.40]"} for name in ("coherence", "fluency")}
+
+
+def test_single_bins_are_left_out_where_there_is_more(make_row):
+    whole, binned = make_row(human_gap=math.nan), make_row(human_gap=1.0, estimate=0.2)
+    assert len(overview(pd.DataFrame([whole, binned]))) == 1
+    assert len(overview(pd.DataFrame([binned]))) == 1

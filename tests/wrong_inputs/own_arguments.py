@@ -133,6 +133,7 @@ OWN = {
     },
     "plots.facets": {"titles": value({1: "one"}), "metric": value("first_position_rate")},
     "plots.finding": {},
+    "plots.heaps": {"trials": lambda w: w.trials_of("ScoreDistribution"), "out": lambda w: w.path()},
     "plots.hollow": {"values": value(pd.Series([0.5], index=["coherence"]))},
     "plots.inherited": {
         "unit": value("share"),

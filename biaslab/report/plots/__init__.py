@@ -10,6 +10,7 @@ an estimates frame and, optionally, Axes, and return the Axes. Labels and nulls 
 from biaslab.report.plots.drawing import against, hollow, intervals
 from biaslab.report.plots.figure import Drawn, draw, standard
 from biaslab.report.plots.headline import finding
+from biaslab.report.plots.heaps import heaps
 from biaslab.report.plots.hover import Hover, hover
 from biaslab.report.plots.saving import save
 from biaslab.report.plots.side_by_side import compared, facets, inherited
@@ -26,6 +27,7 @@ __all__ = [
     "draw",
     "facets",
     "finding",
+    "heaps",
     "hollow",
     "hover",
     "inherited",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -51,6 +52,10 @@ class Drawn:
 
     def __repr__(self) -> str:
         return "\n".join(self.missing)
+
+    def _ipython_display_(self) -> None:
+        if self.missing:  # what was drawn is shown already
+            sys.stdout.write(f"{self}\n")
 
 
 @checked
@@ -127,6 +132,8 @@ def draw(
     metrics = [metric] if isinstance(metric, str) else list(metric)
     chosen = _select(estimates, metrics, x, where or {})
     told = chosen[chosen["estimate"].notna()]
+    if published is not None:
+        require_columns(published, ["label", "value", x or by if isinstance(by, str) else "label"], "published")
     if told.empty:
         return Drawn(missing=(_why(metrics, chosen),))
     rows, along = _name_together(told, by) if x is None else (told, x)
@@ -135,8 +142,9 @@ def draw(
     order = None if hue is None else _values(rows, hue, metrics)
     look: dict[str, Any] = {"metric": metrics, "hue": hue, "hue_order": order}
     names = list(rows["dataset"].unique()) if "dataset" in rows else []
+    series = 0 if published is None else published["label"].nunique()
     axes = []
-    for ax, part, heads in _panels(rows, metrics, along, x is not None, hue, col, row):
+    for ax, part, heads in _panels(rows, metrics, along, x is not None, hue, col, row, series):
         head = " · ".join([*([title] if title else names if heads and len(names) == 1 else []), *heads]) or None
         if x is None:
             more: dict[str, Any] = {"label": label, "null": null, "reference": reference}
@@ -246,7 +254,14 @@ def _only(rows: pd.DataFrame, column: str | None, value: object) -> pd.DataFrame
 
 
 def _panels(
-    rows: pd.DataFrame, metrics: list[str], along: str, upright: bool, hue: str | None, col: str | None, row: str | None
+    rows: pd.DataFrame,
+    metrics: list[str],
+    along: str,
+    upright: bool,
+    hue: str | None,
+    col: str | None,
+    row: str | None,
+    series: int,
 ) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
     """Yield the Axes of each panel, with its rows and what they have in common; remove those without rows."""
     places = [(below, beside) for below in _values(rows, row, metrics) for beside in _values(rows, col, metrics)]
@@ -261,9 +276,10 @@ def _panels(
     if upright:
         height, alike, width = 6.0 if len(parts) == 1 else 5.5, not own, None
     else:
-        marks = 1 if hue is None else rows[hue].nunique()
+        marks = series + (1 if hue is None else rows[hue].nunique())
         most = max(part[along].nunique() for part in parts)
-        height, alike = 2.9 + most * (0.45 + 0.15 * marks), all(part[along].nunique() == len(levels) for part in parts)
+        height = 2.8 + most * (0.45 + 0.15 * marks) + 0.35 * (marks if columns == 1 else 1)
+        alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
     axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)
     for ax in axes[len(parts) :]:
@@ -279,7 +295,6 @@ def _panels(
 
 def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], upright: bool) -> None:
     """Draw published values, in the colours of the estimates where there is one series for each of these."""
-    require_columns(values, ["label", "value", along], "published")
     series = list(values.groupby("label", sort=False))
     offsets = [0.0] * len(series) if upright else [0.3] if len(series) == 1 else np.linspace(-0.34, 0.34, len(series))
     for index, ((label, part), offset) in enumerate(zip(series, offsets, strict=True)):

@@ -150,3 +150,18 @@ def test_a_probe_is_made_from_variables_that_are_named_like_its_fields():
     assert made == Position(n_pairs=2, seed=3, resampling=bl.Resampling(seed=3))
     with pytest.raises(InputError, match="n_pairs"):
         Position.from_parameters({"n_pairs": "many"})
+
+
+@pytest.mark.parametrize("answer", ["distribution", "text"])
+def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
+    probe = bl.probes.ScoreDistribution(["coherence"], scales=["1-5", "1-100"], answer=answer, samples=3)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, heaping=2.0), graded, progress=False)
+    [ax] = bl.plots.heaps(trials).axes
+    heights = {bar.get_x() + 0.5: bar.get_height() for bar in ax.patches}
+    assert sum(heights.values()) == pytest.approx(1)
+    tens = sum(height for score, height in heights.items() if round(score) % 10 == 0)
+    assert tens > 0.3  # of an even use 0.1
+    [coarse] = bl.plots.heaps(trials, "1-5").axes
+    assert len(coarse.patches) <= 5
+    with pytest.raises(TrialsError, match="1-100"):
+        bl.plots.heaps(trials, "1-7")

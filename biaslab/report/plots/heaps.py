@@ -1,0 +1,72 @@
+"""How often each score is given, multiples of 10 and of 5 apart (Stureborg et al. 2024, Fig. 3)."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.errors import TrialsError
+from biaslab.core.scales import scale_named
+from biaslab.report.plots.figure import Drawn
+from biaslab.report.plots.saving import save
+from biaslab.report.plots.style import PALETTE, note, panels, share_legend, styled
+from biaslab.stats import ITEM, require_columns
+
+
+@checked
+@styled
+def heaps(
+    trials: pd.DataFrame, scale: str | None = None, name: str | None = None, out: str | PathLike[str] = "figures"
+) -> Drawn:
+    """Draw the shares of the scores that a judge gives on one scale.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Of `biaslab.probes.ScoreDistribution`, of one judge: exact probabilities of labels, or sampled scores.
+    scale : str, optional
+        By default the one with the most levels.
+    name, out
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    Drawn
+
+    Raises
+    ------
+    TrialsError
+        If the trials have no such scale.
+
+    Examples
+    --------
+    >>> heaps(trials, "1-100", name="score_distribution__scores")  # doctest: +SKIP
+    """
+    require_columns(trials, [*ITEM, "dataset", "attribute", "scale", "value"], "trials")
+    scales = list(dict.fromkeys(trials["scale"]))
+    finest = max(scales, key=lambda each: len(scale_named(each).labels)) if scale is None and scales else scale
+    if finest not in scales:
+        raise TrialsError("scale", scale, f"one of {', '.join(scales)}" if scales else "trials with a scale")
+    given = trials[(trials["scale"] == finest) & trials["value"].notna()]
+    if given.empty:
+        return Drawn(missing=(f"Not drawn: the judge gave no score on {finest}",))
+    exact = "label" in given
+    shares = given.groupby("label")["value"].mean() if exact else given["value"].value_counts(normalize=True)
+    rows = shares.rename("estimate").rename_axis("label").reset_index().sort_values("label", ignore_index=True)
+    [ax] = panels(1)
+    tens, fives = rows["label"] % 10 == 0, rows["label"] % 5 == 0
+    kinds = {"multiples of 10": tens, "other multiples of 5": fives & ~tens, "other scores": ~fives}
+    for color, (label, chosen) in zip(("black", PALETTE[0], "0.7"), kinds.items(), strict=True):
+        ax.bar(rows.loc[chosen, "label"], rows.loc[chosen, "estimate"], width=1.0, color=color, label=label)
+    ax.set(xlabel=f"score ({finest})", ylabel="share of answers")
+    items = given.drop_duplicates([*ITEM, "attribute"]) if exact else given
+    note(ax, f"{', '.join(dict.fromkeys(given['dataset']))}\nn = {len(items)} scores")
+    if name is None:
+        share_legend([ax])
+        return Drawn((ax,))
+    top = rows.sort_values("estimate", kind="stable").iloc[-1]
+    study, _, rest = name.partition("__")
+    told = f"{top['estimate']:.0%} of the answers are a {top['label']:g}"
+    return Drawn((ax,), tuple(save([ax], rows, study, rest, out, finding=told)))
