@@ -84,8 +84,10 @@ class Figure:
         Condition columns on the vertical axis.
     x : str, optional
         Numeric condition on the horizontal axis, in place of ``by``.
-    hue, col, row : str, optional
-        Condition columns that are told apart by colour, and by panel.
+    hue, row : str, optional
+        Condition columns that are told apart by colour, and by panels below one another.
+    col : str or tuple of str, optional
+        Condition columns that are told apart by panels side by side.
     where : mapping
         Values of conditions, or lists of them, of the rows that are shown.
     label : str, optional
@@ -104,7 +106,7 @@ class Figure:
     by: str | tuple[str, ...] | None = None
     x: str | None = None
     hue: str | None = None
-    col: str | None = None
+    col: str | tuple[str, ...] | None = None
     row: str | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None

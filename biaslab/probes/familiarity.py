@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Likelihood, Metric, Nearest, Request, Scalar, Trial
+from biaslab.core import Figure, Likelihood, Metric, Nearest, Request, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
@@ -178,6 +178,19 @@ class Familiarity(PairFeatureProbe):
         Metric("source_excess", "ρ of the judge minus ρ of the humans, source", "Spearman's ρ", null=0.0, form="score"),
         Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0, form="score"),
         Metric("source_perplexity", "mean perplexity of the source", "per token", form="score"),
+    )
+    figures = (
+        Figure("mean_perplexity", "mean_perplexity", x="score", hue="scorer", col="attribute", log=True),
+        Figure(
+            "scores",
+            ("familiarity_slope", "familiarity_excess", "familiarity_correlation"),
+            by="attribute",
+            hue="scorer",
+            col="metric",
+        ),
+        Figure("pairs", "familiarity_logit", by="attribute"),
+        Figure("source_perplexity", "source_perplexity", x="score", hue="scorer", col="attribute", log=True),
+        Figure("source_correlation", "source_correlation", by="attribute", hue="scorer"),
     )
 
     sources: bool = True

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Metric, Scalar, Trial
+from biaslab.core import Comparison, Figure, Metric, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.schema import Dataset, count_words
 from biaslab.measures.scoring.pointwise import Item
@@ -161,6 +161,16 @@ class Verbosity(PairFeatureProbe):
         ),
         Metric("verbosity_correlation", "score and words", "Spearman's ρ", null=0.0, form="score"),
         LABEL_MASS,
+    )
+    figures = (
+        Figure(
+            "scores",
+            ("verbosity_slope", "verbosity_excess", "verbosity_correlation"),
+            by="attribute",
+            hue="scorer",
+            col="metric",
+        ),
+        Figure("pairs", ("verbosity_logit", "longer_wins_excess"), by="attribute", col="metric"),
     )
 
     level: Literal["context", "dataset"] = "context"

@@ -255,10 +255,14 @@ def _groups(
     order: Sequence[Any] | None = None,
 ) -> None:
     """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
-    values = [None] if hue is None else list(rows[hue].dropna().unique() if order is None else order)
-    offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
+    values: list[Any] = [None]
+    if hue is not None:
+        blank = rows[hue].isna() | (rows[hue] == "")  # what has no such condition looks like the first
+        values = list(rows.loc[~blank, hue].unique() if order is None else order)
+    beside = len(values) > 1 and len(set(places)) < len(places)
+    offsets = np.linspace(-reach, reach, len(values)) if beside else np.zeros(len(values))
     for index, (value, offset) in enumerate(zip(values, offsets, strict=True)):
-        part = rows if hue is None else rows[rows[hue] == value]
+        part = rows if hue is None else rows[(rows[hue] == value) | (blank & (index == 0))]
         if part.empty:
             continue
         along = part.index[np.argsort(places[part.index])] if vertical else part.index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -21,14 +22,14 @@ from biaslab.core.errors import InputError
 from biaslab.report.plots.drawing import against, hollow, intervals
 from biaslab.report.plots.naming import named, row_name
 from biaslab.report.plots.saving import save
-from biaslab.report.plots.style import MARKERS, PALETTE, panels, share_legend, styled
+from biaslab.report.plots.style import MARKERS, PALETTE, note, panels, share_legend, styled
 from biaslab.stats import LEADING, require_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ACROSS = 4  # panels in a row
-_WHO = "who"
+_PAIR, _LETTERS = 2, 120  # panels as wide as a column, letters across a page
 _LONG = 26  # letters of a row's name, beside axes of a column's width
 
 
@@ -67,7 +68,7 @@ def draw(
     by: str | Sequence[str] | None = None,
     x: str | None = None,
     hue: str | None = None,
-    col: str | None = None,
+    col: str | Sequence[str] | None = None,
     row: str | None = None,
     where: Mapping[str, Any] | None = None,
     title: str | None = None,
@@ -94,9 +95,9 @@ def draw(
         Numeric condition on the horizontal axis, as in `against`, in place of ``by``.
     hue : str, optional
         Condition column told apart by colour and marker.
-    col, row : str, optional
+    col, row : str or sequence of str, optional
         Condition columns with a panel for each value, side by side and below one another. More than four side by side
-        go on in the next row.
+        go on in the next row. Several as ``col`` name a panel together.
     where : mapping, optional
         The rows to draw: values of conditions, or lists of them.
     title : str, optional
@@ -136,7 +137,8 @@ def draw(
         require_columns(published, ["label", "value", x or by if isinstance(by, str) else "label"], "published")
     if told.empty:
         return Drawn(missing=(_why(metrics, chosen),))
-    rows, along = _name_together(told, by) if x is None else (told, x)
+    rows, col = (told, None) if col is None else _name_together(told, col, "panel")
+    rows, along = (rows, x) if x is not None else _name_together(rows, by or "attribute", "who")
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
     order = None if hue is None else _values(rows, hue, metrics)
@@ -151,12 +153,14 @@ def draw(
             intervals(part, by=along, ax=ax, title=head, **{**look, "hue": hue or ""}, **more)
         else:
             against(part, x, ax=ax, title=head, xlabel=label, **look)
-        if log:
-            _make_logarithmic(ax)
         if published is not None:
             values = _only(published, col, part[col].iloc[0]) if col in published else published
             _publish(ax, values, along, order or [None], upright=x is not None)
         axes.append(ax)
+    for ax in axes:
+        if log:
+            _make_logarithmic(ax)
+        _fit(ax)
     if name is None:
         share_legend(axes)
         return Drawn(tuple(axes))
@@ -227,17 +231,17 @@ def _why(metrics: list[str], rows: pd.DataFrame) -> str:
     return f"Not drawn: no {what}{': ' if notes else ''}{'; '.join(notes)}"
 
 
-def _name_together(rows: pd.DataFrame, by: str | Sequence[str] | None) -> tuple[pd.DataFrame, str]:
-    """Return the condition that names rows, of several one such as "fluency, after coherence"."""
-    if by is None or isinstance(by, str):
-        return rows, by or ("attribute" if "attribute" in rows else "judge")
-    require_columns(rows, list(by), "estimates")
-    names = [
-        ", ".join(named(c, v) for c, v in zip(by, values, strict=True) if not pd.isna(v) and v != "")
-        for values in rows[list(by)].itertuples(index=False)
+def _name_together(rows: pd.DataFrame, names: str | Sequence[str], into: str) -> tuple[pd.DataFrame, str]:
+    """Return the condition that tells rows apart, of several one such as "fluency, after coherence"."""
+    if isinstance(names, str):
+        return rows, names
+    require_columns(rows, list(names), "estimates")
+    words = [
+        ", ".join(named(c, v).replace("_", " ") for c, v in zip(names, row, strict=True) if not pd.isna(v) and v != "")
+        for row in rows[list(names)].itertuples(index=False)
     ]
-    kept = rows.drop(columns=[column for column in by if column not in LEADING])
-    return kept.assign(**{_WHO: names}), _WHO
+    kept = rows.drop(columns=[column for column in names if column not in LEADING])
+    return kept.assign(**{into: words}), into
 
 
 def _values(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
@@ -245,7 +249,7 @@ def _values(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[
     if column is None:
         return [None]
     require_columns(rows, [column], "estimates")
-    found = list(dict.fromkeys(rows[column]))
+    found = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
     return [metric for metric in metrics if metric in found] if column == "metric" else found
 
 
@@ -274,11 +278,11 @@ def _panels(
         part = _only(_only(rows, row, below), col, beside)
         parts.append(part.sort_values(along, key=lambda values: values.map(levels), kind="stable"))
     if upright:
-        height, alike, width = 6.0 if len(parts) == 1 else 5.5, not own, None
+        height, alike, width = 6.5, not own, None
     else:
         marks = series + (1 if hue is None else rows[hue].nunique())
         most = max(part[along].nunique() for part in parts)
-        height = 2.8 + most * (0.45 + 0.15 * marks) + 0.35 * (marks if columns == 1 else 1)
+        height = 3.0 + most * (0.5 + 0.15 * marks) + 0.35 * (marks if columns == 1 else 1)
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
     axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)
@@ -308,3 +312,13 @@ def _make_logarithmic(ax: Axes) -> None:
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(ScalarFormatter())
     ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _fit(ax: Axes) -> None:
+    """Break the lines above and below narrow panels."""
+    place = ax.get_subplotspec()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    if columns > _PAIR:
+        width = _LETTERS // columns
+        note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
+        ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * width)))

@@ -20,7 +20,7 @@ _SPEAKING = frozenset(
     [
         "answer", "attribute", "compared", "comparison", "component", "configuration", "correction", "cot", "data",
         "dataset", "debiasing", "decoding", "defence", "edit", "form", "judge", "kind", "level", "log", "naming",
-        "nothing", "order", "remedy", "role", "scorer", "source", "state", "strategy", "variant", "who",
+        "nothing", "order", "panel", "remedy", "role", "scorer", "source", "state", "strategy", "variant", "who",
     ]
 )  # fmt: skip
 #: Conditions whose marks are hollow: noise floors beside what is measured.
@@ -40,6 +40,10 @@ _WORDS = {
     ("source", "with"): "with the source",
     ("source", "without"): "without the source",
     **{("order", short): text for short, text in _ORDERS.items()},
+    ("order", "rs-sr"): "reasons first − score first",
+    ("order", "sr-s"): "score first − score alone",
+    ("rules", "True"): "with special rules",
+    ("rules", "False"): "without special rules",
     ("form", "ex"): "a worked example",
     ("form", "json"): "JSON",
     ("form", "score"): "scores",

@@ -139,8 +139,8 @@ def test_standard_figures_are_of_metrics_and_conditions_that_the_probe_has(probe
     for figure in probe.figures:
         metrics = (figure.metric,) if isinstance(figure.metric, str) else figure.metric
         assert set(metrics) <= {metric.name for metric in probe.metrics}
-        by = (figure.by,) if isinstance(figure.by, str) else figure.by or ()
-        used = {*by, figure.x, figure.hue, figure.col, figure.row, *figure.where} - {None}
+        several = [(each,) if isinstance(each, str) else each or () for each in (figure.by, figure.col)]
+        used = {*several[0], *several[1], figure.x, figure.hue, figure.row, *figure.where} - {None}
         assert used <= conditions, figure.name
     assert len({figure.name for figure in probe.figures}) == len(probe.figures)
 
