@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Choice, Comparison, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Choice, Comparison, Figure, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
@@ -216,6 +216,11 @@ class Consistency(Probe):
             form="pair",
         ),
         LABEL_MASS,
+    )
+    figures = (
+        Figure("configurations", "configuration_alpha", by="attribute", hue="configuration", col="level"),
+        Figure("configuration_gap", "configuration_gap", by="attribute", hue="configuration", col="level"),
+        Figure("pairs", ("pair_alpha", "order_alpha", "order_gap"), by="attribute", where={"configuration": "pairs"}),
     )
 
     scales: Sequence[str] = ("1-5", "1-10", "1-100")
