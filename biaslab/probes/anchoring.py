@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from biaslab import prompts
-from biaslab.core import Choice, Message, Metric, Nearest, Reply, Request, Scalar, Status, Trial, ends_begun
+from biaslab.core import Choice, Figure, Message, Metric, Nearest, Reply, Request, Scalar, Status, Trial, ends_begun
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale
@@ -140,6 +140,12 @@ class Anchoring(ScoreProbe):
         Metric("kendall_context", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
         Metric("kendall_dataset", "agreement with the reference scores", "Kendall's τ-b", null=0.0),
         Metric("kendall_change", "agreement against the first position", "Kendall's τ-b", null=0.0),
+    )
+    figures = (
+        Figure("anchor_slope", "anchor_slope", by=("attribute", "after")),
+        Figure("correlations", ("correlation_joint", "correlation_alone"), by=("attribute", "after")),
+        Figure("next_score", ("share_after_low", "share_after_high"), x="score", col=("attribute", "after")),
+        Figure("table_3", "kendall_dataset", x="position", col="attribute"),
     )
 
     n_orders: int | None = None
