@@ -15,6 +15,7 @@ from biaslab import prompts
 from biaslab.core import (
     Comparison,
     Completion,
+    Figure,
     Message,
     Metric,
     Nearest,
@@ -223,6 +224,18 @@ class OutputOrder(Probe):
             form="pair",
         ),
         Metric("order_consistency", "same winner in both orders", "share", form="pair"),
+    )
+    figures = (
+        Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
+        Figure("noise_floor", ("sample_difference", "resampling_difference"), by=("form", "order"), col="rules"),
+        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules")),
+        Figure("parse_failures", "parse_failure_rate", by="order", hue="form", col="rules"),
+        Figure(
+            "pairs",
+            ("first_shift", "accuracy_shift", "consistency_shift"),
+            by="attribute",
+            where={"order": "rs-sr", "scale": "pairs"},
+        ),
     )
 
     forms: Sequence[prompts.Form] = ("ex", "json")
