@@ -9,7 +9,7 @@ from itertools import chain, product
 
 import pandas as pd
 
-from biaslab.core import Comparison, Metric, Nearest, Reply, Request, Status, Trial, reading_text
+from biaslab.core import Comparison, Figure, Metric, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale, scale_named
@@ -177,6 +177,13 @@ class Source(ScoreProbe):
         ),
         Metric("verdict_change", "verdicts with and without the source differ", "share", form="pair"),
         Metric("resampling_change", "two samples of one request differ", "share", form="pair"),
+    )
+    figures = (
+        Figure("table_5", "agreement", by="attribute", hue="source", col="level", where={"coefficient": "kendall"}),
+        Figure("agreement_loss", "agreement_loss", by="attribute", col="level", where={"coefficient": "kendall"}),
+        Figure("source_shift", "source_shift", by="attribute"),
+        Figure("noise_floor", ("sample_difference", "resampling_difference"), by="attribute"),
+        Figure("pairs", "accuracy_loss", by="attribute"),
     )
 
     protocol_form = "pair or score"

@@ -112,13 +112,14 @@ def overview(
     whole = over_all_items(estimates)
     estimates = estimates if whole.empty else whole
     named = conditions(estimates)
-    differing = {"metric", "attribute", *varying(estimates, ["judge", "dataset", *named])}
+    apart = [] if across is None else [across] if isinstance(across, str) else list(across)
+    differing = {"metric", "attribute", *apart, *varying(estimates, ["judge", "dataset", *named])}
     index = [name for name in ("judge", "dataset", "metric", *named) if name in differing]
     table = pd.DataFrame({name: estimates[name].map(condition_text) for name in index}, index=estimates.index)
     check_digits(digits)
     table["estimate"] = with_intervals(estimates, digits)
-    if across is not None:
-        return _spread(table, [across] if isinstance(across, str) else list(across))
+    if apart:
+        return _spread(table, apart)
     if estimates["q_value"].notna().any():
         table["q_value"] = estimates["q_value"].map(probability)
         table["mde"] = [number(value, digits) for value in estimates["mde"]]

@@ -108,7 +108,8 @@ def draw(
         Estimates against ``x`` have a logarithmic axis.
     published : pandas.DataFrame, optional
         Published values to draw as hollow marks: columns ``label`` (who published them), ``value``, the one of ``by``
-        or ``x``, and the one of ``col`` where they differ by panel.
+        or ``x``, and the one of ``col`` where they differ by panel. As many labels as values of ``hue`` have the colours
+        of these, in their order.
     name : str, optional
         Write the files ``<name>.{png,pdf,csv}``, ``"<study>__<name>"`` by convention; see `save`.
     out : path

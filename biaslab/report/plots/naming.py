@@ -40,6 +40,8 @@ _WORDS = {
     ("source", "with"): "with the source",
     ("source", "without"): "without the source",
     **{("order", short): text for short, text in _ORDERS.items()},
+    ("level", "dataset"): "over the data set",
+    ("level", "context"): "within contexts",
     ("order", "rs-sr"): "reasons first − score first",
     ("order", "sr-s"): "score first − score alone",
     ("rules", "True"): "with special rules",
