@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import is_color_like
 from matplotlib.markers import MarkerStyle
+from matplotlib.ticker import MaxNLocator
 
 from biaslab.core import Metric, find_metric
 from biaslab.core.binned import over_all_items
@@ -120,6 +121,7 @@ def against(
     xlabel: str | None = None,
     title: str | None = None,
     hue_order: Sequence[Any] | None = None,
+    null: float | None = None,
 ) -> Axes:
     """Plot a metric against a numeric condition, such as the human score gap, as a line of dots with intervals.
 
@@ -129,7 +131,7 @@ def against(
         The estimates frame; rows where ``x`` is NaN are left out.
     x : str
         Numeric condition column.
-    metric, hue, ax, title, hue_order
+    metric, hue, ax, title, hue_order, null
         As in `intervals`.
     xlabel : str, optional
         Label of the horizontal axis; by default what the column is.
@@ -148,9 +150,11 @@ def against(
     drawn = ax or panels(1)[0]
     width = float(np.ptp(chosen[x])) or 1.0
     _groups(drawn, chosen, chosen[x].to_numpy(float), hue, 0.012 * width, vertical=True, order=hue_order)
-    remember_rows(drawn, chosen)
+    remember_rows(drawn, chosen, null=null)
     drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
-    _finish(drawn, chosen, title, vertical=True)
+    _finish(drawn, chosen, title, null=null, vertical=True)
+    if (chosen[x] % 1 == 0).all():
+        drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     if ax is None and hue is not None:
         share_legend([drawn])
     return drawn

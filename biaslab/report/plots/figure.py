@@ -63,7 +63,7 @@ class Drawn:
 @styled
 def draw(
     estimates: pd.DataFrame,
-    metric: str | Sequence[str],
+    metric: str | Sequence[str] | None = None,
     *,
     by: str | Sequence[str] | None = None,
     x: str | None = None,
@@ -72,7 +72,7 @@ def draw(
     row: str | None = None,
     where: Mapping[str, Any] | None = None,
     title: str | None = None,
-    label: str | None = None,
+    label: str | Mapping[str, str] | None = None,
     null: float | None = None,
     log: bool = False,
     published: pd.DataFrame | None = None,
@@ -87,8 +87,9 @@ def draw(
     ----------
     estimates : pandas.DataFrame
         The estimates frame. Estimates that are undefined are not drawn.
-    metric : str or sequence of str
-        Which metrics; several are told apart by colour, or stand in panels of their own with ``col="metric"``.
+    metric : str or sequence of str, optional
+        Which metrics, all of the frame by default; several are told apart by colour, or stand in panels of their own with
+        ``col="metric"``.
     by : str or sequence of str, optional
         Condition column on the vertical axis, as in `intervals`; the values of several name a row together.
     x : str, optional
@@ -99,17 +100,17 @@ def draw(
         Condition columns with a panel for each value, side by side and below one another. More than four side by side
         go on in the next row. Several as ``col`` name a panel together.
     where : mapping, optional
-        The rows to draw: values of conditions, or lists of them.
+        The rows to draw: values of conditions, or lists of them. None is for rows that the condition is not of.
     title : str, optional
         Stands above each panel, before the values of ``row`` and ``col``.
     label, null, reference
-        As in `intervals`; with ``x`` the label is that of the horizontal axis.
+        As in `intervals`; a label for each metric is a mapping. With ``x`` it is that of the horizontal axis.
     log : bool
         Estimates against ``x`` have a logarithmic axis.
     published : pandas.DataFrame, optional
         Published values to draw as hollow marks: columns ``label`` (who published them), ``value``, the one of ``by``
-        or ``x``, and the one of ``col`` where they differ by panel. As many labels as values of ``hue`` have the colours
-        of these, in their order.
+        or ``x``, and the one of ``col`` where they differ by panel. As many labels as values of ``hue`` have their
+        colours, in their order.
     name : str, optional
         Write the files ``<name>.{png,pdf,csv}``, ``"<study>__<name>"`` by convention; see `save`.
     out : path
@@ -131,7 +132,8 @@ def draw(
     >>> len(draw(estimates, "first_position_rate", by="attribute", col="template").axes)
     2
     """
-    metrics = [metric] if isinstance(metric, str) else list(metric)
+    require_columns(estimates, ["metric", "estimate"], "estimates")
+    metrics = [metric] if isinstance(metric, str) else list(metric or estimates["metric"].unique())
     chosen = _select(estimates, metrics, x, where or {})
     told = chosen[chosen["estimate"].notna()]
     if published is not None:
@@ -143,17 +145,19 @@ def draw(
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
     order = None if hue is None else _values(rows, hue, metrics)
+    hue = hue if order is not None and len(order) > 1 else None  # what does not vary tells nothing apart
     look: dict[str, Any] = {"metric": metrics, "hue": hue, "hue_order": order}
     names = list(rows["dataset"].unique()) if "dataset" in rows else []
     series = 0 if published is None else published["label"].nunique()
     axes = []
     for ax, part, heads in _panels(rows, metrics, along, x is not None, hue, col, row, series):
         head = " · ".join([*([title] if title else names if heads and len(names) == 1 else []), *heads]) or None
+        text = label.get(part["metric"].iloc[0]) if isinstance(label, Mapping) else label
         if x is None:
-            more: dict[str, Any] = {"label": label, "null": null, "reference": reference}
+            more: dict[str, Any] = {"label": text, "null": null, "reference": reference}
             intervals(part, by=along, ax=ax, title=head, **{**look, "hue": hue or ""}, **more)
         else:
-            against(part, x, ax=ax, title=head, xlabel=label, **look)
+            against(part, x, ax=ax, title=head, xlabel=text, null=null, **look)
         if published is not None:
             values = _only(published, col, part[col].iloc[0]) if col in published else published
             _publish(ax, values, along, order or [None], upright=x is not None)
@@ -218,10 +222,12 @@ def standard(
 
 def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of the metrics and conditions, of single bins only where these are on an axis."""
-    require_columns(estimates, ["metric", "estimate", *where, *([x] if x else [])], "estimates")
+    require_columns(estimates, [*where, *([x] if x else [])], "estimates")
     chosen = estimates[estimates["metric"].isin(metrics)]
     for column, value in where.items():
-        chosen = chosen[chosen[column].isin(value if isinstance(value, list | tuple) else [value])]
+        wanted = list(value) if isinstance(value, list | tuple) else [value]
+        none = chosen[column].isna() | (chosen[column] == "")
+        chosen = chosen[chosen[column].isin(wanted) | (none & (None in wanted))]
     return over_all_items(chosen) if x is None else chosen[chosen[x].notna()]
 
 
@@ -281,9 +287,10 @@ def _panels(
     if upright:
         height, alike, width = 6.5, not own, None
     else:
-        marks = series + (1 if hue is None else rows[hue].nunique())
+        marks = series + max(int(part[along].value_counts().max()) for part in parts if len(part))
         most = max(part[along].nunique() for part in parts)
-        height = 3.0 + most * (0.5 + 0.15 * marks) + 0.35 * (marks if columns == 1 else 1)
+        entries = series + (1 if hue is None else rows[hue].nunique())
+        height = 3.0 + most * (0.4 + 0.2 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
     axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)

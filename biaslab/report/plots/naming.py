@@ -23,6 +23,7 @@ _SPEAKING = frozenset(
         "nothing", "order", "panel", "remedy", "role", "scorer", "source", "state", "strategy", "variant", "who",
     ]
 )  # fmt: skip
+_CODES = frozenset(["defence", "edit"])  # conditions whose values are names of functions
 #: Conditions whose marks are hollow: noise floors beside what is measured.
 HOLLOW = frozenset([("variant", "null edit")])
 #: Numeric conditions on an axis.
@@ -84,6 +85,7 @@ def named(column: str, value: object) -> str:
     if words is not None:
         return words
     text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = text.replace("_", " ") if column in _CODES else text
     return text if column in _SPEAKING else f"{column.replace('_', ' ').strip(':')} {text}"
 
 
@@ -126,5 +128,5 @@ def row_name(column: str, value: object) -> str:
     >>> row_name("order", "s"), row_name("configuration", "auto-CoT, rs"), row_name("template", 2)
     ('score alone', 'auto-CoT, reasons first', '2')
     """
-    text = _WORDS.get((column, str(value)), str(value))
+    text = _WORDS.get((column, str(value)), str(value).replace("_", " ") if column in _CODES else str(value))
     return _AT_THE_END.sub(lambda found: _ORDERS[found[0]], text)
