@@ -11,7 +11,7 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, Reply, Status, Trial
+from biaslab.core import Figure, Metric, Reply, Status, Trial
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
@@ -154,6 +154,11 @@ class Template(ScoreProbe):
             "carry_over", "after the best earlier verdict minus after the worst", "points; of pairs share", null=0.0
         ),
         LABEL_MASS,
+    )
+    figures = (
+        Figure("shift", "template_shift", by="template", hue="attribute"),
+        Figure("shares", "variance_share", by="component", hue="attribute"),
+        Figure("flips", "flip_rate", by="template", hue="between"),
     )
 
     form: Form = "score"
