@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from biaslab.core import Completion, Nearest, Reply, Request, Scalar, Score, Status, Trial
+from biaslab.core import Completion, Figure, Nearest, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -139,6 +139,20 @@ class Edit(PairProbe, ScoreProbe):
     )
     needs = "judgements of edited texts and of the same texts unedited: a column edit"
     metrics = (*SCORES, *PAIRS, *BOTH)
+    figures = (
+        Figure("effects", ("score_effect", "win_effect"), by="edit", hue="variant", col="metric"),
+        Figure("excess", ("score_excess", "win_excess"), by="edit", col="metric"),
+        Figure("human_gap", "win_excess", x="human_gap", hue="edit"),
+        Figure("attacks", ("worse_wins", "win_excess"), by="edit", hue="variant", col="metric"),
+        Figure(
+            "defences",
+            ("worse_wins", "win_defended"),
+            by="edit",
+            hue="defence",
+            col="metric",
+            where={"variant": ["edited", None]},
+        ),
+    )
 
     edits: Sequence[str | Change | Callable[[str], str]] | None = None
     forms: Sequence[Form] = ("score", "pair")
