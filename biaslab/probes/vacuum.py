@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Comparison, Figure, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale, scale_named
@@ -133,6 +133,10 @@ class Vacuum(PairProbe):
         ),
         Metric("score_share", "answers with this score", "share"),
         LABEL_MASS,
+    )
+    figures = (
+        Figure("first", "dark_first_rate", by="nothing", hue="attribute"),
+        Figure("scores", "score_share", x="score", hue="nothing", col="attribute"),
     )
 
     nothing: Sequence[Nothing] = NOTHINGS
