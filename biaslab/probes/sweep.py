@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Choice, Comparison, Completion, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Comparison, Completion, Figure, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale
@@ -232,6 +232,17 @@ class Sweep(Probe):
         ),
         Metric("first_position_rate", "P(A), decisions for the first", "share", 0.5, form="pair", comparison=_VERDICTS),
         Metric("order_consistency", "same winner in both orders", "share", form="pair", comparison=_VERDICTS),
+    )
+    figures = (
+        Figure("agreement", "agreement", x="temperature", hue="cot", col="attribute"),
+        Figure("shifts", ("cot_shift", "temperature_shift"), by=("cot", "temperature"), col="attribute"),
+        Figure(
+            "shifts_of_pairs",
+            ("cot_accuracy_shift", "temperature_accuracy_shift"),
+            by=("cot", "temperature"),
+            col="attribute",
+        ),
+        Figure("tokens", "tokens", x="temperature", hue="cot", col="attribute"),
     )
 
     scale: str = "1-10"

@@ -1,0 +1,94 @@
+"""Panels of a figure: how many, how high, and which rows each shows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+from biaslab.report.plots.naming import named, row_name
+from biaslab.report.plots.style import note, panels
+from biaslab.stats import require_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ACROSS = 4  # panels in a row
+_PAIR, _LETTERS = 2, 120  # panels as wide as a column, letters across a page
+_LONG = 26  # letters of a row's name, beside axes of a column's width
+
+
+def each_panel(
+    rows: pd.DataFrame,
+    metrics: list[str],
+    along: str,
+    upright: bool,
+    hue: str | None,
+    col: str | None,
+    row: str | None,
+    series: int,
+) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
+    """Yield the Axes of each panel, with its rows and what they have in common; remove those without rows."""
+    places = [(below, beside) for below in values_of(rows, row, metrics) for beside in values_of(rows, col, metrics)]
+    across = len(values_of(rows, col, metrics))
+    columns = across if row is not None else min(across, _ACROSS)
+    own = "metric" in (row, col)
+    levels = {value: place for place, value in enumerate(dict.fromkeys(rows[along]))}
+    parts = []
+    for below, beside in places:
+        part = rows_of(rows_of(rows, row, below), col, beside)
+        parts.append(part.sort_values(along, key=lambda values: values.map(levels), kind="stable"))
+    if upright:
+        height, alike, width = 6.5, not own, None
+    else:
+        marks = series + max(int(part[along].value_counts().max()) for part in parts if len(part))
+        most = max(part[along].nunique() for part in parts)
+        entries = series + (1 if hue is None else rows[hue].nunique())
+        height = 3.0 + most * (0.4 + 0.2 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
+        alike = all(part[along].nunique() == len(levels) for part in parts)
+        width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
+    axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)
+    for ax in axes[len(parts) :]:
+        ax.remove()
+    for ax, place, part in zip(axes, places, parts, strict=False):
+        ax.tick_params(labelbottom=True)
+        if part.empty:
+            ax.remove()
+        else:
+            named_by = zip((row, col), place, strict=True)
+            yield ax, part, [named(column, value) for column, value in named_by if column not in (None, "metric")]
+
+
+def make_logarithmic(ax: Axes) -> None:
+    """Give the estimates of Axes a logarithmic axis with plain numbers."""
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def fit_text(ax: Axes) -> None:
+    """Break the lines above and below narrow panels."""
+    place = ax.get_subplotspec()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    if columns > _PAIR:
+        width = _LETTERS // columns
+        note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
+        ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * width)))
+
+
+def values_of(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
+    """Return the values of a column that has panels, in their order."""
+    if column is None:
+        return [None]
+    require_columns(rows, [column], "estimates")
+    found = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
+    return [metric for metric in metrics if metric in found] if column == "metric" else found
+
+
+def rows_of(rows: pd.DataFrame, column: str | None, value: object) -> pd.DataFrame:
+    """Return the rows of one value of a column, or all where there is none."""
+    return rows if column is None else rows[rows[column] == value]
