@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from biaslab.core import Comparison, Likelihood, Metric, Nearest, Request, Scalar, Trial
+from biaslab.core import Comparison, Figure, Likelihood, Metric, Nearest, Request, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Item
@@ -171,6 +171,16 @@ class SelfPreference(PairFeatureProbe):
         Metric("own_win_rate", "own texts win", "share", form="pair"),
         Metric("own_score_gap", "own texts score higher by", "points", form="score"),
         LABEL_MASS,
+    )
+    figures = (
+        Figure(
+            "at_equal_quality",
+            ("self_preference_logit", "self_preference_shift"),
+            by=("own", "attribute"),
+            hue="adjusted",
+            col="metric",
+        ),
+        Figure("wins", "own_win_rate", by="system", hue="attribute"),
     )
 
     own: str | None = None
