@@ -15,6 +15,7 @@ from biaslab.core import (
     About,
     Comparison,
     Completion,
+    Figure,
     Metric,
     Nearest,
     Rank,
@@ -172,6 +173,10 @@ class ListPosition(Probe):
         Metric("place_rate", "P(best | place)", "share"),
         Metric("mean_rank", "mean rank of a place", "rank"),
         LABEL_MASS,
+    )
+    figures = (
+        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k"),
+        Figure("same_best", ("same_best", "resampling_same_best"), by="attribute"),
     )
 
     k: int = 4
