@@ -88,8 +88,8 @@ def draw(
     estimates : pandas.DataFrame
         The estimates frame. Estimates that are undefined are not drawn.
     metric : str or sequence of str, optional
-        Which metrics, all of the frame by default; several are told apart by colour, or stand in panels of their own with
-        ``col="metric"``.
+        Which metrics, all of the frame by default; several are told apart by colour, or with ``col="metric"`` stand in
+        panels of their own.
     by : str or sequence of str, optional
         Condition column on the vertical axis, as in `intervals`; the values of several name a row together.
     x : str, optional
