@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from biaslab.core import Probe
 from biaslab.core.binned import over_all_items
@@ -20,17 +18,14 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
 from biaslab.report.plots.drawing import against, hollow, intervals
-from biaslab.report.plots.naming import named, row_name
+from biaslab.report.plots.grid import each_panel, fit_text, make_logarithmic, rows_of, values_of
+from biaslab.report.plots.naming import named
 from biaslab.report.plots.saving import save
-from biaslab.report.plots.style import MARKERS, PALETTE, note, panels, share_legend, styled
+from biaslab.report.plots.style import MARKERS, PALETTE, share_legend, styled
 from biaslab.stats import LEADING, require_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_ACROSS = 4  # panels in a row
-_PAIR, _LETTERS = 2, 120  # panels as wide as a column, letters across a page
-_LONG = 26  # letters of a row's name, beside axes of a column's width
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,13 +139,13 @@ def draw(
     rows, along = (rows, x) if x is not None else _name_together(rows, by or "attribute", "who")
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
-    order = None if hue is None else _values(rows, hue, metrics)
+    order = None if hue is None else values_of(rows, hue, metrics)
     hue = hue if order is not None and len(order) > 1 else None  # what does not vary tells nothing apart
     look: dict[str, Any] = {"metric": metrics, "hue": hue, "hue_order": order}
     names = list(rows["dataset"].unique()) if "dataset" in rows else []
     series = 0 if published is None else published["label"].nunique()
     axes = []
-    for ax, part, heads in _panels(rows, metrics, along, x is not None, hue, col, row, series):
+    for ax, part, heads in each_panel(rows, metrics, along, x is not None, hue, col, row, series):
         head = " · ".join([*([title] if title else names if heads and len(names) == 1 else []), *heads]) or None
         text = label.get(part["metric"].iloc[0]) if isinstance(label, Mapping) else label
         if x is None:
@@ -159,13 +154,13 @@ def draw(
         else:
             against(part, x, ax=ax, title=head, xlabel=text, null=null, **look)
         if published is not None:
-            values = _only(published, col, part[col].iloc[0]) if col in published else published
+            values = rows_of(published, col, part[col].iloc[0]) if col in published else published
             _publish(ax, values, along, order or [None], upright=x is not None)
         axes.append(ax)
     for ax in axes:
         if log:
-            _make_logarithmic(ax)
-        _fit(ax)
+            make_logarithmic(ax)
+        fit_text(ax)
     if name is None:
         share_legend(axes)
         return Drawn(tuple(axes))
@@ -251,60 +246,6 @@ def _name_together(rows: pd.DataFrame, names: str | Sequence[str], into: str) ->
     return kept.assign(**{into: words}), into
 
 
-def _values(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
-    """Return the values of a column that has panels, in their order."""
-    if column is None:
-        return [None]
-    require_columns(rows, [column], "estimates")
-    found = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
-    return [metric for metric in metrics if metric in found] if column == "metric" else found
-
-
-def _only(rows: pd.DataFrame, column: str | None, value: object) -> pd.DataFrame:
-    return rows if column is None else rows[rows[column] == value]
-
-
-def _panels(
-    rows: pd.DataFrame,
-    metrics: list[str],
-    along: str,
-    upright: bool,
-    hue: str | None,
-    col: str | None,
-    row: str | None,
-    series: int,
-) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
-    """Yield the Axes of each panel, with its rows and what they have in common; remove those without rows."""
-    places = [(below, beside) for below in _values(rows, row, metrics) for beside in _values(rows, col, metrics)]
-    across = len(_values(rows, col, metrics))
-    columns = across if row is not None else min(across, _ACROSS)
-    own = "metric" in (row, col)
-    levels = {value: place for place, value in enumerate(dict.fromkeys(rows[along]))}
-    parts = []
-    for below, beside in places:
-        part = _only(_only(rows, row, below), col, beside)
-        parts.append(part.sort_values(along, key=lambda values: values.map(levels), kind="stable"))
-    if upright:
-        height, alike, width = 6.5, not own, None
-    else:
-        marks = series + max(int(part[along].value_counts().max()) for part in parts if len(part))
-        most = max(part[along].nunique() for part in parts)
-        entries = series + (1 if hue is None else rows[hue].nunique())
-        height = 3.0 + most * (0.4 + 0.2 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
-        alike = all(part[along].nunique() == len(levels) for part in parts)
-        width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
-    axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)
-    for ax in axes[len(parts) :]:
-        ax.remove()
-    for ax, place, part in zip(axes, places, parts, strict=False):
-        ax.tick_params(labelbottom=True)
-        if part.empty:
-            ax.remove()
-        else:
-            named_by = zip((row, col), place, strict=True)
-            yield ax, part, [named(column, value) for column, value in named_by if column not in (None, "metric")]
-
-
 def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], upright: bool) -> None:
     """Draw published values, in the colours of the estimates where there is one series for each of these."""
     series = list(values.groupby("label", sort=False))
@@ -313,20 +254,3 @@ def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], u
         color = PALETTE[index % len(PALETTE)] if 1 < len(order) == len(series) else "0.35"
         marker = MARKERS[index % len(MARKERS)]
         hollow(ax, part.set_index(along)["value"], str(label), float(offset), marker, color, line=upright)
-
-
-def _make_logarithmic(ax: Axes) -> None:
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(ScalarFormatter())
-    ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _fit(ax: Axes) -> None:
-    """Break the lines above and below narrow panels."""
-    place = ax.get_subplotspec()
-    columns = 1 if place is None else place.get_gridspec().ncols
-    if columns > _PAIR:
-        width = _LETTERS // columns
-        note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
-        ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * width)))
