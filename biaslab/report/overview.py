@@ -133,6 +133,45 @@ def overview(
     return Overview.of(table.set_index(index), estimates, index, digits)
 
 
+@checked
+def crossed(estimates: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], digits: int = 2) -> pd.DataFrame:
+    """Cross conditions: a table of estimates with their intervals, by those in its rows and those in its columns.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        From ``probe.estimate`` or another function that returns the estimates frame.
+    rows, columns : sequence of str
+        Names of its columns, such as ``"attribute"`` or ``"metric"``. Those of the columns that do not vary are left
+        out, unless none does.
+    digits : int
+        Decimals of estimates and intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Texts, in the order of the frame; of several estimates in a cell the first, an en dash where there is none.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> trials = bl.collect(bl.scoring.GEval(["coherence"]), bl.SimulatedJudge(data), data, progress=False)
+    >>> agreement = bl.scoring.agreement(bl.scoring.scores(trials), data)
+    >>> crossed(agreement, ["level"], ["attribute", "coefficient"]).loc["context", "spearman"]
+    '1.00 [0.26, 1.00]'
+    """
+    require_columns(estimates, [*rows, *columns, "estimate", "ci_low", "ci_high"], "estimates")
+    several = [name for name in columns if len(set(estimates[name])) > 1] or list(columns[:1])
+    texts = estimates.assign(text=with_intervals(estimates, digits))
+    return texts.pivot_table("text", list(rows), several, aggfunc="first", sort=False).fillna(MISSING)
+
+
 def _spread(table: pd.DataFrame, across: list[str]) -> pd.DataFrame:
     """Give each value of some conditions a column of its own."""
     require_columns(table, across, "estimates that differ in what stands across")

@@ -34,7 +34,7 @@ _Estimator = Callable[[pd.DataFrame, Level, Method], Estimate]
 @checked
 def agreement(
     scores: pd.DataFrame,
-    dataset: Dataset | None = None,
+    dataset: Dataset | Mapping[str, Dataset] | None = None,
     levels: Sequence[Level] = get_args(Level),
     coefficients: Sequence[Method] = get_args(Method),
     resampling: Resampling | None = None,
@@ -48,9 +48,10 @@ def agreement(
     scores : pandas.DataFrame
         A scores frame (`biaslab.scoring.scores`), a ranking (`biaslab.ranking.rank`), or any other frame with ``judge,
         dataset, attribute, context_id, candidate_id, score``; ``scorer`` tells rows apart where it is there.
-    dataset : Dataset, optional
+    dataset : Dataset or mapping of str to Dataset, optional
         The data set that was scored. By default the frame says itself what humans think, in a column ``human``, and
-        whose the candidates are, in ``system``.
+        whose the candidates are, in ``system``. Several by name, such as with a teacher's scores in place of the
+        humans', are each set against the scores; a column ``agreement_with`` names them.
     levels : sequence of {"context", "dataset", "system"}
         Within contexts and then averaged, over all candidates, and/or over the means of systems. The last is left out
         where systems are not named.
@@ -93,6 +94,8 @@ def agreement(
     >>> bool(estimates["estimate"].item() > 0.9)
     True
     """
+    if isinstance(dataset, Mapping):
+        return _with_each(dataset, lambda one: agreement(scores, one, levels, coefficients, resampling, by, constant))
     how = resampling or Resampling()
     _require_options(levels, coefficients)
     require_columns(scores, SCORES[1:], "scores")
@@ -115,7 +118,7 @@ def agreement(
 def agreement_difference(
     first: pd.DataFrame,
     second: pd.DataFrame,
-    dataset: Dataset,
+    dataset: Dataset | Mapping[str, Dataset],
     levels: Sequence[Level] = get_args(Level),
     coefficients: Sequence[Method] = get_args(Method),
     resampling: Resampling | None = None,
@@ -156,6 +159,10 @@ def agreement_difference(
     >>> bool(estimates["estimate"].item() > 0)
     True
     """
+    if isinstance(dataset, Mapping):
+        return _with_each(
+            dataset, lambda one: agreement_difference(first, second, one, levels, coefficients, resampling)
+        )
     how = resampling or Resampling()
     _require_options(levels, coefficients)
     whose = [_only(frame, name) for name, frame in (("first", first), ("second", second))]
@@ -176,6 +183,14 @@ def agreement_difference(
         cell = {**where, "attribute": name}
         rows += _rows("agreement_difference", frame, what, cell, estimate, (levels, coefficients), how)
     return estimates_frame(rows, "agreement", ("agreement_difference",), _CONDITIONS)
+
+
+def _with_each(datasets: Mapping[str, Dataset], estimate: Callable[[Dataset], pd.DataFrame]) -> pd.DataFrame:
+    """Estimate agreement with each of several ratings of the same candidates, one below the other."""
+    if not datasets:
+        raise InputError("dataset", "none", "at least one data set")
+    parts = [estimate(one).assign(agreement_with=name) for name, one in datasets.items()]
+    return pd.concat(parts, ignore_index=True)
 
 
 def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) -> pd.DataFrame:

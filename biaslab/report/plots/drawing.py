@@ -37,7 +37,7 @@ _ACROSS = 42  # and of one below axes of a column's width
 def intervals(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
-    by: str | None = None,
+    by: str | Sequence[str] | None = None,
     hue: str | None = None,
     ax: Axes | None = None,
     title: str | None = None,
@@ -55,8 +55,9 @@ def intervals(
     metric : str or sequence of str, optional
         Which metric; the first of the frame by default. Several are told apart like a ``hue``; their common unit labels
         the axis.
-    by : str, optional
-        Condition column on the vertical axis; by default the first one that varies.
+    by : str or sequence of str, optional
+        Condition column on the vertical axis; by default the first one that varies. A row is named by all that are
+        given, as in "gpt-4 · coherence", without those that it does not have.
     hue : str, optional
         Condition column told apart by colour and marker, if it varies; by default the next one that does, and "" for
         none.
@@ -91,6 +92,9 @@ def intervals(
     chosen = _rows(over_all_items(estimates), metric)
     named_by = [name for name in ("judge", "dataset") if name in chosen]
     differing = varying(chosen, [*named_by, *conditions(chosen)])
+    if by is not None and not isinstance(by, str):
+        require_columns(chosen, by, "estimates")
+        chosen, by = chosen.assign(row=_row_names(chosen, by)), "row"
     by = by or (differing[0] if differing else "attribute" if "attribute" in chosen else "judge")
     if hue is None:
         hue = "metric" if len(chosen["metric"].unique()) > 1 else next((c for c in differing if c != by), None)
@@ -122,6 +126,8 @@ def against(
     title: str | None = None,
     hue_order: Sequence[Any] | None = None,
     null: float | None = None,
+    label: str | None = None,
+    log: bool = False,
 ) -> Axes:
     """Plot a metric against a numeric condition, such as the human score gap, as a line of dots with intervals.
 
@@ -131,10 +137,12 @@ def against(
         The estimates frame; rows where ``x`` is NaN are left out.
     x : str
         Numeric condition column.
-    metric, hue, ax, title, hue_order, null
-        As in `intervals`.
+    metric, hue, ax, title, hue_order, null, label
+        As in `intervals`; the label is that of the vertical axis.
     xlabel : str, optional
         Label of the horizontal axis; by default what the column is.
+    log : bool
+        Have a logarithmic horizontal axis, with a tick at each value; all are above 0.
 
     Returns
     -------
@@ -144,16 +152,26 @@ def against(
     ------
     TrialsError
         If the frame has no row of the metric with a value of ``x``.
+    InputError
+        If a value is not above 0 and the axis logarithmic.
     """
     require_columns(estimates, [x], "estimates")
     chosen = _rows(estimates[estimates[x].notna()], metric)
+    places = chosen[x].to_numpy(float)
+    if log and not (places > 0).all():
+        raise InputError("log", log, f"False, because {x} is {places.min():g}")
     drawn = ax or panels(1)[0]
-    width = float(np.ptp(chosen[x])) or 1.0
-    _groups(drawn, chosen, chosen[x].to_numpy(float), hue, 0.012 * width, vertical=True, order=hue_order)
-    remember_rows(drawn, chosen, null=null)
+    width = float(np.ptp(np.log10(places) if log else places)) or 1.0
+    _groups(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order, log=log)
+    remember_rows(drawn, chosen, label, null)
     drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
-    _finish(drawn, chosen, title, null=null, vertical=True)
-    if (chosen[x] % 1 == 0).all():
+    _finish(drawn, chosen, title, label, null, vertical=True)
+    if log:
+        ticks = sorted(set(places))
+        drawn.set_xscale("log")
+        drawn.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+        drawn.minorticks_off()
+    elif (places % 1 == 0).all():
         drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     if ax is None and hue is not None:
         share_legend([drawn])
@@ -179,7 +197,7 @@ def hollow(
         Made by `intervals` or `against`.
     values : pandas.Series or mapping
         On Axes of `intervals` by the label of the row, on Axes of `against` by the number on the horizontal axis. What
-        has no row is left out.
+        has no row is left out; of a series several may have one label.
     label : str
         Who published them; "published: " is put before it in the legend.
     offset : float
@@ -208,7 +226,7 @@ def hollow(
     if not is_color_like(color):
         raise InputError("color", color, "a colour of matplotlib", "such as '0.35' or 'C0'")
     require_one_of("marker", marker, tuple(MarkerStyle.markers), "such as 'o'")
-    published = pd.Series(dict(values), dtype=float).dropna()
+    published = pd.Series(values, dtype=float).dropna()
     upright = len(published) > 0 and all(isinstance(key, int | float | np.number) for key in published.index)
     if upright:
         x, y = np.array(published.index, np.float64) + offset, np.array(published, np.float64)
@@ -243,6 +261,15 @@ def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.Dat
     return chosen.reset_index(drop=True)
 
 
+def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return what tells each row apart, in the words of a figure."""
+    there = rows[list(columns)].astype(object).where(rows[list(columns)].notna(), "")
+    texts = (
+        [row_name(str(name), value) for name, value in row.items() if value != ""] for row in there.to_dict("records")
+    )
+    return [" · ".join(parts) for parts in texts]
+
+
 def _metrics(rows: pd.DataFrame) -> list[Metric]:
     """Return how each metric among the rows is read."""
     probes = rows["probe"] if "probe" in rows else [None] * len(rows)
@@ -257,6 +284,7 @@ def _groups(
     reach: float,
     vertical: bool = False,
     order: Sequence[Any] | None = None,
+    log: bool = False,
 ) -> None:
     """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
     values: list[Any] = [None]
@@ -272,8 +300,9 @@ def _groups(
         along = part.index[np.argsort(places[part.index])] if vertical else part.index
         label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
         hollow = (hue, value) in HOLLOW
-        container = dots(ax, rows.loc[along], places[along] + offset, index, label, vertical, hollow)
-        remember(container[0], rows.loc[along], (places[along] + offset).tolist(), vertical)
+        at = places[along] * 10**offset if log else places[along] + offset
+        container = dots(ax, rows.loc[along], at, index, label, vertical, hollow)
+        remember(container[0], rows.loc[along], at.tolist(), vertical)
 
 
 def _finish(
@@ -292,7 +321,7 @@ def _finish(
         (ax.axhline if vertical else ax.axvline)(null, **NULL)
     text = metrics[0].axis if len(metrics) == 1 else units.pop() if len(units) == 1 else "estimate"
     if vertical:
-        ax.set_ylabel(textwrap.fill(text, _UPRIGHT))
+        ax.set_ylabel(label or textwrap.fill(text, _UPRIGHT))
     else:
         ax.set_xlabel(label or textwrap.fill(text, _ACROSS))
     ax.locator_params(axis="y" if vertical else "x", nbins=5)
