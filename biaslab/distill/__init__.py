@@ -7,12 +7,16 @@
 `examples`              trials of any scorer, probe or log → texts with labels
 `train`                 an encoder and a feed-forward head on them (Eqs. 7 and 8) → `Evaluator`
 `cross_fit`             one evaluator a fold of contexts → `Evaluators`, which judge what they have not seen
+`students`              the same for several attributes; `scores_of` them, and `rated_by` their teacher
+`learning_curve`        students that were taught on fewer texts (Figures 3 and 5)
 `EvaluatorJudge`        an evaluator as a judge: answers `biaslab.core.Score`
 `load_evaluator`        from a folder of safetensors and JSON, and from nothing else
 `collect_samples`       candidates from a generation model (Table 6)
 `rerank`                best of N by one or several evaluators; `tune_weights`
 `WeightedEvaluators`    several evaluators as one reward (Eq. 6)
 `reinforce`             minimum-risk training (Eqs. 3, 4 and 9), or REINFORCE (Eq. 2)
+`measure_texts`         reward, length and overlap of each text; `compare_texts` of several ways to write
+`add_overshoot`         what the reward gains and another judge does not see; `most_changed`
 `best_of_n`             what a choice by the reward is worth to somebody else, the more there are to choose from
 `bias_inheritance`      which biases of its teacher the student has
 ======================= ===========================================================================================

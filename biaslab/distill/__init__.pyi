@@ -21,9 +21,18 @@ from .rerank import evaluate as evaluate, rerank as rerank, tune_weights as tune
 from .risk import MinimumRisk as MinimumRisk
 from .sampling import collect_samples as collect_samples
 from .settings import Settings as Settings
+from .students import (
+    learning_curve as learning_curve,
+    rated_by as rated_by,
+    scores_of as scores_of,
+    students as students,
+)
 from .text_measures import (
+    add_overshoot as add_overshoot,
     best_of_n as best_of_n,
     compare_texts as compare_texts,
+    measure_texts as measure_texts,
+    most_changed as most_changed,
     unigram_log_perplexity as unigram_log_perplexity,
 )
 from .training import cross_fit as cross_fit, train as train

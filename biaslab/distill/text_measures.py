@@ -1,4 +1,4 @@
-"""Compare ways to write or choose texts by reward, overlap, length or familiarity."""
+"""Measure texts, and compare ways to write or choose them, by reward, overlap, length or familiarity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pandas as pd
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.reference import reference_scores
+from biaslab.stats import ITEM, Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
 
 @checked
@@ -140,6 +142,131 @@ def best_of_n(
             below = np.array([math.comb(int(size), n) for size in (0, *sizes)], float)
             rows.append([name, n, *(np.diff(below) / below[-1] @ values)])
     return pd.DataFrame(rows, columns=["context_id", "n", *measures])
+
+
+@checked
+def measure_texts(
+    samples: Dataset, labels: Mapping[str, pd.DataFrame], overlap: Sequence[str] = ("ROUGE-1", "ROUGE-2", "ROUGE-L")
+) -> pd.DataFrame:
+    """Measure what a model wrote: what judges say of it, its length, and its overlap with the reference.
+
+    Parameters
+    ----------
+    samples : Dataset
+        Texts, such as those of `biaslab.distill.collect_samples`.
+    labels : mapping of str to pandas.DataFrame
+        By the name of a column: what `biaslab.distill.annotate` returns of these texts, of one aspect.
+    overlap : sequence of str
+        Metrics of `biaslab.scoring.reference_scores`; their columns are called as ``rouge_l`` is.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a text: ``context_id, candidate_id, context, reference, text``, the labels, ``words`` and the overlap;
+        NaN where a judge's answer could not be read.
+
+    Raises
+    ------
+    InputError
+        If a metric is unknown.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> labels = bl.distill.annotate(bl.SimulatedJudge(data), data, ["fluency"], progress=False)
+    >>> texts = measure_texts(data, {"reward": labels}, ["ROUGE-1"])
+    >>> list(texts.columns)[4:], bool(texts["rouge_1"].between(0, 1).all())
+    (['text', 'reward', 'words', 'rouge_1'], True)
+    """
+    keys = list(ITEM)
+    texts = samples.candidates[[*keys, "context", "reference", "text"]].set_index(keys)
+    for name, frame in labels.items():
+        require_columns(frame, [*keys, "label"], f"labels of {name}")
+        texts[name] = frame.set_index(keys)["label"]
+    texts["words"] = texts["text"].str.split().str.len().astype(float)
+    names = list(samples.attributes)[:1]
+    shared = reference_scores(samples, list(overlap), names, "reference") if overlap else pd.DataFrame()
+    for metric, part in shared.groupby(shared["scorer"].str.partition(" ")[0], sort=False) if overlap else ():
+        texts[str(metric).lower().replace("-", "_")] = part.set_index(keys)["score"]
+    return texts.reset_index()
+
+
+@checked
+def add_overshoot(
+    texts: pd.DataFrame, baseline: pd.DataFrame, reward: str = "reward", other: str = "again"
+) -> pd.DataFrame:
+    """Add how much more the reward likes each text than another judge does, in standard deviations.
+
+    A reward that is optimised rises more than what it stands for (over-optimisation). Both are counted in standard
+    deviations of a baseline's texts within contexts, because their scales differ.
+
+    Parameters
+    ----------
+    texts : pandas.DataFrame
+        One row a text with both scores.
+    baseline : pandas.DataFrame
+        The texts whose spread is the unit, with ``context_id``: those of the model before it was changed.
+    reward, other : str
+        The two columns.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With ``<reward>_sd``, ``<other>_sd`` and ``overshoot``, the first minus the second.
+
+    Examples
+    --------
+    >>> texts = pd.DataFrame({"context_id": ["a", "a"], "reward": [0.2, 0.4], "again": [0.5, 0.6]})
+    >>> add_overshoot(texts, texts).round(2)[["reward_sd", "again_sd", "overshoot"]].to_numpy().tolist()
+    [[1.41, 7.07, -5.66], [2.83, 8.49, -5.66]]
+    """
+    require_columns(texts, [reward, other], "texts")
+    require_columns(baseline, ["context_id", reward, other], "baseline")
+    units = baseline.groupby("context_id")[[reward, other]].var().mean() ** 0.5
+    texts = texts.assign(**{f"{name}_sd": texts[name] / units[name] for name in (reward, other)})
+    return texts.assign(overshoot=texts[f"{reward}_sd"] - texts[f"{other}_sd"])
+
+
+@checked
+def most_changed(
+    before: pd.DataFrame, after: pd.DataFrame, by: Sequence[str] = ("reward",), up: int = 2, down: int = 1
+) -> pd.DataFrame:
+    """Return the sources whose texts changed most, up and down, with both texts (Table 10 of Wang et al. 2023).
+
+    Parameters
+    ----------
+    before, after : pandas.DataFrame
+        From `measure_texts`; of several texts of a source the first counts.
+    by : sequence of str
+        Measures; the first of them chooses.
+    up, down : int
+        How many sources whose measure rose most, and how many whose fell most or rose least.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One column a source: ``source, reference, before, after``, and each measure as ``0.41 → 0.55``.
+
+    Examples
+    --------
+    >>> one = pd.DataFrame({"context_id": ["a", "b"], "reward": [0.1, 0.4]}).assign(context="", reference="", text="x")
+    >>> most_changed(one, one.assign(text="y", reward=[0.5, 0.4]), up=1).loc["reward"].to_dict()
+    {'a': '0.10 → 0.50', 'b': '0.40 → 0.40'}
+    """
+    columns = ["context_id", "context", "reference", "text", *by]
+    for name, frame in (("before", before), ("after", after)):
+        require_columns(frame, columns, name)
+    first, now = (frame.drop_duplicates("context_id").set_index("context_id") for frame in (before, after))
+    first = first[first.index.isin(now.index)]
+    now = now.reindex(first.index)
+    table = first[["context", "reference"]].rename(columns={"context": "source"})
+    table = table.assign(before=first["text"], after=now["text"])
+    for name in by:
+        table[name] = [f"{old:.2f} → {new:.2f}" for old, new in zip(first[name], now[name], strict=True)]
+    order = (now[by[0]] - first[by[0]]).dropna().sort_values(kind="stable").index
+    chosen = dict.fromkeys([*order[::-1][:up], *order[:down]])  # with few sources the least is among the most
+    return table.loc[list(chosen)].T
 
 
 @checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -38,7 +39,11 @@ def find_summeval(folder: str | PathLike[str] | None, limit: int | None = None) 
 
 
 def recorded_scores(
-    folder: str | PathLike[str] | None, dataset: Dataset, judge: str, attribute: str, configuration: str = "rts"
+    folder: str | PathLike[str] | None,
+    dataset: Dataset | None,
+    judge: str,
+    attribute: str | Sequence[str],
+    configuration: str = "rts",
 ) -> pd.DataFrame | None:
     """Return what a judge scored of a data set, as Shen et al. 2023 (arXiv 2305.13091) recorded it.
 
@@ -48,14 +53,16 @@ def recorded_scores(
         Where somewhere below ``judge_scores.jsonl`` lies, packed or not.
     dataset : Dataset
         Made by `find_summeval`.
-    judge, attribute, configuration : str
-        Whose scores of what: ``"gpt-4-0314"``, ``"coherence"``, reason to score (``"rts"``).
+    judge, configuration : str
+        Whose scores: ``"gpt-4-0314"``, reason to score (``"rts"``).
+    attribute : str or sequence of str
+        Of what, such as ``"coherence"``; several come one below the other.
 
     Returns
     -------
     pandas.DataFrame or None
         Score trials with the mean expert score (``human``) and the length of each text (``words``), of this data set's
-        contexts; None where there are none, or no folder is given.
+        contexts; None where an attribute has none, or no folder or data set is given.
 
     Examples
     --------
@@ -63,12 +70,15 @@ def recorded_scores(
     >>> recorded_scores("/no/such/folder", bl.load_dataset("graded", limit=1), "gpt-4-0314", "coherence") is None
     True
     """
-    wanted = {"judge": judge, "attribute": attribute, "configuration": configuration}
-    for file in [] if folder is None else sorted(Path(folder).rglob("judge_scores.jsonl*")):
+    if folder is None or dataset is None:
+        return None
+    wanted = [attribute] if isinstance(attribute, str) else list(attribute)
+    for file in sorted(Path(folder).rglob("judge_scores.jsonl*")):
         trials = read_judgements(file)
-        for column, value in wanted.items():
-            trials = trials[trials[column] == value]
-        trials = trials[trials["context_id"].isin(dataset.candidates["context_id"])]
-        if len(trials):
-            return with_humans(trials.assign(dataset=dataset.name, asked="score").reset_index(drop=True), dataset)
+        whose = (trials["judge"] == judge) & (trials["configuration"] == configuration)
+        trials = trials[whose & trials["context_id"].isin(dataset.candidates["context_id"])]
+        parts = [trials[trials["attribute"] == name] for name in wanted]
+        if all(map(len, parts)):
+            scored = pd.concat(parts, ignore_index=True).assign(dataset=dataset.name, asked="score")
+            return with_humans(scored, dataset)
     return None

@@ -1,0 +1,259 @@
+"""Students of a judge: one evaluator an attribute, their scores, and how they grow with the annotations.
+
+Figures 3 and 5 of Wang et al. (2023) are learning curves of this kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.schema import Dataset
+from biaslab.distill.ensembles import Evaluators
+from biaslab.distill.labelling import EXAMPLES
+from biaslab.distill.settings import AnyPath
+from biaslab.distill.training import cross_fit, train
+from biaslab.measures.scoring.scorer import SCORES
+from biaslab.stats import ITEM, require_columns
+
+
+@checked
+def students(
+    examples: pd.DataFrame,
+    attributes: Sequence[str] | None = None,
+    folds: int = 5,
+    repeats: int = 1,
+    *,
+    inputs: str | Mapping[str, str] = "reference-free",
+    store: AnyPath | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> dict[str, Evaluators]:
+    """Cross-fit one evaluator for each attribute.
+
+    Parameters
+    ----------
+    examples : pandas.DataFrame
+        Texts and labels from `biaslab.distill.examples` or `annotate`.
+    attributes : sequence of str, optional
+        Which to learn; all of the examples by default.
+    folds : int
+        As for `cross_fit`; as many as there are contexts, where those are fewer.
+    repeats, store, progress, **settings
+        As for `cross_fit`.
+    inputs : str or mapping of str to str
+        What they are shown, as in `Settings`; by attribute where it differs.
+
+    Returns
+    -------
+    dict of str to Evaluators
+        By attribute: what `EvaluatorJudge`, `WeightedEvaluators` and `scores_of` take.
+
+    Raises
+    ------
+    InputError, TrialsError, ModelLoadError
+        As from `cross_fit`.
+
+    Examples
+    --------
+    >>> judges = students(labelled, inputs="output", epochs=2)  # doctest: +SKIP
+    """
+    require_columns(examples, ["attribute", "context_id"], "examples")
+    wanted = list(dict.fromkeys(examples["attribute"])) if attributes is None else list(attributes)
+    folds = min(folds, examples["context_id"].nunique())
+    shown = inputs if isinstance(inputs, Mapping) else dict.fromkeys(wanted, inputs)
+    missing = [each for each in wanted if each not in shown]
+    if missing:
+        raise InputError("inputs", inputs, f"what is shown for {', '.join(missing)}")
+    how = {"store": store, "progress": progress, **settings}
+    return {each: cross_fit(examples, each, folds, repeats, inputs=shown[each], **how) for each in wanted}
+
+
+@checked
+def scores_of(
+    examples: pd.DataFrame,
+    dataset: Dataset,
+    given: str | Mapping[str, Evaluators] = "label",
+    scorer: str = "teacher",
+    judge: str = "student",
+) -> pd.DataFrame:
+    """Return labels, or what students say of the same texts, as a scores frame.
+
+    Parameters
+    ----------
+    examples : pandas.DataFrame
+        Texts and labels from `biaslab.distill.examples` or `annotate`.
+    dataset : Dataset
+        Whose texts they are.
+    given : str or mapping of str to Evaluators
+        A column of scores, or evaluators by attribute, such as those of `students`, which then score the texts.
+    scorer, judge : str
+        What the frame calls them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A scores frame for `biaslab.scoring.agreement`, one row an example.
+
+    Raises
+    ------
+    InputError
+        If an attribute of the examples has no evaluator.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> labelled = bl.distill.annotate(bl.SimulatedJudge(data), data, ["fluency"], progress=False)
+    >>> scores_of(labelled, data, judge="simulated")["score"].equals(labelled["label"])
+    True
+    """
+    require_columns(examples, EXAMPLES, "examples")
+    values = np.full(len(examples), np.nan)
+    for attribute, at in examples.reset_index(drop=True).groupby("attribute", sort=False).groups.items():
+        part = examples.iloc[at]
+        if isinstance(given, str):
+            require_columns(examples, [given], "examples")
+            values[at] = part[given]
+        elif attribute not in given:
+            raise InputError("given", sorted(given), f"an evaluator of {attribute}")
+        else:
+            values[at] = given[str(attribute)].score(*(part[name].tolist() for name in ("text", "source", "reference")))
+    whose = {"scorer": scorer, "judge": judge, "dataset": dataset.name}
+    return examples[[*ITEM, "attribute"]].assign(**whose, score=values)[list(SCORES)]
+
+
+@checked
+def rated_by(examples: pd.DataFrame, dataset: Dataset, annotator: str, label: bool = True) -> Dataset:
+    """Return the data set with the labels of examples in place of its human scores.
+
+    Parameters
+    ----------
+    examples : pandas.DataFrame
+        Texts and labels from `biaslab.distill.examples` or `annotate`.
+    dataset : Dataset
+        Whose texts they are.
+    annotator : str
+        Who gave the labels.
+    label : bool
+        Take the labels, laid on the data set's scale; otherwise the human scores of the examples, so that both are of
+        the same texts.
+
+    Returns
+    -------
+    Dataset
+        With the attributes of the examples.
+
+    Raises
+    ------
+    InputError
+        If an attribute of the examples is none of the data set's.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> labelled = bl.distill.annotate(bl.SimulatedJudge(data), data, ["fluency"], progress=False)
+    >>> rated = rated_by(labelled, data, "simulated")
+    >>> list(rated.attributes), len(rated.human), bool(rated.human["score"].between(*data.scale).all())
+    (['fluency'], 12, True)
+    """
+    require_columns(examples, EXAMPLES, "examples")
+    names = dataset.require_attributes(list(dict.fromkeys(examples["attribute"])))
+    low, high = dataset.scale
+    scores = low + (high - low) * examples["label"] if label else examples["human"]
+    human = examples[[*ITEM, "attribute"]].assign(annotator=annotator, score=scores).dropna()
+    return replace(dataset, human=human, attributes={name: dataset.attributes[name] for name in names})
+
+
+@checked
+def learning_curve(
+    examples: pd.DataFrame,
+    dataset: Dataset,
+    counts: Sequence[int],
+    fewer: Literal["sources", "texts"] = "sources",
+    folds: int = 5,
+    *,
+    scorer: str = "student",
+    seed: int = 0,
+    store: AnyPath | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> pd.DataFrame:
+    """Score all texts by students that were taught on fewer of them, cross-fitted by source.
+
+    Parameters
+    ----------
+    examples : pandas.DataFrame
+        Texts and labels from `biaslab.distill.examples` or `annotate`.
+    dataset : Dataset
+        Whose texts they are.
+    counts : sequence of int
+        Texts that are taught with. Those that the folds do not have are left out.
+    fewer : {"sources", "texts"}
+        Teach all texts of some sources, about ``counts`` together (Figure 3), or ``counts`` texts of each (Figure 5).
+    folds : int
+        Contexts are drawn into so many; those of a fold are scored by a student of the others.
+    scorer : str
+        What the frame calls the students.
+    seed : int
+        Draws folds, sources and first weights.
+    store, progress, **settings
+        As for `train`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A scores frame, as that of `scores_of` with a column ``annotations``: on how many texts a student was taught, on
+        average over folds.
+
+    Raises
+    ------
+    InputError, TrialsError, ModelLoadError
+        As from `train`.
+
+    Examples
+    --------
+    >>> curve = learning_curve(labelled, data, [40, 100], inputs="output")          # doctest: +SKIP
+    >>> bl.scoring.agreement(curve, data, by=["annotations"])[["annotations", "estimate"]]  # doctest: +SKIP
+    """
+    require_columns(examples, EXAMPLES[:-1], "examples")
+    examples = examples.reset_index(drop=True)
+    folds = min(folds, examples["context_id"].nunique())
+    require_whole("folds", folds, 2)
+    contexts = np.random.default_rng(seed).permutation(examples["context_id"].unique())
+    place = examples["context_id"].map(dict(zip(contexts, np.arange(len(contexts)) % folds, strict=True)))
+    sizes = examples.groupby(["attribute", "context_id"]).size()
+    most = sizes.min() if fewer == "texts" else int(sizes.groupby("attribute").sum().min() * (1 - 1 / folds))
+    frames = []
+    for count in [count for count in counts if count < most]:
+        values, used = np.full(len(examples), np.nan), []
+        for (attribute, fold), held in examples.groupby(["attribute", place], sort=False):
+            rest = examples[(examples["attribute"] == attribute) & (place != fold)]
+            chosen = _of_each_source(rest, count, int(fold)) if fewer == "texts" else _sources(rest, count, seed, fold)
+            student = train(chosen, None, store=store, progress=progress, seed=seed, **settings)
+            values[held.index] = student.score(*(held[name].tolist() for name in ("text", "source", "reference")))
+            used.append(len(chosen))
+        whose = {"scorer": scorer, "judge": "student", "dataset": dataset.name, "annotations": int(np.mean(used))}
+        frames.append(examples[[*ITEM, "attribute"]].assign(**whose, score=values))
+    columns = [*SCORES, "annotations"]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def _sources(rest: pd.DataFrame, count: int, seed: int, fold: int) -> pd.DataFrame:
+    """Return about ``count`` texts, all that there are of some sources."""
+    size = rest.groupby("context_id").size()
+    order = np.random.default_rng([seed, fold]).permutation(size.index)
+    return rest[rest["context_id"].isin(order[: max(2, int((size[order].cumsum() <= count).sum()))])]
+
+
+def _of_each_source(rest: pd.DataFrame, count: int, fold: int) -> pd.DataFrame:
+    """Return ``count`` texts of each source."""
+    return rest.sample(frac=1, random_state=fold).groupby("context_id").head(count).sort_index()
