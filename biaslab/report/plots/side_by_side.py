@@ -139,8 +139,8 @@ def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | No
     Returns
     -------
     list of matplotlib.axes.Axes
-        Estimates with the null dashed, and differences from the reference with 0 dashed; one row a cell, such as an
-        attribute. The legend is drawn: give `save` one of them, not the list.
+        Estimates with the null dashed, a row a judge, and differences from the reference with 0 dashed, a row a pair
+        of judges; of several attributes or other conditions each.
 
     Raises
     ------
@@ -159,19 +159,15 @@ def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | No
         raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(own['metric']))}")
     names = varying(rows, condition_names(rows, "role", "compared"))
     rows = rows.assign(
-        cell=[", ".join(named(name, row[name]) for name in names) or "all" for row in rows.to_dict("records")],
-        compared=[" − ".join(map(_short, str(text).split(" − "))) for text in rows["compared"]],
+        cell=[", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")],
+        who=["\n− ".join(map(_short, str(text).split(" − "))) for text in rows["compared"]],
     )
     shifts = rows["role"] == "difference"
-    shown, apart = rows[~shifts].drop_duplicates(["compared", "cell"]), rows[shifts]
-    marks = max(len(shown), len(apart)) / rows["cell"].nunique()
-    left, right = panels(2, 3.0 + (0.4 + 0.5 * marks) * rows["cell"].nunique(), sharex=False)
-    intervals(shown, metric, by="cell", hue="compared", ax=left, title=title)
-    intervals(apart, f"{metric}_difference", by="cell", hue="compared", ax=right, title="difference")
-    share_legend([left, right] if len(set(apart["compared"])) > 1 else [left])
-    if len(set(rows["cell"])) == 1:  # its name would say nothing
-        left.tick_params(left=False, labelleft=False)
-    left.set_ylabel("")
+    shown, apart = rows[~shifts].drop_duplicates(["who", "cell"]), rows[shifts]
+    left, right = panels(2, 3.0 + 0.85 * max(len(shown), len(apart)), sharex=False, sharey=False)
+    by = ["cell", "who"] if names else ["who"]
+    intervals(shown, metric, by=by, hue="metric", ax=left, title=title)
+    intervals(apart, f"{metric}_difference", by=by, hue="metric", ax=right, title="difference")
     return [left, right]
 
 
