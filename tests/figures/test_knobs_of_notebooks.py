@@ -42,22 +42,23 @@ def code_of(path):
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
-def call_of(name):
-    """Return the call that makes the notebook's probe: of several the one that says most."""
-    wanted = available()[OF.get(name, name)].__name__
-    nodes = ast.walk(ast.parse(code_of(NOTEBOOKS[name])))
-    made = (f"bl.probes.{wanted}", f"bl.probes.{wanted}.from_parameters")
-    calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) in made]
-    return max(calls, key=lambda call: (ast.unparse(call.func) == made[1], len(call.keywords)))
+def given_by(name):
+    """Return what a notebook gives its probe: of several calls the one that says most, and ``replace(probe, …)``."""
+    wanted = f"bl.probes.{available()[OF.get(name, name)].__name__}"
+    calls = [node for node in ast.walk(ast.parse(code_of(NOTEBOOKS[name]))) if isinstance(node, ast.Call)]
+    made = [call for call in calls if ast.unparse(call.func) in (wanted, f"{wanted}.from_parameters")]
+    made = max(made, key=lambda call: (ast.unparse(call.func) != wanted, len(call.keywords)))
+    later = [call for call in calls if ast.unparse(call.func) == "replace" and len(call.keywords) > 1]
+    given = {keyword.arg: ast.unparse(keyword.value) for call in (*later, made) for keyword in call.keywords}
+    if ast.unparse(made.func) == wanted:
+        return given
+    assert [ast.unparse(each) for each in made.args] == ["globals()"]
+    return {own: own for own in types_of(NOTEBOOKS[name])} | {"resampling": "seed"} | given
 
 
 @pytest.mark.parametrize("name", sorted((set(available()) | set(OF)) & set(NOTEBOOKS)))
 def test_every_field_is_a_parameter_or_left_out_with_a_reason(name):
-    call = call_of(name)
-    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    if ast.unparse(call.func).endswith(".from_parameters"):
-        assert [ast.unparse(each) for each in call.args] == ["globals()"]
-        given = {own: own for own in types_of(NOTEBOOKS[name])} | {"resampling": "seed"} | given
+    given = given_by(name)
     known, left = types_of(NOTEBOOKS[name]), LEFT_OUT.get(name, {})
     for field in fields(available()[OF.get(name, name)]):
         if field.name in left:
