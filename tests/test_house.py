@@ -17,7 +17,10 @@ PACKAGE = Path(bl.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
 #: Test files that are about models on this machine, and so may import torch as they are read.
 OF_MODELS = {
-    *(f"distill/test_{name}" for name in ("evaluator_judge", "reinforce", "samples", "training", "weighted")),
+    *(
+        f"distill/test_{name}"
+        for name in ("evaluator_judge", "reinforce", "samples", "students", "training", "weighted")
+    ),
     *(
         f"judges/test_{name}"
         for name in (

@@ -8,8 +8,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.distill import best_of_n, compare_texts, unigram_log_perplexity
+from biaslab.distill import (
+    add_overshoot,
+    annotate,
+    best_of_n,
+    compare_texts,
+    measure_texts,
+    most_changed,
+    unigram_log_perplexity,
+)
+from biaslab.measures.scoring import reference_scores
 
 
 def texts(shift, contexts=30, seed=0):
@@ -81,3 +91,41 @@ def test_a_reward_that_is_noise_buys_nothing_and_a_true_one_does():
         means = best_of_n(frame.assign(reward=reward), ["reward", "truth"]).groupby("n")["truth"].mean()
         assert list(means.index) == [1, 2, 4, 8]
         assert least < means[8] - means[1] < most
+
+
+@pytest.fixture
+def labels(graded):
+    return annotate(bl.SimulatedJudge(graded, noise=1), graded, ["fluency"], progress=False)
+
+
+def test_texts_are_measured_by_labels_words_and_overlap(graded, labels):
+    found = measure_texts(graded, {"reward": labels, "again": labels.iloc[::-1].iloc[:-1]}, ["ROUGE-1", "ROUGE-L"])
+    assert len(found) == len(graded.candidates)
+    assert found["reward"].to_numpy() == pytest.approx(labels["label"].to_numpy())
+    assert found["again"].isna().sum() == 1
+    assert (found["words"] == [len(text.split()) for text in graded.candidates["text"]]).all()
+    overlap = reference_scores(graded, ["ROUGE-L"], ["fluency"], "reference")
+    assert found["rouge_l"].tolist() == overlap["score"].tolist()
+    assert "rouge_1" not in measure_texts(graded, {"reward": labels}, [])
+
+
+def test_overshoot_is_what_the_reward_alone_sees():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"context_id": np.repeat(list("abcd"), 25), "again": rng.normal(size=100)})
+    frame["reward"] = 10 * frame["again"]
+    fair = add_overshoot(frame, frame)
+    assert fair["overshoot"].abs().max() < 1e-12
+    assert fair.groupby("context_id")["again_sd"].var().mean() == pytest.approx(1)
+    gamed = add_overshoot(frame.assign(reward=frame["reward"] + 10), frame)
+    assert gamed["overshoot"].std() < 1e-9
+    assert gamed["overshoot"].mean() > 0.5
+
+
+def test_what_changed_most_is_shown_from_both_ends():
+    one = pd.DataFrame({"context_id": list("abcd"), "reward": [0.1, 0.2, 0.3, 0.4]})
+    one = one.assign(context="source", reference="", text="before")
+    now = one.assign(text="after", reward=[0.5, 0.1, 0.4, np.nan])
+    table = most_changed(one, now)
+    assert list(table.columns) == ["a", "c", "b"]
+    assert table["a"].tolist() == ["source", "", "before", "after", "0.10 → 0.50"]
+    assert list(most_changed(one, now.iloc[:1])) == ["a"]

@@ -43,17 +43,19 @@ def code_of(path):
 
 
 def given_by(name):
-    """Return what a notebook gives its probe: of several calls the one that says most, and ``replace(probe, …)``."""
+    """Return what a notebook gives its probe: in the call that says most, and by name in ``replace(probe, …)``."""
     wanted = f"bl.probes.{available()[OF.get(name, name)].__name__}"
     calls = [node for node in ast.walk(ast.parse(code_of(NOTEBOOKS[name]))) if isinstance(node, ast.Call)]
     made = [call for call in calls if ast.unparse(call.func) in (wanted, f"{wanted}.from_parameters")]
     made = max(made, key=lambda call: (ast.unparse(call.func) != wanted, len(call.keywords)))
-    later = [call for call in calls if ast.unparse(call.func) == "replace" and len(call.keywords) > 1]
-    given = {keyword.arg: ast.unparse(keyword.value) for call in (*later, made) for keyword in call.keywords}
+    own = types_of(NOTEBOOKS[name])
+    later = [keyword for call in calls if ast.unparse(call.func) == "replace" for keyword in call.keywords]
+    later = [keyword for keyword in later if ast.unparse(keyword.value) in {*own, "resampling"}]
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in (*later, *made.keywords)}
     if ast.unparse(made.func) == wanted:
         return given
     assert [ast.unparse(each) for each in made.args] == ["globals()"]
-    return {own: own for own in types_of(NOTEBOOKS[name])} | {"resampling": "seed"} | given
+    return {each: each for each in own} | {"resampling": "seed"} | given
 
 
 @pytest.mark.parametrize("name", sorted((set(available()) | set(OF)) & set(NOTEBOOKS)))

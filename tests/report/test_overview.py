@@ -4,8 +4,10 @@ import math
 import pickle
 
 import pandas as pd
+import pytest
 
-from biaslab.report import overview
+from biaslab.core.errors import TrialsError
+from biaslab.report import crossed, overview
 
 
 def test_only_columns_that_say_something_are_shown(estimates):
@@ -94,3 +96,29 @@ def test_single_bins_are_left_out_where_there_is_more(make_row):
     whole, binned = make_row(human_gap=math.nan), make_row(human_gap=1.0, estimate=0.2)
     assert len(overview(pd.DataFrame([whole, binned]))) == 1
     assert len(overview(pd.DataFrame([binned]))) == 1
+
+
+def test_conditions_are_crossed():
+    rows = [
+        {
+            "metric": "m",
+            "attribute": name,
+            "level": level,
+            "judge": "j",
+            "estimate": value,
+            "ci_low": 0.1,
+            "ci_high": 0.9,
+        }
+        for name, level, value in (
+            ("fluency", "dataset", 0.5),
+            ("coherence", "dataset", 0.25),
+            ("fluency", "system", 0.6),
+        )
+    ]
+    table = crossed(pd.DataFrame(rows), ["attribute"], ["judge", "level"])
+    assert list(table.index) == ["fluency", "coherence"]
+    assert list(table.columns) == ["dataset", "system"]
+    assert table.loc["coherence"].tolist() == ["0.25 [0.10, 0.90]", "–"]
+    assert list(crossed(pd.DataFrame(rows[:2]), ["attribute"], ["judge", "level"]).columns) == ["j"]
+    with pytest.raises(TrialsError, match="nobody"):
+        crossed(pd.DataFrame(rows), ["nobody"], ["level"])

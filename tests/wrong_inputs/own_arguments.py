@@ -91,6 +91,12 @@ OWN = {
         "attributes": value(["coherence"]),
         "progress": value(False),
     },
+    "distill.add_overshoot": {
+        "texts": lambda w: w.many.assign(reward=w.many["one"], again=w.many["one"]),
+        "baseline": lambda w: w.many.assign(reward=w.many["one"], again=w.many["one"]),
+        "reward": value("reward"),
+        "other": value("again"),
+    },
     "distill.best_of_n": WAYS | {"by": value("one")},
     "distill.bias_inheritance": {
         "teacher": lambda w: w.trials,
@@ -102,6 +108,18 @@ OWN = {
         "measures": value(["one"]),
         "baseline": value("before"),
     },
+    "distill.measure_texts": {
+        "samples": lambda w: w.data,
+        "labels": lambda w: {"reward": w.examples.drop_duplicates(["context_id", "candidate_id"])},
+        "overlap": value(["ROUGE-1"]),
+    },
+    "distill.most_changed": {
+        name: lambda w: w.many.assign(context="", reference="", text="", reward=w.many["one"])
+        for name in ("before", "after")
+    }
+    | {"by": value(["reward"])},
+    "distill.rated_by": {"examples": lambda w: w.examples, "annotator": value("judge")},
+    "distill.scores_of": {"examples": lambda w: w.examples, "given": value("label")},
     "distill.examples": {"trials": lambda w: w.rated, "scale": value(None)},
     "edits.Edit": {"name": value("mine"), "change": value(str.upper)},
     "edits.Edit.given": {"context": value("Rain fell.")},
@@ -237,6 +255,7 @@ OWN = {
         ]
     },
     "report.card": {"quality": value(None)},
+    "report.crossed": {"rows": value(["attribute"]), "columns": value(["metric"])},
     "report.check_limits": {"limits": value({"first_position_rate": bl.report.Limit(0.4, 0.6)})},
     "report.write": {"digits": value(3)},
 }

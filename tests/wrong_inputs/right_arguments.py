@@ -28,6 +28,8 @@ LEFT_OUT = {
     "distill.collect_samples": "needs a model that writes",
     "distill.cross_fit": "trains encoders",
     "distill.train": "trains an encoder",
+    "distill.students": "trains encoders",
+    "distill.learning_curve": "trains encoders",
     "distill.reinforce": "trains a model that writes",
     "distill.evaluate": "needs trained encoders",
     "distill.rerank": "needs trained encoders",

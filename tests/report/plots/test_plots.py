@@ -300,3 +300,54 @@ def test_short_values_are_named_in_words():
     ax = bl.plots.intervals(pd.DataFrame(rows), "first_position_rate", by="order", hue="remedy")
     assert [t.get_text() for t in ax.get_yticklabels()] == ["score alone", "reasons first"]
     assert ax.get_legend_handles_labels()[1] == ["no remedy", "swap"]
+
+
+def test_facets_take_rows_and_wrap(estimates):
+    one = over_all_items(estimates)
+    grid = bl.plots.facets(one, "template", metric="first_position_rate", row="attribute", by="judge")
+    titles = [ax.get_title(loc="left").split("\n")[0] for ax in grid]
+    assert titles == ["template 1, coherence", "template 2, coherence", "template 1, fluency", "template 2, fluency"]
+    assert [dots(ax) for ax in grid] == [
+        one.query(f"metric == 'first_position_rate' and template == {i} and attribute == '{name}'")["estimate"].tolist()
+        for name in ("coherence", "fluency")
+        for i in (1, 2)
+    ]
+    three = pd.concat([one, one.assign(template=3)])
+    wrapped = bl.plots.facets(three, "template", "graded", "first_position_rate", wrap=2, by="attribute")
+    assert len(wrapped) == len(wrapped[0].figure.axes) == 3
+    assert wrapped[2].get_title(loc="left").startswith("graded, template 3")
+    assert wrapped[2].get_position().y0 < wrapped[0].get_position().y0
+    assert wrapped[1].get_xticklabels()[0].get_visible()
+
+
+def test_facets_draw_lines_against_a_number(estimates):
+    left, right = bl.plots.facets(estimates, "template", metric="first_position_rate", x="human_gap", hue="attribute")
+    assert len(left.containers) == len(right.containers) == 2
+    assert left.get_xlabel() == "human gap"
+    with pytest.raises(InputError, match="wrap"):
+        bl.plots.facets(estimates, "template", metric="first_position_rate", wrap=0)
+
+
+def test_a_logarithmic_axis_has_a_tick_at_each_value(estimates):
+    grown = over_all_items(estimates).query("metric == 'tie_rate' and attribute == 'fluency'")
+    grown = grown.assign(n=[10.0, 1000.0])
+    ax = bl.plots.against(grown, "n", "tie_rate", log=True, label="ties")
+    assert (ax.get_xscale(), ax.get_ylabel()) == ("log", "ties")
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "1,000"]
+    with pytest.raises(InputError, match="log"):
+        bl.plots.against(grown.assign(n=[0.0, 10.0]), "n", "tie_rate", log=True)
+
+
+def test_rows_are_named_by_several_conditions(estimates):
+    one = over_all_items(estimates).assign(order=["s", None] * (len(over_all_items(estimates)) // 2))
+    ax = bl.plots.intervals(one, "tie_rate", by=["attribute", "template", "order"], hue="metric")
+    rows = one[one["metric"] == "tie_rate"]
+    ends = [" · score alone" if order == "s" else "" for order in rows["order"]]
+    names = [f"{name} · {i}{end}" for name, i, end in zip(rows["attribute"], rows["template"], ends, strict=True)]
+    assert [text.get_text() for text in ax.get_yticklabels()] == names
+
+
+def test_a_row_has_several_published_values(estimates):
+    ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
+    bl.plots.hollow(ax, pd.Series([0.3, 0.4, 0.5], index=["fluency", "fluency", "nobody"]), "two judges")
+    assert ax.lines[-1].get_xdata().tolist() == [0.3, 0.4]
