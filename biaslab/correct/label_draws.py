@@ -104,10 +104,10 @@ def draw_labels(
                 parts.append(correct(judged, labels, labelled=part, corrections=others, target="these contexts"))
             both = pd.concat(parts, ignore_index=True)
             found.append(both.join(known, on=cell, how="inner").assign(draw=draw))
-        for name, part in pd.concat(found).dropna(subset=["ci_low", "ci_high"]).groupby("correction", sort=False):
-            about = {"judge": part["judge"].iloc[0], "dataset": part["dataset"].iloc[0], "correction": name}
-            about |= {"share": share, "contexts_labelled": count, "n_contexts": len(contexts), "n_trials": len(part)}
-            rows += [about | measured for measured in _measured(part, draws)]
+        for name, drawn in pd.concat(found).dropna(subset=["ci_low", "ci_high"]).groupby("correction", sort=False):
+            about = {"judge": drawn["judge"].iloc[0], "dataset": drawn["dataset"].iloc[0], "correction": name}
+            about |= {"share": share, "contexts_labelled": count, "n_contexts": len(contexts), "n_trials": len(drawn)}
+            rows += [about | measured for measured in _measured(drawn, draws)]
     return pd.DataFrame(rows).assign(probe=NAME, method="draws of labels", seed=seed)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.reference import reference_scores
+from biaslab.measures.scoring.reference import Metric, reference_scores
 from biaslab.stats import ITEM, Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
 
@@ -146,7 +146,7 @@ def best_of_n(
 
 @checked
 def measure_texts(
-    samples: Dataset, labels: Mapping[str, pd.DataFrame], overlap: Sequence[str] = ("ROUGE-1", "ROUGE-2", "ROUGE-L")
+    samples: Dataset, labels: Mapping[str, pd.DataFrame], overlap: Sequence[Metric] = ("ROUGE-1", "ROUGE-2", "ROUGE-L")
 ) -> pd.DataFrame:
     """Measure what a model wrote: what judges say of it, its length, and its overlap with the reference.
 
@@ -184,9 +184,9 @@ def measure_texts(
     for name, frame in labels.items():
         require_columns(frame, [*keys, "label"], f"labels of {name}")
         texts[name] = frame.set_index(keys)["label"]
-    texts["words"] = texts["text"].str.split().str.len().astype(float)
+    texts["words"] = [float(len(text.split())) for text in texts["text"]]
     names = list(samples.attributes)[:1]
-    shared = reference_scores(samples, list(overlap), names, "reference") if overlap else pd.DataFrame()
+    shared = reference_scores(samples, overlap, names, "reference") if overlap else pd.DataFrame()
     for metric, part in shared.groupby(shared["scorer"].str.partition(" ")[0], sort=False) if overlap else ():
         texts[str(metric).lower().replace("-", "_")] = part.set_index(keys)["score"]
     return texts.reset_index()
