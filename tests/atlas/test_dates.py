@@ -72,7 +72,7 @@ def test_the_distance_from_the_null_is_regressed_where_it_is_given():
 def test_undated_judges_are_left_out_and_too_few_are_refused():
     rows = made(n=12)
     assert bl.atlas.trend(pd.concat([rows, rows.head(1).assign(judge="mine")]))["n"].iloc[0] == 12
-    with pytest.raises(InputError, match="at least [67], with intervals"):
+    with pytest.raises(InputError, match=r"at least [67], with intervals"):
         bl.atlas.trend(rows.head(3))
     with pytest.raises(InputError, match="rows of one metric"):
         bl.atlas.trend(pd.concat([rows, rows.assign(metric="other")]))

@@ -48,13 +48,13 @@ def given_by(name):
     calls = [node for node in ast.walk(ast.parse(code_of(NOTEBOOKS[name]))) if isinstance(node, ast.Call)]
     made = [call for call in calls if ast.unparse(call.func) in (wanted, f"{wanted}.from_parameters")]
     made = max(made, key=lambda call: (ast.unparse(call.func) != wanted, len(call.keywords)))
-    own = types_of(NOTEBOOKS[name])
-    later = [keyword for call in calls if ast.unparse(call.func) == "replace" for keyword in call.keywords]
-    later = [keyword for keyword in later if ast.unparse(keyword.value) in {*own, "resampling"}]
-    given = {keyword.arg: ast.unparse(keyword.value) for keyword in (*later, *made.keywords)}
+    keywords, own = made.keywords, types_of(NOTEBOOKS[name])
     if ast.unparse(made.func) == wanted:
-        return given
+        later = [keyword for call in calls if ast.unparse(call.func) == "replace" for keyword in call.keywords]
+        keywords = [*(each for each in later if ast.unparse(each.value) in {*own, "resampling"}), *keywords]
+        return {keyword.arg: ast.unparse(keyword.value) for keyword in keywords}
     assert [ast.unparse(each) for each in made.args] == ["globals()"]
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in keywords}
     return {each: each for each in own} | {"resampling": "seed"} | given
 
 
