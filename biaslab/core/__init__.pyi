@@ -12,6 +12,7 @@ from .keys import (
     request_json as request_json,
     request_key as request_key,
 )
+from .messages import Message as Message, Messages as Messages, as_messages as as_messages
 from .metrics import (
     declare_metrics as declare_metrics,
     difference_of as difference_of,
@@ -51,13 +52,10 @@ from .requests import (
     Compare as Compare,
     Completion as Completion,
     Likelihood as Likelihood,
-    Message as Message,
-    Messages as Messages,
     Prompt as Prompt,
     Rank as Rank,
     Request as Request,
     Score as Score,
-    as_messages as as_messages,
     as_prompt as as_prompt,
     thinking_of as thinking_of,
     with_thinking as with_thinking,

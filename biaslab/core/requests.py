@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar
 
 from biaslab.core.about import About
 from biaslab.core.checked import blame
 from biaslab.core.checks import require_temperature, require_whole
 from biaslab.core.errors import InputError, UnsupportedRequestError
+from biaslab.core.messages import Message, Messages, as_messages
 from biaslab.core.thinking import ThinkingBudget, as_thinking
-
-Role = Literal["system", "user", "assistant"]
-
-
-class Message(NamedTuple):
-    """One turn of a conversation; the last one may be the assistant's, which the judge then continues."""
-
-    role: Role
-    content: str
-
-
-Messages: TypeAlias = str | Sequence[Message | tuple[str, str] | Mapping[str, str]]
 
 
 class _Copied:
@@ -178,8 +167,7 @@ class Likelihood(_Copied):
     about: About | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str) or not self.text:
-            raise InputError("text", self.text, "a text of at least one character")
+        _require_texts(text=self.text)
 
 
 @dataclass(frozen=True)
@@ -213,8 +201,7 @@ class Score(_Copied):
     about: About | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str) or not self.text:
-            raise InputError("text", self.text, "a text of at least one character")
+        _require_texts(text=self.text)
 
 
 @dataclass(frozen=True)
@@ -251,9 +238,7 @@ class Compare(_Copied):
     about: About | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("first", "second"):
-            if not isinstance(text := getattr(self, name), str) or not text:
-                raise InputError(name, text, "a text of at least one character")
+        _require_texts(first=self.first, second=self.second)
 
 
 @dataclass(frozen=True)
@@ -346,32 +331,14 @@ def with_thinking(request: Request, budget: ThinkingBudget) -> Request:
     return asked
 
 
-def as_messages(messages: Messages) -> tuple[Message, ...]:
-    """Turn a string, pairs or dictionaries into messages.
-
-    Raises
-    ------
-    InputError
-        If there is none, or one has an unknown role or a content that is not a string.
-    """
-    if isinstance(messages, str):
-        return (Message("user", messages),)
-    turns = tuple(
-        Message(**turn) if isinstance(turn, Mapping) else Message(*turn)  # type: ignore[arg-type]
-        for turn in messages
-    )
-    if not turns:
-        raise InputError("messages", turns, "a string or at least one message")
-    for turn in turns:
-        if turn.role not in ("system", "user", "assistant"):
-            raise InputError("messages", turn.role, "the roles system, user and assistant")
-        if not isinstance(turn.content, str):
-            raise InputError("messages", turn.content, "a content that is a string")
-    return turns
-
-
 @lru_cache(maxsize=256)
 def _different(labels: tuple[str, ...]) -> tuple[str, ...]:
     if len(labels) < 2 or len(set(labels)) < len(labels) or not all(labels):
         raise InputError("labels", labels, "at least two different, non-empty strings")
     return labels
+
+
+def _require_texts(**texts: object) -> None:
+    for name, text in texts.items():
+        if not isinstance(text, str) or not text:
+            raise InputError(name, text, "a text of at least one character")

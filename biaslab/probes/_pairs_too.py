@@ -14,7 +14,7 @@ from scipy.special import expit
 from biaslab import prompts
 from biaslab.core import Completion, Scalar, Trial
 from biaslab.core.about import Reasons
-from biaslab.core.requests import as_messages
+from biaslab.core.messages import as_messages
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import drawn_items
 from biaslab.probes.position import Position

@@ -6,7 +6,7 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.core import Message
-from biaslab.core.requests import as_messages
+from biaslab.core.messages import as_messages
 from biaslab.measures.scoring.pointwise import Question, about_scores
 from biaslab.stats import ITEM
 

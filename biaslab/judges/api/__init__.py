@@ -25,7 +25,7 @@ from biaslab.core import (
     thinking_of,
 )
 from biaslab.core.checked import checked
-from biaslab.core.checks import check_spending, require_one_of
+from biaslab.core.checks import check_spending
 from biaslab.core.errors import (
     InexactLabelsWarning,
     JudgeError,
@@ -37,7 +37,7 @@ from biaslab.core.errors import (
 )
 from biaslab.core.output import count
 from biaslab.judges.api import faults
-from biaslab.judges.api.arguments import PREFILLS, check_settings, settings
+from biaslab.judges.api.arguments import PREFILLS, check_settings, prefill_fields, settings
 from biaslab.judges.api.connection import Connection, open_client, shut
 from biaslab.judges.api.credentials import OPENAI, Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
@@ -52,8 +52,6 @@ from biaslab.judges.thinking import Thinking
 if TYPE_CHECKING:
     import openai
 
-#: A kind of request, and whether it sets a budget for thoughts.
-_Sort = tuple[type, bool]
 __all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
 
 
@@ -108,7 +106,7 @@ class ApiJudge(BaseJudge):
         Dollars for a million tokens, as `biaslab.Budget` takes them: ``input``, and if wanted ``cached``, ``output``.
     limits : mapping, optional
         What one study may spend at most, by the names of `biaslab.Budget`: ``requests``, ``tokens``, ``minutes``,
-        ``dollars``. `biaslab.collect` keeps to them where it is given no budget; a card has a study a probe.
+        ``dollars``. `biaslab.collect` keeps to them where it is given no budget; a card runs one study per probe.
 
     Attributes
     ----------
@@ -131,21 +129,19 @@ class ApiJudge(BaseJudge):
     * `Choice`: where the server gives log-probabilities of named tokens, the exact probability that the answer begins
       with the label, as it is or behind a space (`biaslab.judges.api.exact_labels`). This is found out by the first
       request, and checked: asked in two orders, probabilities must agree, or `InexactLabelsWarning` is given.
-    * `Choice` elsewhere: the label's share of the first tokens of a greedy answer, from ``top_logprobs``; see
-      `biaslab.judges.api.label_mass` for labels of several tokens, and what is not seen. A `LocalJudge` differs from
-      both: it scores every label with its terminator.
-    * `Completion`: text. Samples carry a seed of their own, which most servers heed; they need not be reproducible.
+    * `Choice` elsewhere: the label's share of the first tokens of a greedy answer, from ``top_logprobs``
+      (`biaslab.judges.api.label_mass`). A `LocalJudge` differs from both: it scores every label with its terminator.
+    * `Completion`: text. Each sample has a seed, which most servers heed; samples need not be reproducible.
     * `Likelihood`: through ``/completions`` where that gives log-probabilities of a prompt.
-    * A server that gives no log-probabilities is found out by the first request of a kind, which goes out alone.
-    * Text goes to the server as it is: whether ``<|im_end|>`` in it is taken as characters is up to the server.
-    * Requests are sorted, so that those with a common beginning go out together and hit the server's prompt cache.
-    * Several addresses: each request goes where the least is in flight, and each server has a pace of its own
-      (`biaslab.judges.api.endpoints`). One that is not there is left out as long as another one is; patience and
-      budgets hold for the judge as a whole.
+    * The first request of a kind goes out alone: it shows whether the server gives log-probabilities.
+    * Text is sent unchanged: whether ``<|im_end|>`` in it is read as characters is up to the server.
+    * Requests with a common beginning go out together, which hits the server's prompt cache.
+    * Several addresses share the requests, each at its own pace; a server that cannot be reached is left out
+      (`biaslab.judges.api.endpoints`). Patience and budgets hold for the judge as a whole.
     * A model that thinks: `biaslab.Reply` has its thought beside its answer. The first four replies are read before
       more is asked; where most of them end at their limit before an answer, the run ends with a `CutOffError`.
     * A field that the server refuses (temperature, seed, stop, the system's role, the name of the limit) is left out
-      from then on, which a warning says; a reply has its temperature, if that is not the one that was asked for.
+      from then on, with a warning; a reply states its temperature where it is not the one that was asked for.
     * Retried: time-outs, lost connections, broken HTTP, 408, 409, 429, 5xx, and answers that are none. A request that
       keeps failing alone is left out until all others are answered. Ends the run: other errors, and redirects.
 
@@ -180,23 +176,17 @@ class ApiJudge(BaseJudge):
         prices: Mapping[str, float] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> None:
-        check_settings(model, likelihood, top_logprobs, max_concurrency, timeout)
-        require_one_of("dialect", dialect, ("chat", "responses"))
-        require_one_of("redirects", redirects, ("refuse", "same_host"))
+        check_settings(model, likelihood, dialect, redirects, top_logprobs, max_concurrency, timeout)
         if prices:
             check_spending("prices", prices, PRICES)
         check_spending("limits", limits or {}, LIMITS)
-        if isinstance(prefill, str):
-            require_one_of("prefill", prefill, tuple(PREFILLS))
-            prefill = PREFILLS[prefill]
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
-        token_field = token_field or (TOKEN_FIELD if dialect == "responses" else of_chat)
         self.wire = Wire(
             model,
-            token_field,
+            token_field or (TOKEN_FIELD if dialect == "responses" else of_chat),
             dict(parameters or {}),
-            prefill,
+            prefill_fields(prefill),
             likelihood,
             top_logprobs,
             Thinking.of(thinking),
@@ -208,20 +198,14 @@ class ApiJudge(BaseJudge):
         self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
         may_name = exact and dialect == "chat"  # tokens whose probabilities are wanted
-        self._endpoints = Endpoints(
-            [
-                Endpoint(
-                    address,
-                    Key(api_key, address),
-                    ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False),
-                    max_concurrency,
-                )
-                for address in addresses
-            ]
-        )
+        endpoints = []
+        for address in addresses:
+            exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
+            endpoints.append(Endpoint(address, Key(api_key, address), exact_labels, max_concurrency))
+        self._endpoints = Endpoints(endpoints)
         self._proven = set[type]()
         self._thoughts, self._refusals = ThoughtsByBudget(self.wire.thinking_at), Refusals()
-        self._lacking: dict[_Sort, str] = {}  # what the server turned out not to answer, and what it said
+        self._lacking: dict[tuple[type, bool], str] = {}  # what the server turned out not to answer, and its words
         self._tell: Callable[[str], object] = str
         self._models: list[str] = []
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
@@ -272,9 +256,8 @@ class ApiJudge(BaseJudge):
         first = {type(request): request for request in reversed(wanted) if type(request) not in self._proven}
         wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # one of each kind shows what is refused
         loop, client = self._connect()
-        attempt = partial(self._attempt, client)
-        taking = (self._note, self._retried, self._thoughts)
-        return Answers(loop, attempt, self._endpoints, self.patience, wanted, self._proven, *taking)
+        how = partial(self._attempt, client), self._endpoints, self.patience
+        return Answers(loop, *how, wanted, self._proven, self._note, self._retried, self._thoughts)
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
@@ -305,13 +288,12 @@ class ApiJudge(BaseJudge):
     async def _attempt(self, client: openai.AsyncOpenAI, request: Request, endpoint: Endpoint) -> Reply:
         """Ask once; raise a `Fault` if another attempt may help."""
         connection = Connection(client, endpoint, self, request)
-        post = partial(self._post, connection)
+        post = partial(self._refusals.send, connection)
         try:
             if len(self._endpoints.members) > 1 and not endpoint.is_asked:
                 self._endpoints.note_models(endpoint, await connection.models(), self.wire.model, request)
-            reply = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
-            if reply is None:
-                reply = await self._written(request, post)
+            exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
+            reply = await self._written(request, post) if exact is None else exact
         except faults.Filtered:
             return declined(request, "content_filter")
         except UnsupportedRequestError as error:
@@ -335,8 +317,7 @@ class ApiJudge(BaseJudge):
         room, spent = thoughts.room, Usage()
         while True:
             path, body = self.wire.write(request, room)
-            reply = self.wire.read(request, await post(path, body), type(request) in self._proven)
-            reply = thoughts.read(reply)
+            reply = thoughts.read(self.wire.read(request, await post(path, body), type(request) in self._proven))
             more = thoughts.more_room(request, reply, room)
             spent += reply.usage
             if more is None:
@@ -344,18 +325,6 @@ class ApiJudge(BaseJudge):
             room = more
         thoughts.note(request, reply, body.get(self.wire.token_field) or 0, room)
         return self._refusals.mark(request, replace(reply, usage=spent))
-
-    async def _post(self, connection: Connection, path: str, body: dict[str, Any]) -> Any:
-        """Send a body without what the server refuses, and find out what that is."""
-        while True:
-            sent = self._refusals.adapt(body)
-            try:
-                return await connection.post(path, sent)
-            except ServerError as error:
-                if not self._refusals.learn(sent, error) and self._refusals.adapt(body) == sent:
-                    if faults.is_about_thinking(connection.request, error):
-                        raise faults.takes_no_budget(connection.request, error) from error
-                    raise
 
     def _retried(self, why: str) -> None:
         """Report the number of retries so far, and the reason of this one."""
@@ -373,11 +342,10 @@ class ApiJudge(BaseJudge):
             return
         self._models.append(reply.model)
         if len(self._models) > 1:
-            words = (
-                f"{self.id} now runs {reply.model!r}; before, it ran {self._models[-2]!r}; pin one with fingerprint="
-            )
-            warn(words, ModelChangedWarning)
+            before = f"before, it ran {self._models[-2]!r}; pin one with fingerprint="
+            warn(f"{self.id} now runs {reply.model!r}; {before}", ModelChangedWarning)
 
 
-def _sort_of(request: Request) -> _Sort:
+def _sort_of(request: Request) -> tuple[type, bool]:
+    """Return the kind of a request, and whether it sets a budget for thoughts."""
     return type(request), thinking_of(request) is not None

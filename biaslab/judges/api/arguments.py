@@ -36,12 +36,24 @@ def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
         raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
 
 
-def check_settings(model: str, likelihood: str, top_logprobs: int, most: int, timeout: float) -> None:
+def check_settings(
+    model: str, likelihood: str, dialect: str, redirects: str, top_logprobs: int, most: int, timeout: float
+) -> None:
     """Raise `InputError` if an argument is not allowed."""
     if not isinstance(model, str) or not model.strip():
         raise InputError("model", model, "the name of a model")
     require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))
+    require_one_of("dialect", dialect, ("chat", "responses"))
+    require_one_of("redirects", redirects, ("refuse", "same_host"))
     for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
         require_whole(name, value, 1)
     if not timeout > 0:
         raise InputError("timeout", timeout, "seconds above 0")
+
+
+def prefill_fields(prefill: str | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the fields that make a server go on with a last message of the assistant; None where none are known."""
+    if not isinstance(prefill, str):
+        return prefill
+    require_one_of("prefill", prefill, tuple(PREFILLS))
+    return PREFILLS[prefill]

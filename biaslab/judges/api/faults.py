@@ -195,16 +195,13 @@ def thinks_first(request: Request) -> UnsupportedRequestError:
     return UnsupportedRequestError(words, request)
 
 
-def is_about_thinking(request: Request, error: ServerError) -> bool:
-    """Tell whether a server refuses a request for the budget for thoughts that it sets."""
-    said = str(error).rpartition("); ")[0]  # without our own remedy
-    return thinking_of(request) is not None and error.status in (400, 422) and bool(_THINKING.search(said))
-
-
-def takes_no_budget(request: Request, error: ServerError) -> UnsupportedRequestError:
-    """Return the error for a server, or a model, that cannot be told how long to think."""
-    said = str(error).rpartition("; ")[0]
-    words = f"the model cannot be told how long to think ({said}); ask one that reasons, or give tokens as the budget"
+def about_thinking(request: Request, error: ServerError) -> UnsupportedRequestError | None:
+    """Return the error for a model that cannot be told how long to think; None if that is not what was refused."""
+    said, status = str(error), error.status
+    if thinking_of(request) is None or status not in (400, 422) or not _THINKING.search(said.rpartition("); ")[0]):
+        return None  # our own remedy is left out
+    why = said.rpartition("; ")[0]
+    words = f"the model cannot be told how long to think ({why}); ask one that reasons, or give tokens as the budget"
     return UnsupportedRequestError(words, request)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from biaslab.core import Completion, Reply, Request
 from biaslab.core.errors import ServerError
+from biaslab.judges.api import faults
+from biaslab.judges.api.connection import Connection
 
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _NAMED = {
@@ -47,6 +49,18 @@ class Refusals:
         self.left_out: dict[str, str] = {}
         self.temperature: float | None = None
         self._told = 0
+
+    async def send(self, connection: Connection, path: str, body: Mapping[str, Any]) -> Any:
+        """Send a body without what the server refuses, and find out what that is."""
+        while True:
+            sent = self.adapt(body)
+            try:
+                return await connection.post(path, sent)
+            except ServerError as error:
+                if not self.learn(sent, error) and self.adapt(body) == sent:
+                    if (refused := faults.about_thinking(connection.request, error)) is not None:
+                        raise refused from error
+                    raise
 
     def adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a body without what the server refuses."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from biaslab.core import About, Choice, Completion, Message, Request
 from biaslab.core.errors import InputError
-from biaslab.core.requests import Role
+from biaslab.core.messages import Role
 from biaslab.core.schema import Dataset
 from biaslab.prompts.protocols.answering import Answering
 from biaslab.prompts.protocols.listing import Candidates, Listing

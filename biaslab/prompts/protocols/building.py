@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from biaslab.core.errors import InputError
-from biaslab.core.requests import Role
+from biaslab.core.messages import Role
 from biaslab.core.scales import scale_named
 from biaslab.prompts.protocols.json_reader import JsonPath
 from biaslab.prompts.protocols.pattern_readers import Pattern

@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.messages import Role
 from biaslab.core.project import SETTINGS
-from biaslab.core.requests import Role
 from biaslab.core.settings_file import find_file, named_tables
 from biaslab.prompts.protocols.answering import Choose, Form
 from biaslab.prompts.protocols.asking import Answer, Asking
