@@ -1,4 +1,7 @@
-"""From biases to the numbers that people publish: corrected by a few labels, and judges compared."""
+"""From biases to the numbers that people publish: corrected by a few labels, and judges compared.
+
+``bl.correct(trials, labels)`` corrects; ``bl.correct.plan_labels`` and ``bl.correct.choose_contexts`` plan it.
+"""
 
 import lazy_loader
 
@@ -9,3 +12,4 @@ from biaslab.correct.label_plan import LabelPlan, choose_contexts, plan_labels
 
 __getattr__ = lazy_loader.attach(__name__, submodules=["mitigation"])[0]
 __all__ = ["LabelPlan", "choose_contexts", "compare", "correct", "draw_labels", "plan_labels"]
+vars(correct).update(LabelPlan=LabelPlan, choose_contexts=choose_contexts, plan_labels=plan_labels)

@@ -21,6 +21,12 @@ def judged(noise=0.5, size=400, pilot=80, seed=0):
     return pd.DataFrame({"context_id": [f"c{n}" for n in range(size)], "score": score, "human": labels, **columns})
 
 
+def test_planning_stands_under_the_name_of_the_correction():
+    assert bl.correct.plan_labels is plan_labels
+    assert bl.correct.choose_contexts is choose_contexts
+    assert {"LabelPlan", "choose_contexts", "plan_labels"} <= set(dir(bl.correct))
+
+
 def test_labels_alone_need_what_a_mean_needs():
     found = plan_labels(judged(), effect=0.3)
     for n, enough in ((found.alone, True), (found.alone - 1, False)):
