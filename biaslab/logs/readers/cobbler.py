@@ -55,9 +55,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     rows.refuse(~pd.Series(whole, dtype=bool), "combination is not two systems with the winner and a known mark")
     context = _contexts(rows, list(shown))
     made: list[tuple[Any, ...]] = []
-    for place, (name, given) in enumerate(zip(winner, shown, strict=True)):
-        if not rows.good[place]:
-            continue
+    for place, name, given in rows.each(winner, shown):
         first, second, *mark = given
         if name == _INVALID:
             made.append((place, context[place], first, second, *UNREAD))
@@ -89,13 +87,12 @@ def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial a context and system."""
     wrong = pd.Series([not _are_wins(record) for record in rows.records], dtype=bool)
     rows.refuse(wrong, "not numbers of wins of systems")
-    most = max((len(record) for place, record in enumerate(rows.records) if rows.good[place]), default=2) - 1
+    most = max((len(record) for _, record in rows.each(rows.records)), default=2) - 1
     scale = scale_named(source.scale or f"0-{max(most, 1)}")
     read_, context = number_on(scale), _numbers(rows)
     made = [
         (place, context[place], str(system), *read_(float(wins)))
-        for place, record in enumerate(rows.records)
-        if rows.good[place]
+        for place, record in rows.each(rows.records)
         for system, wins in record.items()
     ]
     dataset, condition = _of_folder(source.file)

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.judged_scores import BY_CODE, Judged, score_trials
-from biaslab.logs.readers.rows import Rows, Source
+from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS: frozenset[str] = frozenset()
 _CASES = ("testCases", "test_cases", "test_results", "testResults")
@@ -40,8 +40,7 @@ def _cases(record: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
-    parameters = record.get("hyperparameters")
-    candidate = parameters.get("model") if isinstance(parameters, dict) else None
+    candidate = at(record, "hyperparameters.model")
     for case in _cases(record):
         output = case.get("actualOutput", case.get("actual_output"))
         for metric in next((case[name] for name in _METRICS if name in case), None) or []:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from biaslab.core.schema import count_words
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, plain
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, at, plain
 from biaslab.prompts.parsing.numerals import Reading
 from biaslab.prompts.parsing.refusal import is_refusal
 
@@ -34,9 +34,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     rows.refuse(~label.isin(list(_GAPS)), "label is neither A>B nor B>A")
     rows.refuse(pd.Series([not _are_games(given) for given in games], dtype=bool), "judgments are not one or two games")
     made: list[tuple[Any, ...]] = []
-    for place, given in enumerate(games):
-        if not rows.good[place]:
-            continue
+    for place, given in rows.each(games):
         lengths = [count_words(texts[name][place]) for name in _RESPONSES]
         about = (place, prompt[place], subset[place], pair[place], _judge(given))
         for game, entry in enumerate(given):
@@ -56,15 +54,13 @@ def _are_games(given: list[Any]) -> bool:
 
 def _judge(games: list[Any]) -> str:
     """Return the model that judged, as any of the games says."""
-    about = [entry.get("judgment") for entry in games if entry is not None]
-    named = [inner.get("judge_model") for inner in about if isinstance(inner, dict)]
+    named = [at(entry, "judgment.judge_model") for entry in games]
     found = next((name for name in named if isinstance(name, str) and name.strip()), "unknown")
     return plain(found) or "unknown"
 
 
 def _reply(entry: dict[str, Any]) -> str | None:
-    inner = entry.get("judgment")
-    text = inner.get("response") if isinstance(inner, dict) else None
+    text = at(entry, "judgment.response")
     return plain(text) if isinstance(text, str) else None
 
 

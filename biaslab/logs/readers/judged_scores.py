@@ -101,9 +101,7 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
     """
     made: list[tuple[Any, ...]] = []
     seen: Counter[tuple[Any, ...]] = Counter()
-    for place, record in enumerate(rows.records):
-        if not rows.good[place]:
-            continue
+    for place, record in rows.each(rows.records):
         try:
             found = list(scores(record))
             ready = [_row(judged, source, tool) for judged in found if isinstance(judged, Judged)]

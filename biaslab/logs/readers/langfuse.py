@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.judged_scores import Judged, people_means, score_trials
-from biaslab.logs.readers.rows import Rows, Source
+from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS = frozenset({"traceId", "name", "value", "source"})
 _CATEGORY = "a category, which is no score"
@@ -34,10 +34,8 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         elif record["source"] != "EVAL":
             yield _BY_PEOPLE if record["source"] == "ANNOTATION" else _OTHER
         else:
-            metadata = record.get("metadata")
-            judge = metadata.get("model") if isinstance(metadata, dict) else None
             yield Judged(record["traceId"], record.get("observationId") or "trace", record["name"], record["value"],
-                         judge, reply=record.get("comment"), human=people(record))  # fmt: skip
+                         at(record, "metadata.model"), reply=record.get("comment"), human=people(record))  # fmt: skip
 
     return score_trials(rows, source, scores, "langfuse")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.judged_scores import Judged, people_means, score_trials
-from biaslab.logs.readers.rows import Rows, Source
+from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS = frozenset({"run_id", "key", "score"})
 TABLE_FIELDS = frozenset({"example_id"})
@@ -36,9 +36,8 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         if _kind(record) == "app":
             yield _BY_PEOPLE
             return
-        origin = record.get("feedback_source")
-        metadata = (origin.get("metadata") or {}) if isinstance(origin, dict) else {}
-        yield Judged(record["run_id"], "run", record["key"], record["score"], metadata.get("model"),
+        judge = at(record, "feedback_source.metadata.model")
+        yield Judged(record["run_id"], "run", record["key"], record["score"], judge,
                      reply=record.get("comment"), human=people(record))  # fmt: skip
 
     return score_trials(rows, source, scores, "langsmith")

@@ -66,9 +66,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     known: dict[str, dict[str, int]] = {}  # the pairs of each prompt, numbered
     scale = source.scale or _SCALE
     number = scored(scale_named(scale), None, source.score_pattern)
-    for place, (gold, given, rating) in enumerate(zip(label, last, alone, strict=True)):
-        if not rows.good[place]:
-            continue
+    for place, gold, given, rating in rows.each(label, last, alone):
         shown = [texts[name][place] for name in _OUTPUTS]
         key, own = text_key(texts["input"][place]), text_key(*shown)
         among = known.setdefault(key, {})

@@ -14,7 +14,7 @@ import pandas as pd
 
 from biaslab.core import AT_LIMIT
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, at
 
 FIELDS = frozenset({"custom_id", "response"})
 
@@ -23,7 +23,7 @@ def read(rows: Rows, source: Source, mapping: Mapping[str, str]) -> pd.DataFrame
     """Return one trial a choice."""
     error = rows.take("error", "any")
     response = rows.take("response", "any")
-    status = [given.get("status_code") if isinstance(given, dict) else None for given in response]
+    status = [at(given, "status_code") for given in response]
     went_wrong = pd.Series([e is not None or s not in (None, 200) for e, s in zip(error, status, strict=True)])
     rows.leave_out(went_wrong, CALL_FAILED)
     said = [_choices(given) for given in response]
@@ -46,21 +46,19 @@ def read(rows: Rows, source: Source, mapping: Mapping[str, str]) -> pd.DataFrame
 
 def _choices(response: Any) -> list[dict[str, Any]] | None:
     """Return the choices of a chat completion; None if there is none."""
-    body = response.get("body") if isinstance(response, dict) else None
-    choices = body.get("choices") if isinstance(body, dict) else None
+    choices = at(response, "body.choices")
     if not isinstance(choices, list) or not choices:
         return None
-    usage = body.get("usage")  # type: ignore[union-attr]
-    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    judge, total = at(response, "body.model"), at(response, "body.usage.total_tokens")
     made = []
     for replicate, choice in enumerate(choices):
-        message = choice.get("message") if isinstance(choice, dict) else None
+        message = at(choice, "message")
         if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
             return None
         refusal = message.get("refusal")
         declined = isinstance(refusal, str) or choice.get("finish_reason") == "content_filter"
         made.append({
-            "judge": body.get("model"),  # type: ignore[union-attr]
+            "judge": judge,
             "reply": refusal if isinstance(refusal, str) else message.get("content"),
             "replicate": replicate,
             "tokens": total,

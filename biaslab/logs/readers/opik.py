@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.judged_scores import Judged, number_of, score_trials, text_of
-from biaslab.logs.readers.rows import Rows, Source
+from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS = frozenset({"id", "feedback_scores"})
 _BY_PEOPLE = "a person's score, which goes to the model's of the same trace"
@@ -32,8 +32,7 @@ def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
         if score.get("source") == "ui" and not math.isnan(number := number_of(score["value"])):
             people.setdefault(score["name"], []).append(number)
     output = record.get("output", record.get("evaluation_task_output"))
-    metadata = record.get("metadata")
-    candidate = metadata.get("model") if isinstance(metadata, dict) else None
+    candidate = at(record, "metadata.model")
     for score in given:
         if score.get("source") == "ui":
             yield _BY_PEOPLE

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.judged_scores import BY_CODE, Judged, people_means, score_trials
-from biaslab.logs.readers.rows import Rows, Source
+from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS = frozenset({"span_id", "annotator_kind"})
 SPAN_FIELDS = frozenset({"context.span_id"})
@@ -40,11 +40,9 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         if record["annotator_kind"] != "LLM":
             yield _BY_PEOPLE if record["annotator_kind"] == "HUMAN" else BY_CODE
             return
-        metadata = record.get("metadata")
-        judge = metadata.get("model") if isinstance(metadata, dict) else None
         score = _score(_result(record, "score"), _result(record, "label"))
-        yield Judged(record["span_id"], "span", _name(record), score, judge, reply=_result(record, "explanation"),
-                     human=people(record))  # fmt: skip
+        yield Judged(record["span_id"], "span", _name(record), score, at(record, "metadata.model"),
+                     reply=_result(record, "explanation"), human=people(record))  # fmt: skip
 
     return score_trials(rows, source, scores, "phoenix")
 

@@ -6,7 +6,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -126,8 +126,7 @@ class Rows:
         """Return what every record has in a field, or at a dotted path where no record has a field of that name."""
         if "." not in name or any(name in record for record in self.records):
             return [record.get(name) for record in self.records]
-        found = (_at(record, name) for record in self.records)
-        return [None if value is _WRONG else value for value in found]
+        return [at(record, name) for record in self.records]
 
     def take(self, name: str, kind: Kind, default: Any = None) -> pd.Series:
         """Return a field of every record; records in which it is of another kind are refused.
@@ -167,6 +166,12 @@ class Rows:
         for name, values in texts.items():
             self.refuse(values.isna(), f"{name} is missing")
         return texts
+
+    def each(self, *columns: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """Yield the place of each record that is not refused, and what columns hold there."""
+        for place, values in enumerate(zip(*columns, strict=True)):
+            if self.good[place]:
+                yield place, *values
 
     def leave_out(self, which: pd.Series, reason: str) -> None:
         """Leave out records that are well formed and not to be read."""
@@ -209,6 +214,18 @@ def word_counts(texts: pd.Series) -> pd.Series:
 def field_names(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the names of the fields of the first records, for a message."""
     return ", ".join(sorted({str(name) for record in records[:20] for name in record}))
+
+
+def at(record: Any, path: str) -> Any:
+    """Return what stands at a dotted path of a record; None if nothing does.
+
+    Examples
+    --------
+    >>> at({"metadata": {"model": "m"}}, "metadata.model"), at({"metadata": None}, "metadata.model")
+    ('m', None)
+    """
+    value = _at(record, path)
+    return None if value is _WRONG else value
 
 
 def _at(record: Any, path: str) -> Any:
