@@ -160,7 +160,7 @@ class _Fit:
         self._result: Any = WLS(outcome, design, weights=1 / (variances + self.tau2)).fit()  # its scale is Knapp's
 
     def table(self) -> dict[str, Floats]:
-        """Return estimates with their intervals and p-values, one a term."""
+        """Return estimates with intervals and p-values, one per term."""
         low, high = self._result.conf_int().T
         p_value = self._result.pvalues
         return {"estimate": self._result.params, "ci_low": low, "ci_high": high, "p_value": p_value}

@@ -1,4 +1,4 @@
-"""What the explorer shows: rows of estimates, and the metrics, judges and sources that they name, as plain data."""
+"""Data of the explorer: rows of estimates, with their metrics, judges and sources."""
 
 from __future__ import annotations
 

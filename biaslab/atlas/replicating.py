@@ -1,4 +1,4 @@
-"""Replication: numbers that authors printed of judgements, beside our estimates of the same judgements.
+"""Replication: printed numbers of judgements, next to our estimates from the same judgements.
 
 *Their replies, our estimator, their number.* What is printed is in `biaslab.published`, what we find in
 `biaslab.atlas.estimates`; here stands which row answers which number, in `replication_rules` which of them compare.
@@ -44,7 +44,7 @@ _SHOWN = [
 
 
 def replications() -> pd.DataFrame:
-    """Return every printed number whose replies are in the atlas, beside our estimate of the same.
+    """Return every printed number whose replies are in the atlas, next to our estimate.
 
     Returns
     -------

@@ -10,7 +10,7 @@ EQUAL, DIFFERENT, INCOMPARABLE = "equal", "different", "not comparable"
 
 
 class Computed(NamedTuple):
-    """How a number is computed there and here."""
+    """The way a number is computed in the paper and here."""
 
     theirs: str
     ours: str

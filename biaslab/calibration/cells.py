@@ -111,7 +111,7 @@ class Cell:
 
     @property
     def null(self) -> float:
-        """Where a fair judge is; of two judges that is no difference."""
+        """Value for a fair judge; for two judges, no difference."""
         return 0.0 if self.generator == TWO else self.metric.null or 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Promises beside type-I error and coverage: that what a card or plan calls detectable is found, and corrections cover.
+"""Promises other than type-I error and coverage: what a card or plan calls detectable is found, corrections cover.
 
 Studies are made by numpy alone. The sentence of each promise stands in the table that `keep_promises` returns.
 """
@@ -70,7 +70,7 @@ def _card(rng: np.random.Generator, shift: float, contexts: int) -> pd.DataFrame
 
 
 def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, tests: int = 1) -> Floats:
-    """Return the real power of studies at the shifts that plans from unbiased pilots promise, one a pilot."""
+    """Return the actual power at the shifts that plans from unbiased pilots promise, one per pilot."""
     found = []
     for sharpness in (1.0, 3.0, 8.0):
         biases = np.r_[0.0, np.geomspace(0.05, 8, 20)]
@@ -185,7 +185,7 @@ PROMISES = {
 
 @checked(eager=True)
 def keep_promises(studies: int = 400, names: Sequence[str] | None = None, seed: int = 0) -> pd.DataFrame:
-    """Simulate the promises beside type-I error and coverage of metrics: of cards, plans, corrections and sure judges.
+    """Simulate promises other than type-I error and coverage: of cards, plans, corrections and sure judges.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How the papers ran their experiments, as parameters of biaslab's notebooks (``experiments.toml``)."""
+"""Experiments of the papers, as parameters of biaslab's notebooks (``experiments.toml``)."""
 
 from __future__ import annotations
 
