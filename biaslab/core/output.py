@@ -101,7 +101,7 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
 
 @contextmanager
 def replacing(target: str | PathLike[str]) -> Iterator[Path]:
-    """Yield a path beside the target; what was written there becomes the target at the end, and nothing after an error.
+    """Yield a temporary path; its file replaces the target at the end, and is dropped after an error.
 
     What a killed process left there is removed once nobody has written to it for a week.
 

@@ -172,7 +172,7 @@ def scale_named(name: str) -> Scale:
 
 
 def stated_scale(prompt: str) -> Scale | None:
-    """Return the scale whose wording stands last in a prompt, None where none does.
+    """Return the scale whose wording comes last in a prompt; None if there is none.
 
     Examples
     --------

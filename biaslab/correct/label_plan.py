@@ -175,7 +175,7 @@ def _planned(
     size, least = sums.contexts, 1 / sums.contexts if target == "these contexts" else 0.0
 
     def required(rho: float, most: int) -> int | None:
-        """Return the fewest labels that are enough, of at most so many."""
+        """Return the fewest labels that suffice, at most ``most``; None if even these do not."""
         low, high = FEWEST_LABELLED, most
         while low < high:
             middle = (low + high) // 2

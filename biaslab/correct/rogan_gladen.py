@@ -95,7 +95,7 @@ class RoganGladen(Fitted):
         return replace(estimate, estimate=clipped, se=error, ci_low=low, ci_high=high, p_value=p_value, method=method)
 
     def _fieller(self, reach: float, target: Target) -> tuple[float, float]:
-        """Return the ends of the rates whose distance is at most so many standard errors: roots of a quadratic."""
+        """Return the interval of rates within a number of standard errors: the roots of a quadratic."""
         at = np.array([0.0, 0.5, 1.0])  # three places determine the quadratic
         excess = self._away(at) ** 2 - (reach * self._errors(at, target)) ** 2
         square, slope = 2 * (excess[0] - 2 * excess[1] + excess[2]), -3 * excess[0] + 4 * excess[1] - excess[2]

@@ -91,7 +91,7 @@ def load(path: str | Path | None = None, systems: Sequence[str] | None = None) -
 
 
 def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
-    """Read the metrics that the file itself has of every text: BLEU, METEOR, and TER with its sign turned.
+    """Read the metrics that the file has for every text: BLEU, METEOR, and TER with its sign turned.
 
     Parameters
     ----------

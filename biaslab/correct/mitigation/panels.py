@@ -101,7 +101,7 @@ def beside_members(
     panel: pd.DataFrame | Weights | None = None,
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
-    """Measure the bias and the cost of a panel beside each member's.
+    """Compare the bias and the cost of a panel with those of each member.
 
     Parameters
     ----------
