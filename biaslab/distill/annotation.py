@@ -49,7 +49,7 @@ class Aspect:
 
     @property
     def noun(self) -> str:
-        """What is judged: "summary", "translation" or "transferred sentence"."""
+        """Noun for a candidate: "summary", "translation" or "transferred sentence"."""
         return _NOUNS[self.task]
 
 
@@ -171,7 +171,7 @@ class Stars:
         return ("stars" if self.scale == "stars" else "stars 0-100") + (", reference" if self.reference else "")
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one score a candidate and aspect, or one a replicate."""
+        """Plan one score per candidate, aspect and replicate."""
         chosen, scale = self._aspects(), _SCALES[self.scale]
         blank = dataset.candidates["reference"].str.strip() == ""
         if self.reference and blank.any():

@@ -1,4 +1,4 @@
-"""Texts to vectors, one a text, by a frozen or trainable encoder; and what the head is shown of them (Eqs. 7 and 8)."""
+"""Embed texts, one vector each, by a frozen or trainable encoder; combine them for the head (Eqs. 7 and 8)."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class TextEncoder:
 
     @property
     def device(self) -> str:
-        """Where it computes."""
+        """Device of the encoder."""
         return str(self.model.device)
 
     def keep(self, folder: Path) -> None:
@@ -149,7 +149,7 @@ class TextEncoder:
         return every[torch.tensor([places[text] for text in texts], device=every.device)]
 
     def unfreeze(self, layers: int | Literal["all"]) -> None:
-        """Make the top layers trainable, this many, or all with the embeddings.
+        """Make the top layers trainable, or all of them with the embeddings.
 
         Raises
         ------

@@ -185,7 +185,7 @@ class WeightedEvaluators:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Inputs required besides the text: all that any of them needs."""
+        """Inputs required besides the text: the union over the members."""
         needed = {name for each in self.evaluators.values() for name in each.needs}
         return tuple(name for name in ("source", "reference") if name in needed)
 

@@ -71,7 +71,7 @@ class Policy:
 
     @cached_property
     def opening(self) -> Ids:
-        """What an encoder–decoder model's decoder reads first; nothing for a causal model."""
+        """First tokens of the decoder of an encoder–decoder model; none for a causal model."""
         return (decoder_start(self.model), *self.encoder.prefix) if self.has_encoder else ()
 
     def read(self, source: str, max_tokens: int) -> Ids:

@@ -1,4 +1,4 @@
-"""Define `Settings` of an evaluator, which are checked when made and saved beside the weights."""
+"""Settings of an evaluator: validated when made, saved with the weights."""
 
 from __future__ import annotations
 

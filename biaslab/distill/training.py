@@ -1,4 +1,4 @@
-"""Train evaluators on a judge's labels: one of all examples, or one a fold of contexts, by cross-fitting."""
+"""Train evaluators on a judge's labels: one on all examples, or one per fold of contexts (cross-fitting)."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def _choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFr
 def _folders(
     store: AnyPath | None, folder: AnyPath | None, states: AnyPath | None, *depends: object
 ) -> tuple[AnyPath | None, AnyPath | None]:
-    """Return where evaluators and vectors are kept: where somebody said, else beside the store."""
+    """Return the folder of evaluators and vectors: the given one, else one next to the store."""
     if store is None:
         return folder, states
     tables = Path(store).with_suffix(".tables")

@@ -1,4 +1,4 @@
-"""The index of a folder of figures: each one beside the estimates that it shows, and what the last run cost."""
+"""The index of a folder of figures: each figure with its estimates, and the cost of the last run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Line:
 
 
 def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path:
-    """Write ``index.html``, which shows every figure of a folder beside its estimates, and return its path.
+    """Write ``index.html``, which shows every figure of a folder with its estimates; return its path.
 
     Parameters
     ----------
