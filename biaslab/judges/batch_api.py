@@ -41,7 +41,7 @@ _FORM = "lines that `biaslab batch export` writes"
 
 @dataclass(frozen=True)
 class Exported:
-    """An export: the files to submit (a file of keys lies beside them) and the number of requests."""
+    """An export: the files to submit, each with a file of keys, and the number of requests."""
 
     files: tuple[Path, ...]
     requests: int

@@ -241,7 +241,7 @@ def halving(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error means that memory ran out, on a GPU or the CPU."""
+    """Return whether an error means that memory ran out, on a GPU or the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error)

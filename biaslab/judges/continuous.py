@@ -175,7 +175,7 @@ class _Batch:
         return rows
 
     def _fit(self, tokens: int) -> None:
-        """Make slots long enough for so many tokens, and as many as are needed and allowed."""
+        """Allocate slots of a length, as many as are needed and allowed."""
         room = self.slots.room if tokens <= self.slots.room else _roomy(tokens)
         most = (self.generator.max_cached_tokens - len(self.stems) * self.kept.room) // room
         allowed = max(1, min(self.generator.most_rows, most))
@@ -259,7 +259,7 @@ class _Batch:
         return logits[:, -1]
 
     def _mask(self, before: torch.Tensor, own: torch.Tensor) -> Any:
-        """Return the mask of rows with so many tokens before their own, all of shape (rows, 1, 1, 1)."""
+        """Return the attention mask of rows by the number of tokens before their own; shape (rows, 1, 1, 1)."""
         places = [torch.arange(width, device=own.device) for width in (self.kept.width, self.slots.width)]
         allowed = torch.cat([places[0] < before, places[1] <= own], -1)
         return self.tree.mask(allowed, torch.cat([before + own - places[0], own - places[1]], -1))
@@ -298,5 +298,5 @@ class _Batch:
 
 
 def _roomy(tokens: int) -> int:
-    """Return the room of a slot that has to hold so many tokens: more, so that it is not made anew at each step."""
+    """Return the capacity of a slot for a number of tokens, with room to grow."""
     return tokens + max(_GROWTH, tokens // 8)

@@ -103,7 +103,7 @@ class Encoder:
         return tuple(self._encode(pieces))
 
     def plain(self, text: str) -> tuple[int, ...]:
-        """Encode text that stands by itself as characters, without special tokens before, after or inside."""
+        """Encode a text as plain characters, without special tokens before, after or inside."""
         return tuple(self._encode(["", _representable(text)]))
 
     def continuation(self, text: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Generate text, each row with random numbers of its own, so that a reply does not depend on those beside it."""
+"""Generate text; each row has its own random numbers, so a reply does not depend on its batch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Generator:
 
     @cached_property
     def method(self) -> ContinuousGenerator | PaddedGenerator:
-        """How text is generated; the configuration decides, and a short self-check against plain passes confirms."""
+        """The way text is generated: chosen by the configuration, confirmed by a self-check against plain passes."""
         from biaslab.judges.continuous import ContinuousGenerator
         from biaslab.judges.padded_generation import PaddedGenerator
 

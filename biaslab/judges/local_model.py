@@ -26,7 +26,7 @@ _CLOSING = 64  # tokens at most that open and close a thought
 
 @checked
 class LocalModel:
-    """What a judge has whose model runs here: loads it, and encodes requests."""
+    """Base of judges whose model runs on this machine: loads the model and encodes requests."""
 
     id: str
     device: str
@@ -118,7 +118,7 @@ class LocalModel:
         return size + max(map(encoder.at_most, request.labels))
 
     def _encode(self, request: Request) -> list[Scored]:
-        """Turn a request into the sequences it needs, one a label; of a completion, the prompt.
+        """Encode a request: one sequence per label; for a completion, the prompt.
 
         Raises
         ------

@@ -25,7 +25,7 @@ _TOGETHER = 64  # thoughts that are answered together, so that answers fill a ba
 
 @dataclass(frozen=True)
 class Thought:
-    """What a model wrote before its answer.
+    """A thought: the tokens that a model wrote before its answer.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class ThoughtPrompts:
 
     @cached_property
     def format(self) -> ThoughtFormat:
-        """How the model writes a thought.
+        """The tags and tokens of the model's thoughts.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class ThoughtPrompts:
         return OpenedPrompt(ids, self.encoder.continuation(messages[-1].content) if begun else ())
 
     def _is_switched(self, messages: Sequence[Message]) -> bool:
-        """Tell whether the template writes something else behind the last message with thinking on."""
+        """Return whether the template writes something else behind the last message with thinking on."""
         return self.encoder.ending(messages) != self._other.ending(messages)
 
     @cached_property
@@ -157,7 +157,7 @@ class ThoughtPrompts:
         return self.encoder.trusted(self.format.tag)
 
     def ends(self, ids: Sequence[int]) -> bool:
-        """Tell whether a text ends with the closing tag, perhaps with what its last token holds behind it."""
+        """Return whether a text ends with the closing tag, perhaps with what its last token holds behind it."""
         if len(self._tag) == 1:
             return bool(ids) and ids[-1] == self._tag[0]
         tail = self.encoder.decode(ids[-2 * len(self.format.tag) :], special=True)

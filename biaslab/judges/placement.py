@@ -102,7 +102,7 @@ def choose_dtype(dtype: str | None, device: str) -> str:
 
 
 def is_spread(model: Any) -> bool:
-    """Tell whether accelerate has spread a model, so that its parts may lie on several devices."""
+    """Return whether accelerate has spread a model, so that its parts may lie on several devices."""
     return hasattr(model, "_hf_hook")
 
 

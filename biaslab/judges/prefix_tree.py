@@ -140,7 +140,7 @@ class TreeScorer:
         return nodes if is_spread(self.model) else self._send(nodes)
 
     def _mask(self, prefix: int, depths: torch.Tensor, ends: torch.Tensor) -> Any:
-        """Return the mask of a pack: a token sees the cached prefix, itself and those whose subtree it stands in."""
+        """Return the attention mask of a pack: a token sees the cached prefix, its ancestors and itself."""
         places = torch.arange(len(depths), device=depths.device)
         above = (places <= places[:, None]) & (places[:, None] < ends)
         allowed = torch.nn.functional.pad(above, (prefix, 0), value=True)

@@ -62,7 +62,7 @@ def leave(user: object) -> None:
 
 
 def is_ours() -> bool:
-    """Tell whether this process started the cluster that it belongs to."""
+    """Return whether this process started the cluster that it belongs to."""
     import ray
 
     return ray.is_initialized() and _started["node"] == _node()

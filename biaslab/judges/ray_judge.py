@@ -224,7 +224,7 @@ def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
 
 
 def _runs_here(name: str) -> bool:
-    """Tell whether a name is that of a model that a replica itself runs."""
+    """Return whether a name is that of a model that a replica itself runs."""
     table = named_judges().get(name)
     if table is not None:
         return "judge" in table and _runs_here(str(table["judge"]))

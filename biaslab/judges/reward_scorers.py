@@ -25,7 +25,7 @@ def rewarded(ids: tuple[int, ...], second: int | None = None) -> Scored:
 
 
 def is_causal(model: Any) -> bool:
-    """Tell whether a classifier reads the last token of a causal model; encoders read their first, or all."""
+    """Return whether a classifier reads the last token of a causal model; encoders read their first, or all."""
     return isinstance(getattr(model, "score", None), torch.nn.Linear)
 
 

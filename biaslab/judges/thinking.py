@@ -1,4 +1,4 @@
-"""How long a model may think before it answers: what a user says, the same for models here and behind a server."""
+"""Budgets for thoughts, as users write them for local models and for servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALLOWED = 'a number of tokens, {"tokens": 4096}, {"effort": "low"}, "off" or "a
 
 @dataclass(frozen=True)
 class Thinking:
-    """How long a model may think before it answers.
+    """Budget for the thought before an answer.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Thinking:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | str | int | None) -> Thinking | None:
-        """Read what a user says; None where nothing is said.
+        """Read a budget as users write it; None if none is set.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Thinking:
 
     @property
     def setting(self) -> object:
-        """What enters the id of a judge: the same for the same wish, however it was written."""
+        """The budget as part of a judge's id: equal budgets are written alike."""
         if self.mode != "on":
             return self.mode
         told = {"tokens": self.tokens, "effort": self.effort}

@@ -1,4 +1,4 @@
-"""How models write a thought before the answer: the words that open and close it, by family."""
+"""Formats of thoughts by model family: the words that open and close one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ThoughtFormat(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the opening is told by: a template may put other white space behind it."""
+        """Text that identifies the opening; a template may add other white space after it."""
         return self.opening.strip()
 
 

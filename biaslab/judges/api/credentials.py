@@ -120,7 +120,7 @@ class Key:
         return self._header
 
     def can_refresh(self) -> bool:
-        """Tell whether asking again may give another key."""
+        """Return whether asking again may give another key."""
         return callable(self._source)
 
     def _read(self) -> str:

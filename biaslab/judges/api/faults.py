@@ -131,7 +131,7 @@ def of_redirect(status: int, address: str, url: str, request: Request) -> Server
 
 
 def is_same_host(url: str, other: str) -> bool:
-    """Tell whether two addresses are of one server: host and port are equal, or the second one adds encryption.
+    """Return whether two addresses are of one server: host and port are equal, or the second one adds encryption.
 
     Examples
     --------

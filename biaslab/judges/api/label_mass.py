@@ -120,7 +120,7 @@ def impossible(shown: Sequence[tuple[object, float]]) -> str:
 
 
 def is_vague(mass: LabelMass) -> bool:
-    """Tell whether labels that were not shown may have so much of the probability that the others' shares are unknown.
+    """Return whether labels that were not shown may have too much probability for the others' shares to be known.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def is_vague(mass: LabelMass) -> bool:
 
 
 def goes_on(label: str, text: str) -> bool:
-    """Tell whether the text after a label continues it, as "0" continues "1", or ".5" does."""
+    """Return whether the text after a label continues it, as "0" continues "1", or ".5" does."""
     if not text or not label[-1:].isalnum():
         return False
     return text[0].isalnum() or (label[-1].isdigit() and len(text) > 1 and text[0] in ".," and text[1].isdigit())

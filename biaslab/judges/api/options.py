@@ -47,7 +47,7 @@ _WORDS = {
 
 
 def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
-    """Take apart what stands after ``api:`` in the name of a judge: model, address and options.
+    """Split the name of a judge after ``api:`` into model, address and options.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ _SHORT = 64  # tokens of a limit at most that leaves no room for reasons, so tha
 
 
 class ThoughtsByBudget:
-    """What the replies of one judge show of its thoughts, for each budget that requests set.
+    """Track the thoughts of one judge, for each budget that requests set.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ThoughtsByBudget:
         return self._by_budget[None].room
 
     def holds(self, in_flight: int) -> bool:
-        """Tell whether nothing more is asked before the first replies at some budget were read."""
+        """Return whether nothing more is asked before the first replies at some budget were read."""
         return any(each.holds(in_flight) for each in list(self._by_budget.values()))
 
     def error(self, request: Request) -> CutOffError | None:
@@ -51,7 +51,7 @@ class ThoughtsByBudget:
 
 
 class Thoughts:
-    """What the replies of one judge show of its thoughts, and the room that these get.
+    """Track the thoughts of one judge, and the tokens reserved for them.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Thoughts:
         return replace(reply, usage=replace(usage, reasoning_tokens=round(share * usage.completion_tokens)))
 
     def _begins_inside(self, text: str, reason: str | None) -> bool:
-        """Tell whether a text begins inside a thought that the prompt opened, by itself and by those seen before."""
+        """Return whether a text begins inside a thought that the prompt opened, by itself and by those seen before."""
         self._inside += begins_inside(text)
         if reason == AT_LIMIT:
             return self._inside > 0 or (self._reasons and self._declared and not self.longest)
@@ -96,7 +96,7 @@ class Thoughts:
         return self._inside > self._plain
 
     def is_cut(self, request: Completion, reply: Reply) -> bool:
-        """Tell whether a reply ends at its limit because of its thought."""
+        """Return whether a reply ends at its limit because of its thought."""
         if reply.finish_reason != AT_LIMIT:
             return False
         usage = reply.usage
@@ -125,7 +125,7 @@ class Thoughts:
             self._suspected += _says_nothing(request, reply)
 
     def holds(self, in_flight: int) -> bool:
-        """Tell whether nothing more is asked before the first replies were read."""
+        """Return whether nothing more is asked before the first replies were read."""
         wary = self._reasons or self._suspected > 0
         return wary and 0 < self._seen < FIRST and in_flight >= FIRST - self._seen
 
@@ -153,7 +153,7 @@ class Thoughts:
 
 
 def _says_nothing(request: Completion, reply: Reply) -> bool:
-    """Tell whether a short reply ends at its limit before a verdict, as one inside a thought does."""
+    """Return whether a short reply ends at its limit before a verdict, as one inside a thought does."""
     about = request.about
     if reply.finish_reason != AT_LIMIT or request.max_tokens > _SHORT or about is None or about.reasons != "none":
         return False

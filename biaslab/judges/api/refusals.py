@@ -83,7 +83,7 @@ class Refusals:
         return bool(learnt)
 
     def mark(self, request: Request, reply: Reply) -> Reply:
-        """Say in a reply at what temperature it was sampled, where that is another one than was asked for."""
+        """Add the temperature to a reply that was sampled at another one than requested."""
         if self.temperature is None or not isinstance(request, Completion) or request.temperature == self.temperature:
             return reply
         return replace(reply, temperature=self.temperature)

@@ -1,4 +1,4 @@
-"""Read what a server reports beside an answer: tokens, model, and whether it thought first."""
+"""Read the metadata of an answer: tokens, model, and whether the model thought first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
 
 
 def shows_thought(choice: Mapping[str, Any], usage: Usage) -> bool:
-    """Tell whether a choice of a chat completion begins with a thought, or tokens were spent on one."""
+    """Return whether a choice of a chat completion begins with a thought, or tokens were spent on one."""
     message = choice.get("message")
     text, thought = split_message(message) if isinstance(message, Mapping) else (None, None)
     return bool(thought) or usage.reasoning_tokens > 0 or opens_thought(text or "")

@@ -23,7 +23,7 @@ class Watching(Protocol):
     """Reads the first replies before more is asked."""
 
     def holds(self, in_flight: int) -> bool:
-        """Tell whether nothing more is sent for now."""
+        """Return whether nothing more is sent for now."""
 
     def error(self, request: Request) -> JudgeError | None:
         """Return why nothing more is sent at all."""
@@ -42,7 +42,7 @@ class Loop:
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Tell whether the thread runs; after a fork it does not."""
+        """Return whether the thread runs; after a fork it does not."""
         return self._thread.is_alive()
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
@@ -77,7 +77,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Patience:
-    """How often and how long a request is retried.
+    """Limits on retries: how often and how long.
 
     Attributes
     ----------

@@ -326,7 +326,7 @@ def _why_impossible(entry: dict[str, Any]) -> str:
 
 
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:
-    """Tell whether top tokens were lost: vLLM then shows too few, among them one of probability 0."""
+    """Return whether top tokens were lost: vLLM then shows too few, among them one of probability 0."""
     shown = entry.get("top_logprobs") or ()
     return len(shown) < asked and any(other["logprob"] <= IMPOSSIBLE for other in shown)
 

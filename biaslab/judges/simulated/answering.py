@@ -131,7 +131,7 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
 
 
 def _list(judge: SimulatedJudge, request: Choice | Completion, asked: ListQuestion) -> Reply:
-    """Choose or rank by utility, what stands first having the advantage that it has in a pair."""
+    """Choose or rank by utility; the first-presented candidate has the same advantage as in a pair."""
     if _refuses_list(judge, asked):
         if isinstance(request, Choice):
             return Reply(logprobs=(-math.inf,) * len(request.labels), usage=Usage(1))

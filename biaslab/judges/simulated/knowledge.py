@@ -25,7 +25,7 @@ normal = NormalDist().inv_cdf
 
 
 class Shown(NamedTuple):
-    """A candidate as it stands in a prompt: whose it is, the text, which may have been padded, and its edit's name."""
+    """A candidate as shown in a prompt: its id, its text (possibly padded), and the name of its edit."""
 
     context_id: str
     candidate_id: str
@@ -95,7 +95,7 @@ class Knowledge:
 
     @staticmethod
     def log_perplexity(text: str) -> float:
-        """Return the log perplexity planted in a text by default, a normal number that hangs on the text alone."""
+        """Return the default log perplexity planted in a text: normal, and determined by the text alone."""
         return LOG_PERPLEXITY.inv_cdf(uniforms(0, digest_of("perplexity", text))[0])
 
 

@@ -132,7 +132,7 @@ class Planted:
             raise InputError("log_perplexity", "a value", "finite numbers above 0, one a text")
 
     def biases_after(self, tokens: int) -> dict[str, Any]:
-        """Return the biases that are left after a thought of so many tokens, by name.
+        """Return the biases that remain after a thought of a given length, by name.
 
         Examples
         --------
