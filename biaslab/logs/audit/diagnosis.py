@@ -18,7 +18,7 @@ _NEEDS = "needs "
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a log is and what can be estimated from it: see `biaslab.doctor`.
+    """Diagnosis of a log: its format and what can be estimated from it (`biaslab.doctor`).
 
     Parameters
     ----------

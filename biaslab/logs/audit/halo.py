@@ -26,7 +26,7 @@ from biaslab.stats import (
 
 @dataclass(frozen=True)
 class Halo(CellMeasure):
-    """Correlate a judge's scores of two attributes, beside the humans' of the same items.
+    """Halo effect: correlation of a judge's scores of two attributes, compared with the humans'.
 
     Notes
     -----

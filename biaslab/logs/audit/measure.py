@@ -1,4 +1,4 @@
-"""Base for measures that an audit estimates from any recorded judgements, beside the probes."""
+"""Base for measures that an audit estimates from any recorded judgements, in addition to the probes."""
 
 from __future__ import annotations
 

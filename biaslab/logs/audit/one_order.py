@@ -1,4 +1,4 @@
-"""Position bias of pairs that were judged in one order each: what it can be told by where the order was random."""
+"""Position bias of pairs that were judged in one random order each."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _always_first(decided: pd.DataFrame) -> str | None:
 
 
 def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
-    """Yield what a log tells of both candidates beside their systems: first less second, in a unit of its spread."""
+    """Yield covariates of both candidates: first minus second, in standard deviations."""
     if (decided[["words", "opponent_words"]] > 0).all(axis=None):
         longer = np.log(decided["words"] / decided["opponent_words"])
         if longer.std() > 0:

@@ -120,7 +120,7 @@ def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
 
 
 def _are_texts(found: pd.DataFrame) -> bool:
-    """Say whether no candidate stands in two contexts, in more contexts than one: texts have no win rate."""
+    """Return whether no candidate stands in two contexts, in more contexts than one: texts have no win rate."""
     sides = [found[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
     stands = pd.concat(sides).drop_duplicates()
     return len(set(stands["context"])) > 1 and not stands["candidate"].duplicated().any()

@@ -290,7 +290,7 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
 
 
 def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
-    """Drop what was refused, and say of the rest where it stands."""
+    """Drop refused records; add the line of each of the others."""
     places = made.index.to_numpy()
     kept = made[rows.good[places]]
     lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")

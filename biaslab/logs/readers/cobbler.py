@@ -116,7 +116,7 @@ def _numbers(rows: Rows) -> list[str]:
 
 
 def _contexts(rows: Rows, shown: Sequence[Any]) -> list[str]:
-    """Return the number of the context in which each record stands.
+    """Return the number of each record's context.
 
     In JSON Lines an empty line ends one, and a malformed line does not. In a JSON list, on one line or with several
     lines a record, a pair that stands in the context already begins another.

@@ -233,7 +233,7 @@ def first_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
 
 
 def is_model(name: str) -> bool:
-    """Say whether a column is called as a language model is."""
+    """Return whether a column is called as a language model is."""
     return _MODELS.search(name) is not None
 
 

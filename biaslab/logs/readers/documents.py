@@ -70,7 +70,7 @@ def documents(path: str | Path) -> Iterator[Document]:
 
 
 def is_pattern(path: str | Path) -> bool:
-    """Say whether a path is a pattern of several files, such as ``logs/*.jsonl``; a file of that very name is none."""
+    """Return whether a path is a pattern of files, such as ``logs/*.jsonl``; a file of that very name is none."""
     return glob.has_magic(str(path)) and not is_there(Path(path))
 
 

@@ -31,7 +31,7 @@ _ALLOWED = "a field, '=constant', 'field~regular expression' or 'field | value -
 
 @dataclass(frozen=True)
 class Expression:
-    """Where a column comes from.
+    """Source of a column.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Human scores beside recorded judgements: joined from a data set by context, candidate and attribute."""
+"""Join human scores of a data set to recorded judgements by context, candidate and attribute."""
 
 from __future__ import annotations
 

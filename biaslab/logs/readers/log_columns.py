@@ -1,4 +1,4 @@
-"""Trials of recorded judgements: the columns of `biaslab.collect`, and what the probes read beside them."""
+"""Trials of recorded judgements: the columns of `biaslab.collect`, and others that probes read."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def with_preference(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
 
 
 def as_shown(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
-    """Exchange what stands in the columns of candidate and opponent where the row was shown in the other order."""
+    """Swap candidate and opponent in rows that were shown in the other order."""
     if "swapped" not in found:
         return found
     swapped = found["swapped"]
@@ -155,7 +155,7 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
 
 
 def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
-    """Return two trials a record: as it stands, and with the verdict of the other order."""
+    """Return two trials per record, one for the verdict of each order."""
     if "swapped" in mapping or "winner" not in mapping or "opponent_id" not in mapping:
         allowed = "with opponent_id and winner, the verdict as the row stands, and without swapped"
         raise InputError("mapping['winner_swapped']", mapping["winner_swapped"], allowed)
@@ -167,7 +167,7 @@ def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> p
 def _read_once(
     rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], both: bool = False
 ) -> pd.DataFrame:
-    """Return one trial a record; where it holds ``both`` orders, people prefer what stands first in the record."""
+    """Return one trial per record; with ``both`` orders, human preferences refer to the record's first candidate."""
     is_pair = "opponent_id" in whole
     possible = OF_PAIRS if is_pair else OF_SCORES
     outcome = next((name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given), None)

@@ -1,4 +1,4 @@
-"""Read what a user says of a log: a mapping, a TOML file kept beside the log, or a function of its table.
+"""Read how to interpret a log: a mapping, a TOML file next to it, or a function of its table.
 
 ::
 

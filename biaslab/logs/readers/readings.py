@@ -67,7 +67,7 @@ def each_on_scale(
     attributes: pd.Series,
     reader: Callable[[Scale, str], Callable[[Any], Reading]],
 ) -> pd.DataFrame:
-    """Read every value on the scale named beside it, by what ``reader`` returns for a scale and an attribute."""
+    """Read each value on its own scale, with the reader of that scale and attribute."""
     known = values.reset_index(drop=True)
     made = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
     for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():

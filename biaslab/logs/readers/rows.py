@@ -153,7 +153,7 @@ class Rows:
         return self.convert(values, name, kind)
 
     def convert(self, values: Sequence[Any], name: str, kind: Kind) -> pd.Series:
-        """Return values, one a record, as one kind; records with another are refused, by the name of the field."""
+        """Convert values, one per record, to one kind; refuse records with others, naming the field."""
         conversion = _CONVERSIONS[kind]
         made = [conversion.read(value) for value in values]
         self.refuse(np.array([value is _WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
@@ -201,7 +201,7 @@ def read_value(value: Any, kind: Kind) -> Any:
 
 
 def measured(value: Any) -> float:
-    """Return a finite number that stands as one in the file; NaN for a text, true, false and anything else."""
+    """Return a finite number; NaN for a text, true, false and anything else."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return float(value) if number else math.nan
 
@@ -217,7 +217,7 @@ def field_names(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def at(record: Any, path: str) -> Any:
-    """Return what stands at a dotted path of a record; None if nothing does.
+    """Return the value at a dotted path of a record; None if there is none.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def at(record: Any, path: str) -> Any:
 
 
 def _at(record: Any, path: str) -> Any:
-    """Return what stands at a dotted path: keys of objects and positions in lists."""
+    """Return the value at a dotted path: keys of objects and positions in lists."""
     for step in path.split("."):
         if isinstance(record, dict) and step in record:
             record = record[step]
@@ -285,7 +285,7 @@ def _flag(value: Any) -> Any:
 
 
 class _Conversion(NamedTuple):
-    """How values of one kind are read: allowed values for the message, the reading, the placeholder, the dtype."""
+    """Conversion of values of one kind: allowed values for messages, reader, placeholder and dtype."""
 
     allowed: str
     read: Callable[[Any], Any]

@@ -126,7 +126,7 @@ def _attribute(name: str) -> str:
 
 
 def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
-    """Return the scale whose top stands in the table; none where no usual scale ends there."""
+    """Return the usual scale that ends at the largest score of the table; None if there is none."""
     values = [float(value) for name in scores for value in table.present(name) if NUMERAL.fullmatch(value)]
     low, high = min(values), max(values)
     if low >= 0 and (high in _TOPS or (low < high <= 1)):

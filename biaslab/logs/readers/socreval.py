@@ -59,6 +59,6 @@ def _asked(prompt: str) -> tuple[str, str] | None:
 
 
 def _beside(name: str) -> str:
-    """Return the pattern of a number beside a name, in JSON and in Markdown."""
+    """Return the pattern of a number next to a name, in JSON and in Markdown."""
     words = "[ _]".join(map(re.escape, re.split(r"[ _]", name)))
     return rf'(?i){words}"?\s*:?[\s*"]*(\d+(?:\.\d+)?)'

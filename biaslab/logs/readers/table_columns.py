@@ -1,4 +1,4 @@
-"""Columns of a table with usual names: what stands in them, what tells items apart, and what stands beside verdicts."""
+"""Recognise the columns of a table by usual names: verdicts, scores, items and covariates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GIVEN_OUTCOMES = frozenset({"winner", "p_first", "score", "reply"})
 
 @dataclass(frozen=True)
 class TableReading:
-    """How a table is read.
+    """The roles of a table's columns.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Table:
         return len(set(self.present(name)))
 
     def is_numeric(self, name: str) -> bool:
-        """Say whether a column holds numbers, nearly throughout."""
+        """Return whether a column holds numbers, nearly throughout."""
         values = self.present(name)
         return bool(values) and sum(NUMERAL.fullmatch(value) is not None for value in values) >= KNOWN * len(values)
 
@@ -125,5 +125,5 @@ def judge_name(column: str) -> str:
 
 
 def all_numbers(values: Sequence[str]) -> bool:
-    """Say whether all values are numerals."""
+    """Return whether all values are numerals."""
     return all(NUMERAL.fullmatch(value) is not None for value in values)

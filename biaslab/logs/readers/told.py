@@ -1,4 +1,4 @@
-"""Say what was read of a log: how, how much, and what was left out."""
+"""Report how a log was read: the format, how much of it, and what was left out."""
 
 from __future__ import annotations
 
