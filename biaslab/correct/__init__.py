@@ -12,4 +12,4 @@ from biaslab.correct.label_plan import LabelPlan, choose_contexts, plan_labels
 
 __getattr__ = lazy_loader.attach(__name__, submodules=["mitigation"])[0]
 __all__ = ["LabelPlan", "choose_contexts", "compare", "correct", "draw_labels", "plan_labels"]
-vars(correct).update(LabelPlan=LabelPlan, choose_contexts=choose_contexts, plan_labels=plan_labels)
+vars(correct).update({name: globals()[name] for name in ("LabelPlan", "choose_contexts", "draw_labels", "plan_labels")})
