@@ -35,7 +35,7 @@ _GO_ON = "Then answer the question now, in the form that it asks for."
 
 
 def shield(text: str, defence: Defence = "none") -> str:
-    r"""Return a candidate's text as it stands in a defended prompt.
+    r"""Return a candidate's text as shown in a defended prompt.
 
     Parameters
     ----------

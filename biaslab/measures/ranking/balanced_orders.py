@@ -1,4 +1,4 @@
-"""Orders in which lists are shown: each candidate stands in each place equally often (Williams 1949)."""
+"""Balanced orders of lists: each candidate takes each place equally often (Williams 1949)."""
 
 from __future__ import annotations
 

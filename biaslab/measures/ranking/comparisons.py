@@ -91,7 +91,7 @@ class Comparisons:
 
     @cached_property
     def won(self) -> Floats:
-        """Who won each comparison (Eq. 2): 1 the first, 0 the second, ½ a tie."""
+        """Winner of each comparison (Eq. 2): 1 the first, 0 the second, ½ a tie."""
         return np.asarray((np.sign(self.p - 0.5) + 1) / 2, float)
 
     @cached_property

@@ -131,7 +131,7 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
 
 @checked
 def fit_position_term(comparisons: Comparisons) -> Reweighting:
-    """Find the advantage of standing first beside the scores of a Bradley–Terry model; α takes it out of the log odds.
+    """Estimate the first-place advantage jointly with Bradley–Terry scores; α removes it from the log odds.
 
     It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`) or, where some are infinite, as of
     decisions and shares of samples, by likelihood (`biaslab.ranking.fit_bradley_terry`). Unlike the other fits it needs

@@ -69,7 +69,7 @@ class Judged:
 
     @cached_property
     def _won(self) -> Floats:
-        """Who won each comparison: 1 the first, 0 the second, NaN for a tie."""
+        """Winner of each comparison: 1 the first, 0 the second, NaN for a tie."""
         return np.where(self.comparisons.p == 0.5, np.nan, self.comparisons.won)
 
     def _spearman(self) -> Ratio:

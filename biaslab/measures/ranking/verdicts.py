@@ -139,7 +139,7 @@ class Verdicts:
 
     @property
     def between(self) -> Floats:
-        """How likely a sample of one way and one of the other differ; shape (pairs,)."""
+        """Probability that samples of different orders differ; shape (pairs,)."""
         return np.asarray(1 - self.shares.prod(axis=1).sum(axis=1))
 
     def changes(self) -> tuple[Ratio, Ratio]:

@@ -184,7 +184,7 @@ def is_causal(config: Any) -> bool:
 
 
 def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Yield positions of texts of like length, so many that their padded tokens fit a batch."""
+    """Yield batches of positions of texts of similar length, limited by their padded tokens."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if batch and lengths[index] * (len(batch) + 1) > tokens:

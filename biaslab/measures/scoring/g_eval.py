@@ -68,7 +68,7 @@ class GEval(Scorer):
         require_steps(self.steps)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one score a candidate and attribute, or one a replicate."""
+        """Plan one score per candidate, attribute and replicate."""
         attributes = dataset.require_attributes(self.attributes)
         require_known_steps(self.steps, attributes)
         yield from super().design(dataset)
@@ -175,7 +175,7 @@ def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def parse_steps(text: str | None) -> list[str]:
-    r"""Read the steps of a numbered list, or of one with bullets; what stands around them is left out.
+    r"""Read the steps of a numbered or bulleted list, without the text around it.
 
     Examples
     --------

@@ -246,7 +246,7 @@ class Question:
         return replace(self, messages=messages, scale=replace(self.scale, labels=labels))
 
     def trials(self, asking: Asking, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
-        """Yield the trials: one, or one a replicate.
+        """Yield one trial per replicate.
 
         Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
         """

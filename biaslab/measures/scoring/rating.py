@@ -1,4 +1,4 @@
-"""Rating in the manner of Stureborg et al. 2024: their recipe (§4, Table 6) and what they compare it with."""
+"""Rating after Stureborg et al. 2024: their recipe (§4, Table 6) and the prompts they compare it with."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Rating(Scorer):
         return 256 if self.reasons == "before" else 16
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one score a candidate and attribute, or one a replicate."""
+        """Plan one score per candidate, attribute and replicate."""
         require_known_steps(self.steps, dataset.require_attributes(self.attributes))
         yield from super().design(dataset)
 

@@ -62,7 +62,7 @@ class Scorer(ABC):
 
     @property
     def asking(self) -> Asking:
-        """How scores are asked for."""
+        """The protocol that asks for scores."""
         length = self.default_length if self.max_tokens is None else self.max_tokens
         return Asking(self.answer, self.replicates, self.temperature, length, self.seed)
 
@@ -72,7 +72,7 @@ class Scorer(ABC):
         return 16
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one score a candidate and attribute, or one a replicate."""
+        """Plan one score per candidate, attribute and replicate."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
         for item in items(dataset):
             for attribute in attributes:

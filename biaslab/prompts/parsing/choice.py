@@ -197,7 +197,7 @@ def concluded_better(text: str, names: Names) -> int | None:
 
 
 def without_brackets(text: str) -> str:
-    """Remove double brackets from a text, and keep what stands in them."""
+    """Remove double brackets from a text, and keep their content."""
     return _BRACKETS.sub(r"\1", text)
 
 
@@ -273,7 +273,7 @@ def alone(text: str, names: Names) -> set[int]:
 
 
 def _closing(line: str, names: Names) -> int | None:
-    """Return the label that the last line is, or what stands in brackets or in bold as its last sentence."""
+    """Return the label in the last line: the whole line, or its last sentence in brackets or bold."""
     last = _LAST.search(line)
     if last is None:
         return names.exactly(line)

@@ -122,7 +122,7 @@ class Names:
         return self._letters.sub(self._letter, text)
 
     def _letter(self, match: re.Match[str]) -> str:
-        """Return what stands for a last word alone: the private character, or itself where it names something else."""
+        """Replace a single last word by its private character; keep it where it names something else."""
         place = int(str(match.lastgroup)[1:])
         noun, last = self._parts[place]
         before, after = match.string[: match.start()][-_SEEN:], match.string[match.end() :]
@@ -175,7 +175,7 @@ class Names:
 
     @cached_property
     def _third(self) -> str | None:
-        """The letter that means a tie beside A and B, as in pair logs; None where no tie is offered."""
+        """Letter for a tie next to A and B, as in pair logs; None where no tie is offered."""
         others = [self.core(place).casefold() for place in range(len(self.labels)) if place != self.tie]
         return "C" if self.tie >= 0 and others == ["a", "b"] else None
 
@@ -204,7 +204,7 @@ def _is_of_another(before: str, noun: str) -> bool:
 
 
 def place_of(character: str) -> int | None:
-    """Return the place of the label that a private character stands for; None for any other character."""
+    """Return the index of the label that a private character encodes; None for any other character."""
     return ord(character) - 0xE000 if 0xE000 <= ord(character) <= 0xE0FF else None
 
 

@@ -118,7 +118,7 @@ def _first_of(readers: Sequence[Reader], text: str, scale: Scale) -> Reading | N
 
 
 def _read_named(text: str, scale: Scale, name: str, section: str | None) -> Reading:
-    """Read the score of one attribute among several: only what stands beside its name, or alone in its section."""
+    """Read the score of one attribute among several: next to its name, or alone in its section."""
     if stated := _first_of(_stated(_spelled(name)), text, scale):
         return stated
     if section is not None:
@@ -207,7 +207,7 @@ _ENUMERATOR = re.compile(r"^\s*(\d+)[.)]\s", re.MULTILINE)
 
 
 def _phrased(text: str, scale: Scale) -> list[float]:
-    """Read "a score of 4", "I rate it a 4", "4 stars" and "4 out of 5" unless what stands before them denies them."""
+    """Read "a score of 4", "I rate it a 4", "4 stars" and "4 out of 5", unless negated."""
     plain = _DENIED.sub(" ~ ", text)
     forms = (_SCORE_OF, _GIVES_IT, _STARS, _SCORE_ALONE, _MAKES_IT, _IS_A, _PERFECT, _AS, _DESCRIBED, _SO_SCORE)
     values = [value for form in forms for value in form(plain, scale)]

@@ -86,7 +86,7 @@ class Places(Reader):
         return re.compile(self._name), re.compile(row), re.compile(_ALONE.format(self._name))
 
     def _place(self, name: object) -> int:
-        """Return the place that a name stands for, 0 where it is none; a bare number or letter will do."""
+        """Return the place that a name refers to, 0 if none; a bare number or letter will do."""
         text = as_text(name).strip()
         match = self._patterns[0].fullmatch(text)
         return _number(match[1] if match else text)
@@ -153,7 +153,7 @@ def _list_in(document: Any) -> list[Any]:
 
 
 def _number(text: str) -> int:
-    """Return the place that a number or a capital letter stands for, 0 where it is neither."""
+    """Return the place that a number or a capital letter names; 0 if it is neither."""
     if text.isascii() and text.isdigit():
         return int(text[:9])
     return ascii_uppercase.index(text) + 1 if len(text) == 1 and text in ascii_uppercase else 0

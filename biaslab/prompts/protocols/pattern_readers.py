@@ -61,7 +61,7 @@ class Pattern(OfVerdicts):
 
     @property
     def points(self) -> tuple[float, ...]:
-        """Those of the verdicts; of two scores, 0, ½ and 1."""
+        """Values of the verdicts; of two scores, 0, ½ and 1."""
         return (0.0, 0.5, 1.0) if compiled(self.patterns[0]).groups == 2 else super().points
 
     def of(self, attribute: str) -> Pattern:

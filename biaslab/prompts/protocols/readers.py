@@ -231,7 +231,7 @@ class FirstOf(Reader):
 
     @property
     def points(self) -> tuple[float, ...]:
-        """Those of all readers; none where one of them finds numbers."""
+        """Labels of all readers; none if one of them reads numbers."""
         each = [reader.points for reader in self.readers]
         return tuple(sorted({value for points in each for value in points})) if all(each) else ()
 
