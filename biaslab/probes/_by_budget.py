@@ -97,7 +97,7 @@ class Budgets:
 
     @cached_property
     def _parts(self) -> dict[str, dict[Key, Part]]:
-        """What the probe measures at each budget, by the conditions of its rows."""
+        """Measurements of the probe at each budget, by the conditions of its rows."""
         return {name: _measured(self.probe, self.metric, self.cell_of(name)) for name in self.names}
 
     def _where(self, part: Part, name: str, against: str) -> dict[str, Any]:
@@ -259,12 +259,12 @@ def of_judgements(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def has_samples(asked: pd.DataFrame) -> bool:
-    """Tell whether requests were sampled as texts twice or more."""
+    """Return whether requests were sampled as texts twice or more."""
     return bool((asked["replicate"] > 0).any()) and bool(asked["label_mass"].isna().all())
 
 
 def is_exact(asked: pd.DataFrame) -> bool:
-    """Tell whether values are exact, so that asking again would change none."""
+    """Return whether values are exact, so that asking again would change none."""
     return bool(asked["label_mass"].notna().any()) and bool(asked["samples"].isna().all())
 
 

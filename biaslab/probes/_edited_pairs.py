@@ -145,7 +145,7 @@ def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio]:
 
 
 def _beside_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
-    """Yield the effect of edit and null edit, beside the pair as it is."""
+    """Yield the effect of edit and null edit, compared with the unedited pair."""
     for variant in _CONTRAST if cell.wants("win_effect", "logit_effect") else ():
         blocks = whole(cell, trials, "shown", _orders(variant, UNEDITED), _GAP)
         metrics = _gains(trials, blocks, (variant, UNEDITED), cell.resampling, 0.0)
@@ -197,7 +197,7 @@ def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _of_one_context(part: pd.DataFrame) -> bool:
-    """Say whether a part is of fewer than two contexts, so that a breakdown has no interval."""
+    """Return whether a part has fewer than two contexts, so that it has no interval."""
     return bool(part["context_id"].nunique() < 2)
 
 

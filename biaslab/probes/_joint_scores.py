@@ -1,4 +1,4 @@
-"""Two scores of one output beside the same two given alone: joint distribution, correlations, slope and agreement."""
+"""Two scores of one output, compared with the same two given alone: distribution, correlations, slope and agreement."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def join(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
 
 
 def _is_exact(cell: Cell) -> bool:
-    """Say whether each trial is valued with the probability of its label."""
+    """Return whether each trial is valued with the probability of its label."""
     return bool(cell.where["answer"] == "distribution")
 
 
@@ -170,7 +170,7 @@ def _exact(trials: pd.DataFrame, pair: Pair, scale: Scale, index: pd.MultiIndex)
 
 
 def _sampled(part: pd.DataFrame, scale: Scale, index: pd.MultiIndex) -> tuple[tuple[Floats, ...], Floats]:
-    """Return the moments of outputs that hold both scores, and how often each pair of labels stands in them."""
+    """Return the moments of outputs with both scores, and how often each pair of labels occurs."""
     read = usable(part[part["level"].isin(["x", "y nan"])])
     both = side_by_side(read, "level", by=[*ITEM, "replicate"])
     both = both.reindex(columns=["x", "y nan"]).dropna().droplevel("replicate")

@@ -81,7 +81,7 @@ class OwnPrompts:
 
     @cached_property
     def _comparing(self) -> dict[str, Position]:
-        """How pairs are asked for, by the protocol's id."""
+        """Protocols that ask for pairs, by id."""
         answer: Literal["text", "distribution"] = "text" if self.asking.answer == "text" else "distribution"
         options = {"replicates": self.asking.replicates, "seed": self.asking.seed, "answer": answer}
         return {

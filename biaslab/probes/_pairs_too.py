@@ -70,14 +70,14 @@ def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) 
 
 
 def is_exact(trials: pd.DataFrame) -> bool:
-    """Say whether pairs have exact probabilities, neither verdicts nor shares of samples."""
+    """Return whether pairs have exact probabilities, neither verdicts nor shares of samples."""
     return bool((trials["answer"] == "distribution").all()) and not (
         "samples" in trials and trials["samples"].notna().any()
     )
 
 
 def has_degrees(protocol: object) -> bool:
-    """Say whether a protocol of pairs offers more than two verdicts, whose probabilities one number does not hold."""
+    """Return whether a protocol of pairs offers more than two verdicts, which one number cannot hold."""
     return isinstance(protocol, Protocol) and len(protocol.points) > 2
 
 

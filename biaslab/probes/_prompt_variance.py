@@ -189,7 +189,7 @@ def _in_both_orders(blocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_exact(trials: pd.DataFrame) -> bool:
-    """Say whether answers are whole distributions: neither texts nor counted samples."""
+    """Return whether answers are whole distributions: neither texts nor counted samples."""
     mass = _column(trials, "label_mass")[trials["value"].notna()]
     return bool(mass.notna().all() and _column(trials, "samples").isna().all())
 

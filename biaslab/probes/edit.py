@@ -202,7 +202,7 @@ class Edit(PairProbe, ScoreProbe):
 
     @property
     def asking(self) -> Asking:
-        """How scores are asked for."""
+        """The protocol that asks for scores."""
         answer = "score" if self.answer == "verdict" else self.answer
         return Asking(answer, self.replicates, self.temperature, self.max_tokens, self.seed, evaluators=True)
 
@@ -313,7 +313,7 @@ class Edit(PairProbe, ScoreProbe):
 
 
 def _behind(shown: Placed, defence: Defence) -> Placed:
-    """Return a candidate as it stands in a defended prompt; its edit is then called "edit+defence"."""
+    """Return a candidate as shown in a defended prompt; its edit is then called "edit+defence"."""
     edit = f"{shown.edit}+{defence}" if shown.edit and defence != UNDEFENDED else shown.edit
     return replace(shown, text=shield(shown.text, defence), edit=edit)
 

@@ -314,7 +314,7 @@ def _ranks(shares: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _is_free(blocks: ListBlocks) -> bool:
-    """Say whether no candidate's value changes with its place."""
+    """Return whether no candidate's value changes with its place."""
     values = blocks.by_candidate(blocks.value)
     return bool(np.allclose(values, values[:, :1], rtol=0, atol=1e-6))
 

@@ -242,13 +242,13 @@ def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 
 
 
 def _is_exact(blocks: pd.DataFrame) -> bool:
-    """Say whether p are probabilities, neither shares of samples nor verdicts throughout."""
+    """Return whether p are probabilities, neither shares of samples nor verdicts throughout."""
     sampled = blocks[["samples_ij", "samples_ji"]].notna().to_numpy().any()
     return not (sampled or np.isin(blocks[["p_ij", "p_ji"]], (0.0, 0.5, 1.0)).all())
 
 
 def _is_free(blocks: pd.DataFrame) -> bool:
-    """Say whether every pair has the same winner, with the same probability, in both orders."""
+    """Return whether every pair has the same winner, with the same probability, in both orders."""
     return bool(len(blocks)) and bool(np.allclose(blocks["p_ij"] + blocks["p_ji"], 1.0, rtol=0, atol=1e-6))
 
 

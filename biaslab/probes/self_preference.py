@@ -193,7 +193,7 @@ class SelfPreference(PairFeatureProbe):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """What is asked for."""
+        """Forms that are asked for."""
         return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
@@ -212,7 +212,7 @@ class SelfPreference(PairFeatureProbe):
             yield self._likelihood_trial(question, question.item.text, condition)
 
     def _is_planned(self, one: Item, two: Item) -> bool:
-        """Say whether two texts are of two systems, one of them the judge's own."""
+        """Return whether two texts are of two systems, one of them the judge's own."""
         return one.system != two.system and self.own in (None, one.system, two.system)
 
     def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
@@ -292,7 +292,7 @@ class SelfPreference(PairFeatureProbe):
 
 
 def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield what is controlled for beside human scores, in words and as columns: nothing, then perplexity if known."""
+    """Yield the covariates in addition to human scores, in words and as columns: none, then perplexity if known."""
     yield "", []
     if column in judged and judged[column].notna().any():
         yield "log perplexity", ["log_perplexity"]

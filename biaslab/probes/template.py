@@ -283,7 +283,7 @@ class Template(ScoreProbe):
 
 
 def _alike_in_order(judged: pd.DataFrame) -> pd.DataFrame:
-    """Leave out pairs in an unknown order beside those in a known one: their prompts would differ by the order, too."""
+    """Drop pairs in an unknown order where others have a known one: their prompts would differ by the order too."""
     if "order_known" not in judged:  # only logs may not tell it
         return judged
     known = judged["order_known"].astype(bool)

@@ -263,7 +263,7 @@ def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio] | None:
 
 
 def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Return the log odds of the name that is asked first against the other, wherever it stands."""
+    """Return the log odds of the first name against the other, in either place."""
     names = trials["named_first"].drop_duplicates().tolist()
     read = usable(trials)
     both = read.groupby(["context_id", "candidate_id", "replicate"])["value"].transform("size") == len(names)

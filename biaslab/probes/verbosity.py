@@ -183,7 +183,7 @@ class Verbosity(PairFeatureProbe):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """What is asked for."""
+        """Forms that are asked for."""
         return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:

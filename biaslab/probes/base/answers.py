@@ -101,7 +101,7 @@ class Answers:
 
     @cached_property
     def weights(self) -> Floats:
-        """How often each item is given each level, shape (items, levels): exactly, or as a share of its samples.
+        """Probability of each level for each item, shape (items, levels): exact, or the share of its samples.
 
         A sample between two levels enters none of them, so that a row may add up to less than 1, or to nothing.
         """

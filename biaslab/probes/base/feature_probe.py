@@ -292,7 +292,7 @@ def kept_columns(trials: pd.DataFrame) -> list[str]:
 
 
 def with_missing_scores(trials: pd.DataFrame, asked: str = "score") -> pd.DataFrame:
-    """Return trials of which no score is missing; what stands for those that are means nothing."""
+    """Return trials with missing scores replaced by placeholders, to see what was planned."""
     scores = trials["asked"] == asked if "asked" in trials else pd.Series(True, trials.index)
     return completed(trials, np.where(scores, 0.0, math.nan))
 

@@ -1,4 +1,4 @@
-"""What is known of errors in human scores, and what is said of an estimate where nothing is."""
+"""Errors in human scores: the reliability that is known, and the note where none is."""
 
 from __future__ import annotations
 

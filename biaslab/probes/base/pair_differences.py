@@ -86,7 +86,7 @@ def in_both_orders(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_exact(judged: pd.DataFrame) -> bool:
-    """Say whether values are probabilities, neither shares of samples nor verdicts throughout."""
+    """Return whether values are probabilities, neither shares of samples nor verdicts throughout."""
     return len(judged) > 0 and not is_counted(judged)
 
 
@@ -138,7 +138,7 @@ def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
 
 
 def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
-    """Return what a won verdict adds to the log odds of the last term, beside the others, to first order.
+    """Return the first-order effect of a won verdict on the log odds of the last term, given the others.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def win_excess(judged: pd.DataFrame) -> Ratio:
 
 
 def is_recorded(trials: pd.DataFrame) -> bool:
-    """Say whether judgements come from a log, and from no probe's design."""
+    """Return whether judgements come from a log instead of a probe's design."""
     return "probe" in trials and bool((trials["probe"] == "recorded").all())
 
 

@@ -66,7 +66,7 @@ class PairFeatureProbe(FeatureProbe):
     @property
     @abstractmethod
     def forms(self) -> tuple[str, ...]:
-        """What is asked for: "pairs", "scores", or both."""
+        """Forms that are asked for: "pairs", "scores", or both."""
 
     def take_protocol(self) -> None:
         """Ask with the protocol by its form alone."""

@@ -111,7 +111,7 @@ class PairProbe(Probe):
         defence: Defence = "none",
         cue: str = "",
     ) -> Iterator[Trial]:
-        """Return the trials of one ordered pair: one, or one a replicate.
+        """Return one trial per replicate of an ordered pair.
 
         Parameters
         ----------

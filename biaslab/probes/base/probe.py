@@ -52,7 +52,7 @@ def planted(
     fair: Mapping[str, Any] = FAIR,
     **options: Any,
 ) -> Calibration:
-    """Say how a metric is calibrated: on a fair judge, and on the same judge with a bias.
+    """Declare how a metric is calibrated: on a fair judge, and on the same judge with a bias.
 
     Parameters
     ----------

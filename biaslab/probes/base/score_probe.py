@@ -86,7 +86,7 @@ class ScoreProbe(Probe):
 
     @property
     def asking(self) -> Asking:
-        """How scores are asked for."""
+        """The protocol that asks for scores."""
         return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, self.evaluators)
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:

@@ -1,4 +1,4 @@
-"""How far missing scores could move a slope: bounds on a scale with ends, and the tipping point of a finding."""
+"""Bounds on a slope with missing scores, on a bounded scale, and the tipping point of a finding."""
 
 from __future__ import annotations
 
