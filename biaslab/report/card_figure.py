@@ -25,7 +25,7 @@ _CROWDED = 20  # how far the axis reaches, in units of what matters, where three
 
 @styled
 def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
-    """Draw a row a judge and metric: its cells in units of what matters, and the verdict beside them.
+    """Draw one row per judge and metric: its cells in units of the smallest effect that matters, and the verdict.
 
     What was tested of no judge has no row; a line above names it.
 

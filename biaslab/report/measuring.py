@@ -144,7 +144,7 @@ def measure_all(
 
 
 class _Left:
-    """What is left of a budget that several runs share."""
+    """The rest of a budget that several runs share."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget, self._began = budget, time.monotonic()
@@ -167,7 +167,7 @@ class _Left:
 
 
 def _ends_all(error: BiaslabError, answered: bool) -> bool:
-    """Say whether everything else that a judge would be asked fails too, so that one error is enough."""
+    """Return whether every further request to a judge would fail too."""
     if isinstance(error, UnreachableError | ModelLoadError):
         return True
     return isinstance(error, ServerError) and (error.status in _OF_ALL or (error.status is None and not answered))

@@ -195,7 +195,7 @@ def plan_screen(
     budget: Budget | None = None,
     seed: int = 0,
 ) -> Announcement | None:
-    """Say what `screen` with the same arguments would ask, and ask nothing.
+    """Plan `screen` with the same arguments: count its requests and ask nothing.
 
     Of a server of which it is not known yet whether it gives label probabilities it is assumed that it does.
 

@@ -278,7 +278,7 @@ def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None, over
 
 
 def detectable(record: Mapping[Any, Any], over: str) -> str:
-    """Write the smallest effect that is detected with 80 % power: by the test alone, and among the tests beside it.
+    """Write the smallest effect detected with 80 % power: by the test alone, and among all tests.
 
     Examples
     --------

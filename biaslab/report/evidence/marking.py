@@ -55,7 +55,7 @@ def marked(prompt: str, texts: Mapping[Part, str]) -> list[Segment]:
 
 
 def _free(prompt: str, text: str, taken: Sequence[tuple[int, int, Part]], after: int) -> int:
-    """Return where a text first stands in a prompt apart from what is taken, or -1."""
+    """Return the first free occurrence of a text in a prompt, or -1."""
     start = prompt.find(text, after) if text else -1
     while start >= 0:
         over = [end for begin, end, _ in taken if begin < start + len(text) and start < end]
