@@ -197,7 +197,7 @@ def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, 
 
 @checked
 def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
-    """Return whether numbers are nothing but rounding, beside those that they come of; NaN is not.
+    """Return whether numbers are rounding errors relative to those they were computed from; NaN is not.
 
     Metrics are rates, log odds, correlations, and points of a scale: numbers around 1. So whatever is not above 1e-9 is
     rounding, and more of what comes of larger numbers: a spread, a standard error, a distance from a null.

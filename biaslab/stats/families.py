@@ -165,7 +165,7 @@ def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> 
 
 
 def _step_up(others: ArrayLike, alpha: float) -> float:
-    """Return the p-value with which one more test is rejected beside others, by Benjamini and Hochberg's procedure."""
+    """Return the largest p-value with which one more test is rejected among others (Benjamini & Hochberg)."""
     ordered = np.sort(np.asarray(others, float))
     tests = len(ordered) + 1
     steps = alpha * np.arange(1, tests + 1) / tests

@@ -125,7 +125,7 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
 
 @checked
 def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
-    """Return the smallest effect that each test detects with 80 % power as it is decided: beside the other rows.
+    """Return the smallest effect that each test detects with 80 % power after correction over all rows.
 
     ``mde`` is that of a test alone, at .05. Beside others it is rejected below a lower p-value (`critical_p`), which
     their p-values decide, and takes a larger effect.

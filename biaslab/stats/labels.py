@@ -186,6 +186,6 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
 
 
 def _pairs_of(counts: NDArray[np.intp], home: NDArray[np.intp], shape: tuple[int, int]) -> Floats:
-    """Return the pairs that so many items make, summed over contexts of draws, and averaged over draws."""
+    """Return the number of pairs of items, summed over the contexts of a draw and averaged over draws."""
     sums = np.bincount(home, counts * (counts - 1) / 2, shape[0] * shape[1])
     return np.asarray(sums.reshape(shape).mean(axis=0), float)

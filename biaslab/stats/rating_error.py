@@ -1,4 +1,4 @@
-"""How much of the mean human score is error: estimated from what different annotators say of the same items."""
+"""Error of the mean human score, estimated from several annotators' ratings of the same items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of its scale a judge uses: effective levels and ties.
+"""Use of the scale by a judge: effective levels and ties.
 
 Every measure takes *weights*, one row an item and one column a level of the scale: a 1 at the score that was given
 (`score_weights`), or the exact probabilities of the labels.

@@ -38,7 +38,7 @@ class Claims:
         self._lock: int | None = None
 
     def take(self, keys: Iterable[str]) -> set[str]:
-        """Claim the keys that no other living process has, beside those claimed before, and return them."""
+        """Claim further keys that no other living process has, and return them."""
         wanted = set(keys)
         if fcntl is None:
             return wanted
@@ -108,7 +108,7 @@ class Claims:
 
 
 def _is_locked(file: Path) -> bool:
-    """Tell whether the process that made a file lives."""
+    """Return whether the process that made a file lives."""
     descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -183,7 +183,7 @@ def moment_to_text(moment: datetime) -> str:
 
 
 def _is_plain(reply: Reply) -> bool:
-    """Tell whether a reply holds nothing but log-probabilities, as most do."""
+    """Return whether a reply holds nothing but log-probabilities, as most do."""
     levels, held = reply.logprobs, reply.__dict__
     if type(levels) is not tuple or reply.usage.reasoning_tokens or reply.bounded != ():
         return False
@@ -191,7 +191,7 @@ def _is_plain(reply: Reply) -> bool:
 
 
 def _are_plain(levels: Sequence[Any]) -> bool:
-    """Tell whether numbers are floats that JSON writes as Python does."""
+    """Return whether numbers are floats that JSON writes as Python does."""
     return {*map(type, levels)} <= {float} and all(map(math.isfinite, levels))
 
 

@@ -146,7 +146,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Reserve:
-    """Disk space reserved beside a store for replies under way, so that a full disk loses none of them.
+    """Disk space reserved next to a store, so that a full disk loses no reply that is under way.
 
     Parameters
     ----------

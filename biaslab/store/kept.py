@@ -1,4 +1,4 @@
-"""Cache tables that took long to compute beside the store, so that a second run reads them."""
+"""Cache tables that take long to compute next to the store, so that a second run reads them."""
 
 from __future__ import annotations
 
