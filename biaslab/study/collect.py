@@ -197,7 +197,7 @@ def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd
 
 
 def _why_not(probe: Design, judge: BaseJudge) -> str:
-    """Say why a judge that reads no prompt cannot be asked what a design plans."""
+    """Explain why a judge that reads no prompt cannot answer a design."""
     if getattr(probe, "lists", False):
         return f"{probe.name} shows several texts at once, and {judge.id!r} is asked about one or two"
     if getattr(probe, "verdicts", False) and Compare not in judge.kinds:

@@ -1,1 +1,1 @@
-"""How a study is walked: windows of whole contexts are asked, read, put into columns and dropped."""
+"""Run a study in windows of whole contexts: each is asked, read, put into columns and dropped."""

@@ -32,7 +32,7 @@ _PAIR = ["context_id", "one", "two", "replicate"]
 
 @dataclass(frozen=True)
 class Flips(Spread):
-    """How pairs flip in the contexts of a pilot, from which the power of `RATE` is simulated with the probe's own test.
+    """Flips of pairs in the contexts of a pilot, from which the power of `RATE` is simulated with the probe's test.
 
     A shift of the log odds of the first makes flips: pairs that both orders decided alike begin to flip to the first,
     and flips to the second end. So a pilot without bias, in which few pairs flip, plans for any shift below ½.
@@ -83,7 +83,7 @@ class Flips(Spread):
         return float(self._powers(np.array([effect]), entering, alpha)[0])
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that this many contexts detect; NaN where too few for a test to reach α."""
+        """Return the shift that a number of contexts detects; NaN if too few for a test to reach α."""
         entering, least = int(contexts * self.share + 1e-9), super().detectable(contexts, power, alpha)
         if math.isnan(least) or self._is_normal(least, entering):
             return least
@@ -92,7 +92,7 @@ class Flips(Spread):
         return float(effects[enough[0]]) if len(enough) else math.nan
 
     def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that this many contexts exclude, with that power, where there is none."""
+        """Return the shift that a number of contexts excludes, with a given power, if there is none."""
         if self.unflipped is not None:
             return self.unflipped.excludable(contexts, power, alpha)
         return super().excludable(contexts, power, alpha)
@@ -118,7 +118,7 @@ class Flips(Spread):
         return float((self.first + self.second).mean())
 
     def _is_normal(self, effect: float, entering: int) -> bool:
-        """Say whether flips are so many that nothing has to be simulated."""
+        """Return whether flips are frequent enough for the formula, so that nothing is simulated."""
         return entering * self._flips >= MANY and effect <= self.rate / 2
 
     def _powers(self, effects: Floats, entering: int, alpha: float) -> Floats:

@@ -33,7 +33,7 @@ _LARGE = 3_000  # contexts beyond which Student's t is the normal distribution
 
 @dataclass(frozen=True)
 class Spread:
-    """How much a metric varies between contexts.
+    """Spread of a metric between contexts.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ class Spread:
     pilot: int = field(default=0, kw_only=True)
 
     def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
-        """Return the power against a shift of a two-sided test with this many contexts."""
+        """Return the power of a two-sided test against a shift, by the number of contexts."""
         entering = max(int(contexts * self.share + 1e-9), 1)
         return assured_power(effect, self.deviation / math.sqrt(entering), entering, alpha, self.pilot)
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that this many contexts detect; NaN where too few for a sign-flip test to reach α."""
+        """Return the shift that a number of contexts detects; NaN if too few for a sign-flip test to reach α."""
         entering = int(contexts * self.share + 1e-9)
         if entering < FEWEST or 2.0 ** (1 - entering) > alpha:
             return math.nan
@@ -80,7 +80,7 @@ class Spread:
         return assured_shift(min(entering, _LARGE), power, alpha, self.pilot) * error
 
     def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that this many contexts exclude, with that power, where there is none.
+        """Return the shift that a number of contexts excludes, with a given power, if there is none.
 
         The interval of level 1 − α then lies within ± the shift (Schuirmann 1987), which has to be
         (t_{1−α/2} + t_{(1+power)/2}) s / √G where s is known.
@@ -127,7 +127,7 @@ class Unvarying(Spread):
     reach: float
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:  # noqa: ARG002
-        """Return the shift that the exact interval of this many equal contexts excludes, whatever the power."""
+        """Return the shift that the exact interval of equal contexts excludes, whatever the power."""
         entering = int(contexts * self.share + 1e-9)
         return self.reach * unseen_share(entering, 1 - alpha) if entering else math.nan
 

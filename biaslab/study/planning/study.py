@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def minutes(self) -> float | None:
-        """How long the open requests take; None if the speed is not known."""
+        """Duration of the open requests; None if the speed is not known."""
         return None if self.seconds_per_request is None else self.open * self.seconds_per_request / 60
 
     def to_frame(self) -> pd.DataFrame:
@@ -153,13 +153,13 @@ class Plan:
         return f"To detect {shift} with {100 * self.power:g} % power (two-sided, α = {self.alpha:g}{over})"
 
     def _alone(self) -> list[str]:
-        """Say what the test would detect alone."""
+        """Write the effect that the test detects alone."""
         if self.tests == 1 or self.spread.aim == "exclude" or math.isnan(self.effect_alone):
             return []
         return [f"alone: ≥ {self.effect_alone:.3g}; on a card of {self.tests:,} tests: ≥ {self.effect:.3g}"]
 
     def _cleared(self) -> list[str]:
-        """Say of which shifts an unbiased judge is cleared."""
+        """Write the shifts of which an unbiased judge is cleared."""
         if self.spread.aim == "exclude" or math.isnan(self.excluded):
             return []
         return [f"excludes shifts of ≥ {self.excluded:.3g} where there is none, with {100 * self.power:g} % power"]
@@ -197,7 +197,7 @@ def plan(
     store: Store | str | PathLike[str] | None = None,
     seconds_per_request: float | None = None,
 ) -> Plan:
-    """Say how many contexts an effect needs and what they cost, or which effect a given number detects.
+    """Compute the contexts that an effect needs and their cost, or the effect that a number of contexts detects.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """Cost of a study: attributes as of `biaslab.study.planning.study.Plan`."""
+    """Cost of a study, with the attributes of `biaslab.study.planning.study.Plan`."""
 
     requests: int
     stored: int

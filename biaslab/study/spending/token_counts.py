@@ -122,7 +122,7 @@ class TokenCounter:
 
     @property
     def method(self) -> str:
-        """How tokens were counted, in words."""
+        """Method by which tokens were counted, in words."""
         if self._inner:
             return " and ".join(dict.fromkeys(inner.method for inner in self._inner))
         if not self._judge.encodes:
