@@ -77,6 +77,14 @@ def require_temperature(value: object) -> None:
         raise InputError("temperature", value, "a number from 0 to 10", "0 is greedy, 1 is what a model says")
 
 
+def require_sampling(answer: str, replicates: int, temperature: float) -> None:
+    """Raise `InputError` unless a text is sampled so often, at a temperature; label probabilities are asked once."""
+    require_whole("replicates", replicates, 1)
+    require_temperature(temperature)
+    if answer != "text" and replicates > 1:
+        raise InputError("replicates", replicates, f'1 where answer is "{answer}"', 'choose answer="text"')
+
+
 def require_one_of(name: str, value: object, allowed: Sequence[object], remedy: str = "") -> None:
     """Raise `InputError` unless a value is one of those allowed; the message names those that are close to it."""
     if value not in allowed:

@@ -25,7 +25,7 @@ from biaslab.core import (
     Status,
     Trial,
 )
-from biaslab.core.checks import require_one_of, require_some_of, require_temperature, require_whole
+from biaslab.core.checks import require_one_of, require_sampling, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.balanced_orders import balanced_orders
@@ -197,11 +197,7 @@ class ListPosition(Probe):
         require_whole("k", self.k, 2)
         require_some_of("k", [self.k], range(2, _LONGEST + 1))
         require_one_of("answer", self.answer, get_args(Answer))
-        require_whole("replicates", self.replicates, 1)
-        require_temperature(self.temperature)
-        if self.answer != "text" and self.replicates > 1:
-            allowed = f'1 where answer is "{self.answer}"'
-            raise InputError("replicates", self.replicates, allowed, 'choose answer="text"')
+        require_sampling(self.answer, self.replicates, self.temperature)
 
     @property
     def asking(self) -> Protocol:

@@ -74,6 +74,41 @@ class Replies(CellMeasure):
                 yield Part({name: ratio}, (entering, planned - entering), {"system": system})
 
 
+@dataclass(frozen=True)
+class Subsets(CellMeasure):
+    """Measure agreement with the gold label in each subset.
+
+    Notes
+    -----
+    Estimates, one a judge × data set × attribute × template × ``subset``: ``comparative_accuracy``, null ½, and
+    ``accuracy_both_orders``, as `Replies` has them of all subsets together.
+    """
+
+    name: ClassVar[str] = "subsets"
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "subset")
+    primary: ClassVar[tuple[str, ...]] = ("comparative_accuracy",)
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Take judgements of two candidates with a gold label, of data sets with subsets."""
+        found = paired(trials)
+        found = found[found["human_gap"].fillna(0).ne(0) & found["subset"].fillna("").ne("")]
+        several = found.groupby(list(self.cell[:2]))["subset"].transform("nunique") > 1
+        why = "needs a gold label or human preference, and several subsets"
+        return Accepted(found[several], "" if several.any() else why)
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one subset."""
+        found = usable(trials)
+        won = pd.Series(pairs.decisions(found), found.index)
+        ratios = {
+            "comparative_accuracy": pairs.comparative_accuracy(found["context_id"], won, found["human_gap"]),
+            "accuracy_both_orders": both_orders(found, won),
+        }
+        made = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
+        known = {name: estimate for name, estimate in made.items() if not np.isnan(estimate.estimate)}
+        yield Part(known, (len(found), len(trials) - len(found)))
+
+
 def _counts(trials: pd.DataFrame) -> dict[str, int]:
     """Return of how many judgements each candidate is one side."""
     sides = [trials[name].value_counts() for name in _SIDES]

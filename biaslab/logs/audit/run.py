@@ -13,7 +13,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import gold_subsets, halo, human_agreement, one_order, pair_length, replies
+from biaslab.logs.audit import halo, human_agreement, one_order, pair_length, replies
 from biaslab.logs.audit.additions import addition_for
 from biaslab.logs.audit.holdings import holdings
 from biaslab.logs.audit.measure import Measure
@@ -33,7 +33,7 @@ _OTHERS: tuple[type[Measure], ...] = (
     halo.Halo,
     pair_length.PairLength,
     one_order.OneOrder,
-    gold_subsets.Subsets,
+    replies.Subsets,
 )
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 

@@ -16,7 +16,7 @@ from biaslab.core.schema import count_words
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, at, plain
 from biaslab.prompts.parsing.numerals import Reading
-from biaslab.prompts.parsing.refusal import is_refusal
+from biaslab.prompts.parsing.whole_replies import is_refusal
 
 FIELDS = frozenset({"pair_id", "response_A", "response_B", "label", "judgments"})
 _RESPONSES = ("response_A", "response_B")

@@ -29,7 +29,7 @@ from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import scored
 from biaslab.logs.readers.rows import Rows, Source, plain
 from biaslab.prompts.parsing.numerals import Reading
-from biaslab.prompts.parsing.refusal import is_refusal
+from biaslab.prompts.parsing.whole_replies import is_refusal
 
 FIELDS = frozenset({"input", "output_1", "output_2", "label", "results"})
 _OUTPUTS = ("output_1", "output_2")

@@ -16,8 +16,8 @@ from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
 from biaslab.prompts.parsing.choice import concluded_better, dressed_at_the_end, in_brackets
 from biaslab.prompts.parsing.mentions import UNKNOWN, names_of
 from biaslab.prompts.parsing.numerals import Reading, place_on
-from biaslab.prompts.parsing.refusal import is_refusal
 from biaslab.prompts.parsing.thoughts import split_thought
+from biaslab.prompts.parsing.whole_replies import is_refusal
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from biaslab import prompts
 from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.about import Form, Reasons
-from biaslab.core.checks import require_one_of, require_temperature, require_whole
-from biaslab.core.errors import InputError
+from biaslab.core.checks import require_one_of, require_sampling, require_whole
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.prompts.parsing import parse_score, parse_scores
@@ -138,14 +137,9 @@ class Asking:
     def __post_init__(self) -> None:
         allowed = get_args(AnyAnswer if self.evaluators else Answer)
         require_one_of("answer", self.answer, allowed)
-        require_whole("replicates", self.replicates, 1)
+        require_sampling(self.answer, self.replicates, self.temperature)
         require_whole("max_tokens", self.max_tokens, 1)
         require_whole("seed", self.seed, 0)
-        require_temperature(self.temperature)
-        if self.answer != "text" and self.replicates > 1:
-            raise InputError(
-                "replicates", self.replicates, f'1 where answer is "{self.answer}"', 'choose answer="text"'
-            )
 
     def requests(self, question: Question) -> Iterator[Request]:
         """Yield the requests, one per replicate."""

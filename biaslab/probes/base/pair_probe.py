@@ -14,7 +14,7 @@ import numpy as np
 
 from biaslab import prompts
 from biaslab.core import About, Choice, Compare, Completion, Messages, Nearest, Reply, Request, Scalar, Status, Trial
-from biaslab.core.checks import require_one_of, require_temperature, require_whole, unknown
+from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.probes.base.own_protocol import settle, settled
@@ -77,11 +77,7 @@ class PairProbe(Probe):
         super().__post_init__()
         self.take_protocol()
         require_one_of("answer", self.answer, get_args(Answer) if self.verdicts else get_args(Answer)[:2])
-        require_whole("replicates", self.replicates, 1)
-        require_temperature(self.temperature)
-        if self.answer != "text" and self.replicates > 1:
-            allowed = f'1 where answer is "{self.answer}"'
-            raise InputError("replicates", self.replicates, allowed, 'choose answer="text"')
+        require_sampling(self.answer, self.replicates, self.temperature)
 
     def take_protocol(self) -> None:
         """Load the protocol where a file is named; ask as it says."""

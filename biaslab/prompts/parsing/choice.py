@@ -14,9 +14,8 @@ from biaslab.core import Status
 from biaslab.core.errors import InputError
 from biaslab.prompts.parsing.decisions import decided
 from biaslab.prompts.parsing.mentions import TIE, UNKNOWN, Names, names_of
-from biaslab.prompts.parsing.refusal import is_refusal
-from biaslab.prompts.parsing.runs import without_runs
 from biaslab.prompts.parsing.structured import fields
+from biaslab.prompts.parsing.whole_replies import is_refusal, without_runs
 
 VERDICT = r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?ment|conclusion|pick|vote|result)"
 """Pattern of what a verdict is called."""

@@ -9,9 +9,8 @@ from functools import cache
 
 from biaslab.core.scales import Scale
 from biaslab.prompts.parsing.numerals import NUMBER, NUMERAL, Reading, place_on, worth
-from biaslab.prompts.parsing.refusal import is_refusal
-from biaslab.prompts.parsing.runs import without_runs
 from biaslab.prompts.parsing.structured import json_scores, only_entry
+from biaslab.prompts.parsing.whole_replies import is_refusal, without_runs
 
 Reader = Callable[[str, Scale], list[float]]
 

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from biaslab.core import Status
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
-from biaslab.prompts.parsing.refusal import is_refusal
 from biaslab.prompts.parsing.scores import parse_score
+from biaslab.prompts.parsing.whole_replies import is_refusal
 
 #: Stands in a pattern or a JSON path for the attribute whose verdict is read, where a reply judges several.
 ATTRIBUTE = "{attribute}"

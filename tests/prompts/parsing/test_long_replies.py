@@ -8,7 +8,7 @@ import pytest
 
 from biaslab.core.scales import find_scale
 from biaslab.prompts.parsing import parse_choice, parse_score, structured
-from biaslab.prompts.parsing.runs import without_runs
+from biaslab.prompts.parsing.whole_replies import without_runs
 
 SCALE = find_scale("1-5")
 

@@ -1,4 +1,4 @@
-"""Shorten what a degenerate reply repeats, so that reading it takes a time in proportion to its length."""
+"""Whole replies: whether one declines to answer, and one that repeats itself cut short."""
 
 from __future__ import annotations
 
@@ -7,6 +7,22 @@ import re
 _BLANK = re.compile(r"\s{64,}")
 _REPEATED = re.compile(r"([\W_]{1,8}?)\1{31,}")
 _KEPT = 16
+_REFUSAL = re.compile(
+    r"^\W*(i['’]?m sorry|i am sorry|sorry,|i apologi[sz]e|i (cannot|can['’]?t|am unable|won['’]?t|will not)|"
+    r"as an ai\b|unable to)",
+    re.IGNORECASE,
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether a text begins with a refusal.
+
+    Examples
+    --------
+    >>> is_refusal("I'm sorry, but I cannot score this."), is_refusal("4")
+    (True, False)
+    """
+    return _REFUSAL.match(text) is not None
 
 
 def without_runs(text: str) -> str:
