@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from biaslab.core import BaseJudge, Choice, Judge, Reply, Request, Usage, as_judge, require_kinds
+from biaslab.core import Choice, Judge, Reply, Request, Usage
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.judges.repeating import RepeatingJudge
 from biaslab.stats import Resampling
 from biaslab.stats.thoughts import ThoughtVariance, thought_variance
 
 
 @checked(eager=True)
-class MeanOverThoughts(BaseJudge):
+class MeanOverThoughts(RepeatingJudge):
     """Answer `Choice` requests by k thoughts: the mean of the exact distributions given each.
 
     Parameters
@@ -56,25 +55,14 @@ class MeanOverThoughts(BaseJudge):
     """
 
     def __init__(self, judge: Judge, k: int) -> None:
-        require_whole("k", k, 1)
-        asked = as_judge(judge)
-        if Choice not in judge.kinds or not asked.thought_tokens:
+        super().__init__(judge, k)
+        if Choice not in judge.kinds or not self.asks[0].thought_tokens:
             raise InputError("judge", judge.id, "a judge that thinks before it answers Choice requests, thinking=1024")
-        self.judge, self.k = judge, k
-        self.members, self.asks = (judge,), (asked,)
-        self.breadth, self.prices, self.limits = asked.breadth // k, asked.prices, asked.limits
-        self.id, self.kinds, self.thinks = f"thoughts:{k}:{judge.id}", judge.kinds, asked.thinks
-
-    def __repr__(self) -> str:
-        return f"MeanOverThoughts({self.judge!r}, k={self.k})"
+        self.members, self.id, self.kinds = (judge,), f"thoughts:{k}:{judge.id}", judge.kinds
 
     def of_members(self, members: Sequence[Judge]) -> MeanOverThoughts:
         """Return the same mean over thoughts of another judge, such as the same one with a memory."""
         return MeanOverThoughts(members[0], self.k)
-
-    def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Report every retry of the judge."""
-        return self.asks[0].watched(tell)
 
     def expand(self, request: Request) -> list[Request]:
         """Return what the judge is asked for a request: of a `Choice`, once for each thought."""
@@ -85,39 +73,14 @@ class MeanOverThoughts(BaseJudge):
         thoughts = 1 if request.thinking == 0 else self.k  # without one, all replies are the same
         return [replace(request, replicate=each) for each in range(thoughts)]
 
-    def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if the judge cannot answer what would be asked."""
-        for request in requests:
-            require_kinds(self, [request])
-            try:
-                self.judge.check(self.expand(request)[:1])
-            except JudgeError as error:
-                error.request = request
-                raise
-
-    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Answer every request once, when its last thought is there; what completes together is one pack."""
-        of: dict[Request, tuple[Request, int]] = {}
-        replies: dict[Request, dict[int, Reply]] = {}
-        wanted: dict[Request, int] = {}
-        for request in dict.fromkeys(requests):
-            expanded = self.expand(request)
-            replies[request], wanted[request] = {}, len(expanded)
-            of |= {each: (request, place) for place, each in enumerate(expanded)}
-        try:
-            with closing(self.asks[0].packs(list(of))) as packs:
-                for pack in packs:
-                    complete = []
-                    for asked, reply in pack:
-                        request, place = of[asked]
-                        replies[request][place] = reply
-                        if len(replies[request]) == wanted[request]:
-                            complete.append((request, _mean(request, replies.pop(request))))
-                    if complete:
-                        yield complete
-        except JudgeError as error:
-            error.request = of.get(error.request, (error.request, 0))[0] if error.request else None
-            raise
+    def combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
+        """Return the reply whose distribution is the mean of those given each thought, with the tokens of all."""
+        if not isinstance(request, Choice):
+            return replies[0]
+        p = np.exp([reply.logprobs or (-math.inf,) * len(request.labels) for reply in replies]).mean(axis=0)
+        with np.errstate(divide="ignore"):
+            logprobs = np.minimum(np.log(p), 0.0)
+        return Reply(logprobs=tuple(map(float, logprobs)), usage=Usage.total([reply.usage for reply in replies]))
 
     def variance(
         self,
@@ -158,14 +121,3 @@ class MeanOverThoughts(BaseJudge):
             context = names
         logprobs = [[replies[each].logprobs for each in several] for several in expanded]
         return thought_variance(logprobs, values, context, resampling)  # type: ignore[arg-type]
-
-
-def _mean(request: Request, replies: dict[int, Reply]) -> Reply:
-    """Return the reply whose distribution is the mean of those given each thought, with the tokens of all."""
-    ordered = [replies[place] for place in sorted(replies)]
-    if not isinstance(request, Choice):
-        return ordered[0]
-    p = np.exp([reply.logprobs or (-math.inf,) * len(request.labels) for reply in ordered]).mean(axis=0)
-    with np.errstate(divide="ignore"):
-        logprobs = np.minimum(np.log(p), 0.0)
-    return Reply(logprobs=tuple(map(float, logprobs)), usage=Usage.total([reply.usage for reply in ordered]))

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Sequence
 
-from biaslab.core import (
-    DECLINED,
-    BaseJudge,
-    Choice,
-    Completion,
-    Judge,
-    Reply,
-    Request,
-    Usage,
-    as_judge,
-    require_kinds,
-)
+from biaslab.core import DECLINED, Choice, Completion, Judge, Reply, Request, Usage
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
-from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.errors import InputError
+from biaslab.judges.repeating import RepeatingJudge
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.parsing.thoughts import answered
 
@@ -29,7 +17,7 @@ _CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" an
 
 
 @checked(eager=True)
-class Sampled(BaseJudge):
+class Sampled(RepeatingJudge):
     """Answer `Choice` requests by sampling text k times: the share of each label is its probability.
 
     Parameters
@@ -77,62 +65,20 @@ class Sampled(BaseJudge):
     def __init__(
         self, judge: Judge, k: int, temperature: float = 1.0, max_tokens: int | None = None, seed: int = 0
     ) -> None:
-        for name, value in (("k", k), ("max_tokens", 1 if max_tokens is None else max_tokens)):
-            require_whole(name, value, 1)
+        super().__init__(judge, k)
+        require_whole("max_tokens", max_tokens, 1, optional=True)
         if not 0 < temperature <= 10:
             raise InputError("temperature", temperature, "a number above 0, at most 10")
         if Completion not in judge.kinds:
             raise InputError("judge", judge.id, "a judge that answers Completion requests")
-        self.judge, self.k, self.temperature, self.max_tokens, self.seed = judge, k, temperature, max_tokens, seed
-        writer = as_judge(judge)
-        self.asks, self.breadth, self.prices, self.limits = (writer,), writer.breadth // k, writer.prices, writer.limits
-        self.thinks = writer.thinks
+        self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         length = "" if max_tokens is None else f",max_tokens={max_tokens}"
         moved = f",seed={seed}" if seed else ""
         self.id = f"sampled:k={k},temperature={temperature:g}{length}{moved}:{judge.id}"
         self.kinds = frozenset({*judge.kinds, Choice})
 
-    def __repr__(self) -> str:
-        return f"Sampled({self.judge!r}, k={self.k})"
-
-    def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Report every retry of the judge."""
-        return self.asks[0].watched(tell)
-
-    def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if the judge cannot answer what would be asked."""
-        for request in requests:
-            require_kinds(self, [request])
-            try:
-                self.judge.check(self.expand(request)[:1])
-            except JudgeError as error:
-                error.request = request  # what was asked here, not its sample
-                raise
-
-    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Answer every request once, a `Choice` with its last sample; what completes together is one pack."""
-        asked_for: dict[Request, list[Request]] = {}  # requests that differ in their labels alone share samples
-        for request in dict.fromkeys(requests):
-            for sample in self.expand(request):
-                asked_for.setdefault(sample, []).append(request)
-        samples = Counter(request for several in asked_for.values() for request in several)
-        replies: dict[Request, list[Reply]] = {request: [] for request in samples}
-        try:
-            with closing(self.asks[0].packs(list(asked_for))) as packs:
-                for pack in packs:
-                    complete = []
-                    for sample, reply in pack:
-                        for request in asked_for[sample]:
-                            replies[request].append(reply)
-                            if len(replies[request]) == samples[request]:
-                                complete.append((request, self._reply(request, replies.pop(request))))
-                    if complete:
-                        yield complete
-        except JudgeError as error:
-            error.request = next(iter(asked_for.get(error.request, ())), error.request) if error.request else None
-            raise
-
-    def _reply(self, request: Request, replies: Sequence[Reply]) -> Reply:
+    def combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
+        """Return the shares of the labels among the samples; the one reply to any other request."""
         return count(request, replies) if isinstance(request, Choice) else replies[0]
 
     def expand(self, request: Request) -> list[Request]:
