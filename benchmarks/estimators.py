@@ -34,7 +34,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from biaslab.stats.inference import Resampling, bootstrap_smooth, percentile, sum_by_context
+from biaslab.stats.blocks import sum_by_context
+from biaslab.stats.inference import Resampling, bootstrap_smooth, percentile
 from biaslab.stats.ratio import Ratio
 
 Interval = tuple[float, float, float]

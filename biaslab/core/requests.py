@@ -67,7 +67,8 @@ class Choice(_Copied):
     ) -> None:
         held = self.__dict__
         try:
-            held["messages"], held["labels"], held["about"] = as_messages(messages), _different(tuple(labels)), about
+            held["messages"] = (Message("user", messages),) if isinstance(messages, str) else as_messages(messages)
+            held["labels"], held["about"] = _different(tuple(labels)), about
             held["replicate"] = replicate
             if replicate:
                 require_whole("replicate", replicate, 0)

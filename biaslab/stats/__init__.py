@@ -12,6 +12,7 @@ from biaslab.stats.blocks import (
     of_items,
     shared_requests,
     side_by_side,
+    sum_by_context,
     usable,
     warn_shared,
     whole_blocks,
@@ -59,7 +60,7 @@ from biaslab.stats.frame import (
     warn_missing,
     without_breakdowns,
 )
-from biaslab.stats.inference import Resampling, in_order, sum_by_context
+from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
 from biaslab.stats.logistic import logistic_model

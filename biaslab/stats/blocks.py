@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -287,3 +287,45 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
             f"tested as {count} cluster{'s' * (count > 1)}"
         )
         warn(message, SharedRequestsWarning)
+
+
+@checked
+def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Reduce items to one sum a context; items where a value is NaN, or the context is missing, do not enter.
+
+    Parameters
+    ----------
+    context : array_like, shape (items,)
+        The context of each item.
+    *values : array_like of float, each of shape (items,)
+        What is summed.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        The sums, shape (contexts, values), and the names of the contexts, shape (contexts,), in order of appearance.
+
+    Raises
+    ------
+    InputError
+        If values and contexts are not equally many.
+
+    Examples
+    --------
+    >>> sums, names = sum_by_context(["b", "a", "b"], [1.0, 2.0, 3.0])
+    >>> sums.tolist(), names.tolist()
+    ([[4.0], [2.0]], ['b', 'a'])
+    """
+    # pandas's own columns are factorized as they are, without unpacking the strings
+    codes, names = pd.factorize(context if isinstance(context, pd.Series | pd.Index) else np.asarray(context))
+    columns = [np.asarray(column, float) for column in values]
+    if any(column.shape != codes.shape for column in columns):
+        raise InputError("values", [column.shape for column in columns], f"shape {codes.shape}, that of the contexts")
+    keep = codes >= 0
+    for column in columns:
+        keep &= ~np.isnan(column)
+    if not keep.all():
+        codes, columns = codes[keep], [column[keep] for column in columns]
+    sums = np.column_stack([np.bincount(codes, column, len(names)).astype(float, copy=False) for column in columns])
+    seen = np.bincount(codes, minlength=len(names)) > 0
+    return sums[seen], np.asarray(names, object)[seen]

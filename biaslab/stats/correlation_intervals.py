@@ -11,9 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
+from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired
 from biaslab.stats.estimate import Estimate, Inference, undefined
-from biaslab.stats.inference import Resampling, sum_by_context
+from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluster_statistic
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.weighted_correlation import arranged

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
+from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.heaping import myers_estimate, whipple_sums
-from biaslab.stats.inference import Resampling, draw_weights, in_order, percentile, sum_by_context
+from biaslab.stats.inference import Resampling, draw_weights, in_order, percentile
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.scale_use import effective_levels, tie_sums

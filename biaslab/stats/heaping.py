@@ -32,8 +32,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
+from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, undefined, without_interval
-from biaslab.stats.inference import Resampling, draw_weights, in_order, sum_by_context
+from biaslab.stats.inference import Resampling, draw_weights, in_order
 from biaslab.stats.permutation import patterns
 
 Floats = NDArray[np.float64]

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
+from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import (
     VALUES_ONLY,
     Estimate,
@@ -26,7 +27,7 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
-from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order, sum_by_context
+from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order
 from biaslab.stats.permutation import sign_flip, swap_test
 from biaslab.stats.ratio_test import Excess, RatioTest
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
-from biaslab.stats.blocks import side_by_side, usable
+from biaslab.stats.blocks import side_by_side, sum_by_context, usable
 from biaslab.stats.estimate import Estimate
-from biaslab.stats.inference import Resampling, sum_by_context
+from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio
 

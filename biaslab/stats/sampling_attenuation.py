@@ -17,10 +17,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.checked import checked
+from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.correlation import DIGITS, Level, Method, check_options, context_correlations, paired, rounded
 from biaslab.stats.correlation_intervals import relative_loss
 from biaslab.stats.estimate import Estimate, undefined
-from biaslab.stats.inference import Resampling, sum_by_context
+from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Statistic, cluster_statistic, over_clusters
 from biaslab.stats.samples import sampling_noise
 from biaslab.stats.weighted_correlation import whole

@@ -15,7 +15,7 @@ from scipy.special import xlogy
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.stats.inference import sum_by_context
+from biaslab.stats.blocks import sum_by_context
 
 Floats = NDArray[np.float64]
 

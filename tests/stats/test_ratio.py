@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from biaslab.core.errors import InputError
-from biaslab.stats.inference import Resampling, in_order, sum_by_context
+from biaslab.stats.blocks import sum_by_context
+from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.permutation import sign_flip
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.t_inference import t_test
