@@ -73,7 +73,7 @@ class MeanOverThoughts(RepeatingJudge):
         thoughts = 1 if request.thinking == 0 else self.k  # without one, all replies are the same
         return [replace(request, replicate=each) for each in range(thoughts)]
 
-    def combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
+    def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
         """Return the reply whose distribution is the mean of those given each thought, with the tokens of all."""
         if not isinstance(request, Choice):
             return replies[0]

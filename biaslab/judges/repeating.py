@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager, closing
 from operator import itemgetter
 
 from biaslab.core import BaseJudge, Judge, Reply, Request, as_judge, require_kinds
+from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import JudgeError
 
 
+@checked
 class RepeatingJudge(BaseJudge):
-    """Ask a judge everything that `expand` returns for a request; `combine` makes the reply.
+    """Ask a judge everything that `expand` returns for a request; `_combine` makes the reply.
 
     Parameters
     ----------
@@ -38,7 +40,7 @@ class RepeatingJudge(BaseJudge):
         return f"{type(self).__name__}({self.judge!r}, k={self.k})"
 
     @abstractmethod
-    def combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
+    def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
         """Return the reply to a request from those to what `expand` returns, in its order."""
 
     def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
@@ -74,7 +76,7 @@ class RepeatingJudge(BaseJudge):
                             replies[request][place] = reply
                             if len(replies[request]) == wanted[request]:
                                 ordered = [each for _, each in sorted(replies.pop(request).items(), key=itemgetter(0))]
-                                complete.append((request, self.combine(request, ordered)))
+                                complete.append((request, self._combine(request, ordered)))
                     if complete:
                         yield complete
         except JudgeError as error:

@@ -77,7 +77,7 @@ class Sampled(RepeatingJudge):
         self.id = f"sampled:k={k},temperature={temperature:g}{length}{moved}:{judge.id}"
         self.kinds = frozenset({*judge.kinds, Choice})
 
-    def combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
+    def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
         """Return the shares of the labels among the samples; the one reply to any other request."""
         return count(request, replies) if isinstance(request, Choice) else replies[0]
 

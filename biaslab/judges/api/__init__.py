@@ -203,11 +203,10 @@ class ApiJudge(BaseJudge):
             exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
             endpoints.append(Endpoint(address, Key(api_key, address), exact_labels, max_concurrency))
         self._endpoints = Endpoints(endpoints)
-        self._proven = set[type]()
+        self._proven, self._models = set[type](), list[str]()
         self._thoughts, self._refusals = ThoughtsByBudget(self.wire.thinking_at), Refusals()
         self._lacking: dict[tuple[type, bool], str] = {}  # what the server turned out not to answer, and its words
         self._tell: Callable[[str], object] = str
-        self._models: list[str] = []
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
 
     @property
