@@ -195,7 +195,7 @@ class Sweep(Probe):
             form="pair",
             primary=True,
             calibration=planted(  # reasons make the judge take what stands first, whatever it is worth
-                {"reason_first": 1.0}, _PAIRS | {"temperatures": (1.0,)}
+                {"reason_first": 0.65}, _PAIRS | {"temperatures": (1.0,)}
             ),
             comparison=Comparison("verdicts on pairs with and without reasons", ("temperature",)),
         ),
