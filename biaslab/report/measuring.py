@@ -189,7 +189,9 @@ def _measure(
     told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
     measured.say(f"{probe.name} of {judge.id}: {count(len(estimates), 'estimate')}; {told}")
     if "otherwise" in trials.attrs:
-        measured.otherwise.append((judge.id, probe.name, trials.attrs["otherwise"]))
-        measured.say(f"  {trials.attrs['otherwise']}")
+        otherwise = (judge.id, probe.name, trials.attrs["otherwise"])
+        if otherwise not in measured.otherwise:  # verbosity of pairs and of scores say the same
+            measured.otherwise.append(otherwise)
+            measured.say(f"  {trials.attrs['otherwise']}")
     measured.trials.append(trials)
     return estimates

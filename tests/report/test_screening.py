@@ -131,6 +131,8 @@ def test_a_server_of_text_alone_costs_what_is_announced(protocol, graded, told):
     assert scores["replicate"].nunique() == (0 if protocol is PAIRS else 3)
     if protocol is None:
         assert any("reads text instead of label probabilities" in why for _, _, why in found.card.otherwise)
+        said = [line for line in told if "reads text instead" in line]
+        assert len(said) == len(set(said)) == len(found.card.otherwise)
 
 
 @pytest.mark.slow
