@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from biaslab.core import Judge
+from biaslab.core.csv_files import write_csv
 from biaslab.core.schema import Dataset
 from biaslab.probes import OutputOrder, Position
 from biaslab.store import Store
@@ -67,5 +68,5 @@ def write_log(
     scores = collect(orders, judge, dataset, store, progress=False)
     table = scores[_KEPT].assign(judge="constructed", dataset=dataset.name, configuration=scores["order"])
     table["reply"] = scores["value"].map("Score: {:g}".format, na_action="ignore").fillna("No score.")
-    table.to_csv(paths[1], index=False)
+    write_csv(table, paths[1])
     return paths

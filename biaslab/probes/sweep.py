@@ -192,6 +192,7 @@ class Sweep(Probe):
             below="orders fewer pairs as the reference scores do after giving reasons",
             advice=("ask for reasons before the verdict", "ask for the verdict alone, without reasons"),
             matters=0.05,
+            use=("verdicts without reasons", "verdicts after reasons"),
             form="pair",
             primary=True,
             calibration=planted(  # reasons make the judge take what stands first, whatever it is worth
@@ -211,6 +212,7 @@ class Sweep(Probe):
                 "use the lowest temperature of the study",
             ),
             matters=0.05,
+            use=("verdicts at a low temperature", "verdicts at a high temperature"),
             form="pair",
             primary=True,
             calibration=Calibration(

@@ -323,7 +323,7 @@ def test_facets_take_rows_and_wrap(estimates):
 def test_facets_draw_lines_against_a_number(estimates):
     left, right = bl.plots.facets(estimates, "template", metric="first_position_rate", x="human_gap", hue="attribute")
     assert len(left.containers) == len(right.containers) == 2
-    assert left.get_xlabel() == "human gap"
+    assert left.get_xlabel() == "absolute human score gap (points)"
     with pytest.raises(InputError, match="wrap"):
         bl.plots.facets(estimates, "template", metric="first_position_rate", wrap=0)
 
