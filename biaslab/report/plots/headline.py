@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _METRICS = 2  # metrics of which a line tells
 _CONDITIONS = 2  # by which a row is named
 _NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
-_BEGINS = "the simulated judge"  # which a sentence writes with a capital letter
+_BEGINS = "the simulated judge"  # no name, so a sentence writes it with a capital letter
 _NOUNS = {"attribute": " attributes", "template": " templates", "dataset": " data sets", "edit": " edits"}
 _NOUNS |= {"scale": " scales", "configuration": " configurations", "order": " orders", "own": " systems"}
 _LONG = 40  # letters of a condition that is named
@@ -70,7 +70,9 @@ def finding(estimates: pd.DataFrame) -> str:
         for place, ((probe, metric), rows) in enumerate(known.groupby(["probe", "metric"], sort=False))
     ]
     whole = "; ".join(parts[:_METRICS])
-    return whole[:1].upper() + whole[1:] if whole.startswith(_BEGINS) else whole
+    judges = tuple(judge_words(str(judge)) for judge in known["judge"].unique() if judge)
+    is_name = whole.startswith(judges) and not whole.startswith(_BEGINS)
+    return whole if is_name or not whole[:2].islower() else whole[:1].upper() + whole[1:]
 
 
 def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: float | None = None) -> None:
@@ -99,23 +101,25 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
 def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     """Count the estimates of one metric on each side of the null, or else give their range."""
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
-    whose = f"{judge_words(judges[0])}: " if len(judges) == 1 and names else ""
+    name = metric.label.partition(", ")[0]
+    what = f"{judge_words(judges[0])}'s {name}" if len(judges) == 1 and names else name
+    several, reach = len(rows) > 1, _reach(rows, plain=True)
     if metric.null is None:
-        return f"{whose}{metric.label} {_reach(rows)}"
+        reach = _reach(rows)
+        return f"{what} {'ranged' if reach.startswith('from') else 'came to'} {reach}"
     ways = Counter(_sides(rows, metric.null))
-    of = f" of {len(rows)}" if len(rows) > 1 else ""
-    reach = _reach(rows, plain=True)
     if any(ways):
-        told = f" ({reach})" if of else f": {reach}"
+        told = f" ({reach})" if several else f": {reach}"
         if metric.above or metric.below:
             return _with_subject(judges if names else [], metric, ways, rows) + told
-        verdicts = [f"{side_words(metric, way)}{of and f' in {n}{of}'}" for way, n in sorted(ways.items()) if way]
-        return f"{whose}{metric.label}: {', '.join(verdicts)}{told}"
+        of = f" of {len(rows)}"
+        lies = {"above": "exceeded", "below": "fell below"}
+        said = [f"{lies[way]} {fair(metric.null)}{several * f' in {n}{of}'}" for way, n in sorted(ways.items()) if way]
+        return f"{what} {', '.join(said)}{told}"
     if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
-        verdict = f"{'all intervals contain' if of else 'the interval contains'} {fair(metric.null)}"
-    else:
-        verdict = f"none of {len(rows)} found after correction"
-    return f"{whose}{metric.label}: {verdict} ({reach})"
+        verdict = f"no interval of {what} excludes" if several else f"the interval of {what} includes"
+        return f"{verdict} {fair(metric.null)} ({reach})"
+    return f"none of {len(rows)} estimates of {what} is found after correction ({reach})"
 
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:

@@ -240,20 +240,20 @@ def row(value, low, high, p=0.001, **more):
                 "prefers the candidate shown second in 1 of 3 (0.20 to 0.70)"
             ),
         ),
-        ([row(0.52, 0.4, 0.6, 0.3)], "j: P(A), decisions for the first: the interval contains 0.5 (0.52 [0.40, 0.60])"),
+        ([row(0.52, 0.4, 0.6, 0.3)], "The interval of j's P(A) includes 0.5 (0.52 [0.40, 0.60])"),
         (
             [row(0.52, 0.4, 0.6, 0.3, attribute=name) for name in "ab"],
-            "j: P(A), decisions for the first: all intervals contain 0.5 (0.52 in both)",
+            "No interval of j's P(A) excludes 0.5 (0.52 in both)",
         ),
         (
             [row(0.6, 0.51, 0.7, p, attribute=name) for p, name in ((0.04, "a"), (0.06, "b"), (0.9, "c"))],
-            "j: P(A), decisions for the first: none of 3 found after correction (0.60 in all 3)",
+            "None of 3 estimates of j's P(A) is found after correction (0.60 in all 3)",
         ),
-        ([row(0.6, 0.5, 0.7, 0.01)], "j: P(A), decisions for the first: the interval contains 0.5 (0.60 [0.50, 0.70])"),
+        ([row(0.6, 0.5, 0.7, 0.01)], "The interval of j's P(A) includes 0.5 (0.60 [0.50, 0.70])"),
         ([row(0.7, 0.6, 0.8, np.nan)], "j prefers the candidate shown first: 0.70 [0.60, 0.80]"),
         (
             [row(x, 0.2, 0.4, metric="tie_rate", attribute=name) for x, name in ((0.3, "a"), (0.35, "b"))],
-            "j: ties from 0.30 (a) to 0.35 (b)",
+            "j's ties ranged from 0.30 (a) to 0.35 (b)",
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
         (
@@ -262,7 +262,10 @@ def row(value, low, high, p=0.001, **more):
         ),
         (
             [row(0.7, 0.6, 0.8, judge="simulated:position=1"), row(0.1, 0.05, 0.2, metric="tie_rate")],
-            "The simulated judge prefers the candidate shown first: 0.70 [0.60, 0.80]; j: ties 0.10 [0.05, 0.20]",
+            (
+                "The simulated judge prefers the candidate shown first: 0.70 [0.60, 0.80]; "
+                "j's ties came to 0.10 [0.05, 0.20]"
+            ),
         ),
     ],
 )  # fmt: skip
@@ -277,7 +280,7 @@ def test_a_figure_says_what_it_draws_and_not_what_is_beside_it(estimates, tmp_pa
     height = ax.figure.get_figheight()
     path = bl.plots.save(ax, estimates, "position", "ties", tmp_path)[-1]
     said = bl.plots.finding(shown[shown["metric"] == "tie_rate"])
-    assert said.startswith("The simulated judge: ties")
+    assert said.startswith("The simulated judge's ties")
     assert " ".join(ax.figure.get_suptitle().split()) == said
     assert pd.read_csv(path)["finding"].unique().tolist() == [said]
     assert ax.figure.get_figheight() > height
