@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
@@ -22,8 +23,6 @@ from biaslab.stats.t_inference import rare_inflation
 #: More than this share of judgements missing is warned of.
 MISSING_SHARE = 0.05
 
-#: Columns of which a row that has a value is about a part of its cell: such as the bins of the human score gap.
-BREAKDOWNS = ("human_gap",)
 LEADING = ("probe", "judge", "dataset", "metric")
 #: What tells families of tests apart: the rows of one metric of one judge, of which a card says one thing.
 FAMILY = ("judge", "probe", "metric")
@@ -229,5 +228,5 @@ def without_breakdowns(estimates: pd.DataFrame) -> pd.DataFrame:
     >>> without_breakdowns(pd.DataFrame({"human_gap": [np.nan, 0.5], "estimate": [0.6, 0.7]}))["estimate"].tolist()
     [0.6]
     """
-    binned = [estimates[name].notna() for name in BREAKDOWNS if name in estimates]
-    return estimates[~np.logical_or.reduce(binned)].reset_index(drop=True) if binned else estimates
+    whole = over_all_items(estimates)
+    return whole if whole is estimates else whole.reset_index(drop=True)
