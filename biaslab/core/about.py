@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from biaslab.core.errors import InputError
-from biaslab.core.quick_init import quick_init
 
 #: A label alone, lines "attribute: label", lines "score: label", or a JSON object.
 Form = Literal["bare", "lines", "text", "json"]
@@ -14,7 +13,6 @@ Form = Literal["bare", "lines", "text", "json"]
 Reasons = Literal["none", "before", "after"]
 
 
-@quick_init
 @dataclass(frozen=True)
 class About:
     """Describe the content of a request for simulated and recorded judges, which do not read prompts.
@@ -79,9 +77,27 @@ class About:
     template: str = ""
     protocol: Any = field(default=None, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        candidates = self.candidate_ids
-        if len(candidates) == len(self.texts) == len(self.edits or candidates):
-            return
-        name = "texts" if len(self.edits or candidates) == len(candidates) else "edits"
-        raise InputError(name, getattr(self, name), f"one for each of {', '.join(candidates) or 'no candidates'}")
+    def __init__(  # by hand: one is made a judgement, and what `dataclass` writes takes three times as long
+        self,
+        context_id: str,
+        candidate_ids: tuple[str, ...],
+        texts: tuple[str, ...],
+        attributes: tuple[str, ...],
+        source: bool = True,
+        labels: tuple[str, ...] = (),
+        scale: str = "",
+        form: Form = "bare",
+        reasons: Reasons = "none",
+        previous: float | None = None,
+        edits: tuple[str, ...] = (),
+        template: str = "",
+        protocol: Any = None,
+    ) -> None:
+        held = self.__dict__
+        held["context_id"], held["candidate_ids"], held["texts"] = context_id, candidate_ids, texts
+        held["attributes"], held["source"], held["labels"], held["scale"] = attributes, source, labels, scale
+        held["form"], held["reasons"], held["previous"], held["edits"] = form, reasons, previous, edits
+        held["template"], held["protocol"] = template, protocol
+        for name, given in (("edits", edits or candidate_ids), ("texts", texts)):
+            if len(given) != len(candidate_ids):
+                raise InputError(name, given, f"one for each of {', '.join(candidate_ids) or 'no candidates'}")

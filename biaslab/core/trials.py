@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Literal, get_args
 
 from biaslab.core.errors import InputError
-from biaslab.core.quick_init import quick_init
 from biaslab.core.requests import Request
 
 Status = Literal[
@@ -67,7 +66,6 @@ class Usage:
             raise InputError("usages", usages, "a list of biaslab.Usage", remedy) from error
 
 
-@quick_init
 @dataclass(frozen=True)
 class Reply:
     """Raw reply of a judge, which probes interpret.
@@ -115,8 +113,26 @@ class Reply:
     thought: str | None = None
     temperature: float | None = None
 
+    def __init__(  # by hand, as that of `Trial`
+        self,
+        logprobs: tuple[float, ...] | None = None,
+        text: str | None = None,
+        finish_reason: str | None = None,
+        score: float | None = None,
+        usage: Usage | None = None,
+        model: str | None = None,
+        unseen: float | None = None,
+        bounded: tuple[int, ...] = (),
+        samples: int | None = None,
+        thought: str | None = None,
+        temperature: float | None = None,
+    ) -> None:
+        held = self.__dict__
+        held["logprobs"], held["text"], held["finish_reason"], held["score"] = logprobs, text, finish_reason, score
+        held["usage"], held["model"], held["unseen"] = Usage() if usage is None else usage, model, unseen
+        held["bounded"], held["samples"], held["thought"], held["temperature"] = bounded, samples, thought, temperature
 
-@quick_init
+
 @dataclass(frozen=True)
 class Trial:
     """One planned judgement: a request and the condition it belongs to.
@@ -149,6 +165,22 @@ class Trial:
     replicate: int = 0
     condition: Mapping[str, Scalar] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
+
+    def __init__(  # by hand: one is made a judgement, and what `dataclass` writes takes twice as long
+        self,
+        request: Request,
+        context_id: str,
+        attribute: str,
+        candidate_id: str,
+        opponent_id: str | None = None,
+        replicate: int = 0,
+        condition: Mapping[str, Scalar] | None = None,
+        labels: tuple[str, ...] = (),
+    ) -> None:
+        held = self.__dict__
+        held["request"], held["context_id"], held["attribute"] = request, context_id, attribute
+        held["candidate_id"], held["opponent_id"], held["replicate"] = candidate_id, opponent_id, replicate
+        held["condition"], held["labels"] = {} if condition is None else condition, labels
 
 
 @contextmanager
