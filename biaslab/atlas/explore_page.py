@@ -84,7 +84,7 @@ class Explorer:
         require_extra("widgets", "the explorer as a widget")
         from biaslab.atlas.explorer_widget import widget_class
 
-        return widget_class()(self)
+        return widget_class()(self.to_html(), self.estimates)
 
     def _repr_html_(self) -> str:
         page = escape(self.to_html(), quote=True)

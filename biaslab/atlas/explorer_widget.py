@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from biaslab.atlas.explore_page import Explorer
-
 _SCRIPT = """
 export default {
   render({ model, el }) {
@@ -55,9 +53,9 @@ def widget_class() -> Any:
         shown = traitlets.List(traitlets.Int()).tag(sync=True)
         height = traitlets.Int(760).tag(sync=True)
 
-        def __init__(self, explorer: Explorer) -> None:
-            self._estimates = explorer.estimates
-            super().__init__(page=explorer.to_html())
+        def __init__(self, page: str, estimates: pd.DataFrame) -> None:
+            self._estimates = estimates
+            super().__init__(page=page)
 
         @property
         def selection(self) -> pd.DataFrame:
