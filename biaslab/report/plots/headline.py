@@ -112,10 +112,9 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
         told = f" ({reach})" if several else f": {reach}"
         if metric.above or metric.below:
             return _with_subject(judges if names else [], metric, ways, rows) + told
-        of = f" of {len(rows)}"
-        lies = {"above": "exceeded", "below": "fell below"}
-        said = [f"{lies[way]} {fair(metric.null)}{several * f' in {n}{of}'}" for way, n in sorted(ways.items()) if way]
-        return f"{what} {', '.join(said)}{told}"
+        lies = {"above": f"exceeded {fair(metric.null)}", "below": f"fell below {fair(metric.null)}"}
+        said = ", ".join(f"{lies[way]}{_in_how_many(n, rows)}" for way, n in sorted(ways.items()) if way)
+        return f"{what} {said}{told}"
     if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
         verdict = f"no interval of {what} excludes" if several else f"the interval of {what} includes"
         return f"{verdict} {fair(metric.null)} ({reach})"
@@ -124,22 +123,25 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:
     """Say which judges do what, and in how many of the rows."""
-    rows, differ = len(shown), _differing(shown)
-    noun = _NOUNS.get(differ[0], "") if len(differ) == 1 else ""
+    rows = len(shown)
     sides = [(side_words(metric, way), n) for way, n in sorted(ways.items()) if way]
     if len(judges) > 1 and len(judges) == rows:
         first = [f"{n} of {rows} judges {words if n == 1 else plural(words)}" for words, n in sides[:1]]
         return ", ".join([*first, *(f"{n} {words if n == 1 else plural(words)}" for words, n in sides[1:])])
     subject = "Judges" if len(judges) > 1 else judge_words(judges[0]) if judges else ""
     does = [(plural(words) if len(judges) > 1 else words, n) for words, n in sides]
-    said = ", ".join(f"{words}{_in_how_many(n, rows)}{noun if rows > 1 else ''}" for words, n in does)
-    return f"{subject} {said}".strip()
+    return f"{subject} {', '.join(f'{words}{_in_how_many(n, shown)}' for words, n in does)}".strip()
 
 
-def _in_how_many(count: int, rows: int) -> str:
-    if rows < 2 or count < rows:
-        return f" in {count} of {rows}" if rows > 1 else ""
-    return " in both" if rows == 2 else f" in all {rows}"
+def _in_how_many(count: int, rows: pd.DataFrame) -> str:
+    """Return in how many of several rows something is found, and of what, if they differ in one condition."""
+    if len(rows) < 2:
+        return ""
+    differ = _differing(rows)
+    noun = _NOUNS.get(differ[0], "") if len(differ) == 1 else ""
+    if count < len(rows):
+        return f" in {count} of {len(rows)}{noun}"
+    return f" in both{noun}" if len(rows) == 2 else f" in all {len(rows)}{noun}"
 
 
 def _sides(rows: pd.DataFrame, null: float) -> list[str]:
