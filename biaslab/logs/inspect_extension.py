@@ -193,6 +193,7 @@ def pair_graded(
     )
 
     async def score(state: Any, target: Any) -> Any:
+        """Compare the answer with the other one in both orders; the value is the mean share that it wins."""
         own, other = state.output.completion, _metadata(state.metadata, against)
         grader = inspect_model.get_model(model) if model is not None else inspect_model.get_model(role=model_role)
         read = []

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from biaslab import prompts
-from biaslab.core import Completion, Scalar, Trial
+from biaslab.core import Completion, Metric, Scalar, Trial
 from biaslab.core.about import Reasons
 from biaslab.core.messages import as_messages
 from biaslab.core.schema import Dataset
@@ -24,6 +24,13 @@ Asks = Literal["pairs", "scores"]
 ASKS: tuple[Asks, ...] = ("pairs", "scores")
 #: What stands in columns that say something of scores; a blank would be lost in a table of text.
 BLANK: dict[str, Scalar] = {"scale": "pairs", "human": float("nan")}
+#: What each of these probes says of verdicts on pairs beside its own metrics.
+ACCURACY = Metric(
+    "comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True, form="pair"
+)
+FIRST_RATE = Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair")
+ORDER_CONSISTENCY = Metric("order_consistency", "same winner in both orders", "share", form="pair")
+RESAMPLING = Metric("resampling_change", "two samples of one request differ", "share", form="pair")
 
 
 def comparing(probe: Any, template: int = 1) -> Position:

@@ -34,7 +34,17 @@ from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.ranking.verdicts import Verdicts
 from biaslab.measures.scoring import pointwise
-from biaslab.probes._pairs_too import ASKS, Asks, drawn_pairs, pair_trials, reasoned
+from biaslab.probes._pairs_too import (
+    ACCURACY,
+    ASKS,
+    FIRST_RATE,
+    ORDER_CONSISTENCY,
+    RESAMPLING,
+    Asks,
+    drawn_pairs,
+    pair_trials,
+    reasoned,
+)
 from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, scored
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.position import Position
@@ -213,17 +223,10 @@ class OutputOrder(Probe):
             form="pair",
         ),
         Metric("verdict_change", "verdicts of two orders differ", "share", form="pair"),
-        Metric("resampling_change", "two samples of one request differ", "share", form="pair"),
-        Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair"),
-        Metric(
-            "comparative_accuracy",
-            "pairs ordered as the reference scores do",
-            "share",
-            null=0.5,
-            quality=True,
-            form="pair",
-        ),
-        Metric("order_consistency", "same winner in both orders", "share", form="pair"),
+        RESAMPLING,
+        FIRST_RATE,
+        ACCURACY,
+        ORDER_CONSISTENCY,
     )
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),

@@ -17,7 +17,7 @@ from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.ranking.verdicts import Verdicts
 from biaslab.measures.scoring.pointwise import items
-from biaslab.probes._pairs_too import ASKS, Asks, comparing, is_exact, pair_trials
+from biaslab.probes._pairs_too import ACCURACY, ASKS, RESAMPLING, Asks, comparing, is_exact, pair_trials
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, mean_of, planted
 from biaslab.probes.base.losses import Losses
 from biaslab.probes.base.own_protocol import protocol_column, require_source_slot, settle_form
@@ -167,16 +167,9 @@ class Source(ScoreProbe):
             calibration=planted({"source_reliance": 0.8}, {"asks": ("pairs",)}),
             comparison=Comparison("verdicts on pairs"),
         ),
-        Metric(
-            "comparative_accuracy",
-            "pairs ordered as the reference scores do",
-            "share",
-            null=0.5,
-            quality=True,
-            form="pair",
-        ),
+        ACCURACY,
         Metric("verdict_change", "verdicts with and without the source differ", "share", form="pair"),
-        Metric("resampling_change", "two samples of one request differ", "share", form="pair"),
+        RESAMPLING,
     )
     figures = (
         Figure("table_5", "agreement", by="attribute", hue="source", col="level", where={"coefficient": "kendall"}),

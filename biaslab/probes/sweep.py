@@ -18,7 +18,7 @@ from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
-from biaslab.probes._pairs_too import ASKS, Asks
+from biaslab.probes._pairs_too import ACCURACY, ASKS, FIRST_RATE, ORDER_CONSISTENCY, Asks
 from biaslab.probes._second_step import STEP, answered, ask_again, first_step, without_score
 from biaslab.probes._swept_pairs import COT as _COT, PLAIN as _PLAIN, SweptPairs, swept_pair_parts
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
@@ -223,17 +223,7 @@ class Sweep(Probe):
         ),
         Metric("cot_first_shift", "P(A) with reasons minus without", "share", null=0.0, form="pair"),
         Metric("temperature_first_shift", "P(A), highest minus lowest temperature", "share", null=0.0, form="pair"),
-        Metric(
-            "comparative_accuracy",
-            "pairs ordered as the reference scores do",
-            "share",
-            null=0.5,
-            quality=True,
-            form="pair",
-            comparison=_VERDICTS,
-        ),
-        Metric("first_position_rate", "P(A), decisions for the first", "share", 0.5, form="pair", comparison=_VERDICTS),
-        Metric("order_consistency", "same winner in both orders", "share", form="pair", comparison=_VERDICTS),
+        *(replace(metric, comparison=_VERDICTS) for metric in (ACCURACY, FIRST_RATE, ORDER_CONSISTENCY)),
     )
     figures = (
         Figure("agreement", "agreement", x="temperature", hue="cot", col="attribute"),

@@ -1,9 +1,16 @@
-"""What tests of reports share: LaTeX, where it is installed."""
+"""What tests of reports share: figures that are closed, and LaTeX, where it is installed."""
 
 import shutil
 import subprocess
 
+import matplotlib.pyplot as plt
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
 
 
 @pytest.fixture

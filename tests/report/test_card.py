@@ -4,7 +4,6 @@ import itertools
 import re
 from html.parser import HTMLParser
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,12 +12,6 @@ import biaslab as bl
 from biaslab import report
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats import adjust_families
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 class Page(HTMLParser):

@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,12 +17,6 @@ from biaslab.probes import available, find_metric
 from biaslab.report.comparing import FEWEST, find_peers, judges_of
 
 RATES = (0.35, 0.45, 0.5, 0.55, 0.6, 0.7)
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Whole figures: panels by conditions, published values, files; and those that a probe declares."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,12 +15,6 @@ PROBE = Position(["coherence", "fluency"])
 @pytest.fixture(scope="module")
 def estimates(graded):
     return PROBE.estimate(bl.collect(PROBE, bl.SimulatedJudge(graded, position=0.6, noise=1), graded, progress=False))
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def dots(ax):

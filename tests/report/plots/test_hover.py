@@ -2,7 +2,6 @@
 
 import xml.etree.ElementTree as ET
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
@@ -10,12 +9,6 @@ import biaslab as bl
 from biaslab.core.errors import InputError
 
 TITLE = "{http://www.w3.org/2000/svg}title"
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def titles(svg):

@@ -17,12 +17,6 @@ def estimates(graded):
     return probe.estimate(bl.collect(probe, bl.SimulatedJudge(graded, position=0.6, noise=1), graded, progress=False))
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 def dots(ax):
     return sorted(float(x) for c in ax.containers for x in np.atleast_1d(c.lines[0].get_xdata()))
 
