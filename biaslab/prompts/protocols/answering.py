@@ -77,7 +77,9 @@ class Answering:
             return math.nan, reader.unread(text or "")
         if len(values if self.choose == "single" else set(values)) > 1 and self.choose in ("single", "only"):
             return math.nan, "ambiguous"
-        value = values[0] if self.choose == "first" else values[-1]
+        value = reader.last(text or "") if self.choose == "last" else values[0]
+        if value is None:
+            return math.nan, reader.unread(text or "")
         if not min(self.points) <= value <= max(self.points):
             return math.nan, "out_of_range"
         return value, "tie" if self.form == "pair" and value == 0.5 else "ok"

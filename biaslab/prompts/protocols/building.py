@@ -18,13 +18,28 @@ from biaslab.prompts.protocols.slots import SlotText, Syntax, guess_syntax
 
 LONGEST_SCALE = 1000
 _CANDIDATES = {"pair": ("first", "second"), "score": ("candidate",), "list": ("candidates",)}
-_CHAT_MARK = re.compile(r"<\|im_start\|>\s*(system|user|assistant)[^\n]*\n(.*?)\s*(?:<\|im_end\|>|\Z)", re.DOTALL)
-_WHAT = "answer|response|resp|output|completion|candidate|summary|option|assistant|model|text|reply"
-_ONE_OF_TWO = re.compile(rf"(?:{_WHAT})_?(?P<behind>a|b|1|2|one|two)|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?")
+#: Where a turn begins and ends: ChatML, Llama 3, and models like Zephyr and Phi.
+_CHAT_MARKS = tuple(
+    re.compile(rf"{begins}(.*?)\s*(?={begins.replace('(', '(?:')}|{ends}|\Z)", re.DOTALL | re.MULTILINE)
+    for begins, ends in (
+        (r"<\|im_start\|>\s*(system|user|assistant)[^\n]*\n", r"<\|im_end\|>"),
+        (r"<\|start_header_id\|>\s*(system|user|assistant)\s*<\|end_header_id\|>", r"<\|eot_id\|>"),
+        (r"^<\|(system|user|assistant)\|>\s*?\n", r"<\|end\|>|</s>|<\|endoftext\|>"),
+    )
+)
+_WHAT = (
+    "answer|response|resp|output|completion|candidate|summary|option|assistant|model|text|reply|prediction|solution|"
+    "story|submission|translation|generation"
+)
+_ONE_OF_TWO = re.compile(
+    rf"(?:{_WHAT})_?(?P<behind>a|b|1|2|one|two|another|other)(?:_(?:{_WHAT}))?"
+    rf"|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?"
+)
 _FIRST = {"a", "1", "one", "first"}
 _GUESSED = {
-    "context": "context question instruction instructions input prompt query user_query source document article task",
-    "candidate": "candidate answer response output completion summary model_output submission text reply",
+    "context": "context question instruction instructions input prompt query user_query source document article task "
+    "question_1 instruction_1 input_1 input1",
+    "candidate": "candidate answer response output completion summary model_output submission text reply prediction",
     "reference": "reference reference_answer ref_answer ref_answer_1 ideal expected gold",
     "definition": "definition criterion criteria",
     "attribute": "attribute aspect dimension",
@@ -37,6 +52,7 @@ _GUESSED_OF_LISTS = {
     "k": "k n num n_candidates",
 }
 _SOURCE_OF_LISTS = {name: source for source, names in _GUESSED_OF_LISTS.items() for name in names.split()}
+_CONTEXTS = _GUESSED["context"].split()
 _SOURCE_OF = {name: source for source, names in _GUESSED.items() for name in names.split()}
 
 
@@ -82,14 +98,19 @@ def split_chat(text: str) -> tuple[tuple[Role, str], ...]:
     >>> split_chat("<|im_start|>system\nBe brief.\n<|im_end|>\n<|im_start|>user\nHi\n<|im_end|>")
     (('system', 'Be brief.'), ('user', 'Hi'))
     """
-    turns = tuple((match[1], match[2].strip()) for match in _CHAT_MARK.finditer(text))
-    return turns or (("user", text),)  # type: ignore[return-value]
+    for mark in _CHAT_MARKS:
+        turns = tuple((match[1], match[2].strip()) for match in mark.finditer(text))
+        if turns:
+            return tuple(turn for turn in turns if turn[1])  # type: ignore[return-value] # the mark of a reply is none
+    return (("user", text),)
 
 
 def guess_variables(
     slots: Sequence[str], form: str, variables: Mapping[str, str], values: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
     """Return what each slot shows: what is said of it, what its name says, else the column of that name.
+
+    One slot at most is guessed to show the context; of ``{instruction}`` and ``{input}`` the second is a column.
 
     Raises
     ------
@@ -105,7 +126,15 @@ def guess_variables(
         unused = [slot for slot in texts if slot not in slots]
         if unused:
             raise InputError(name, unused[0], f"slots of the template: {', '.join(slots) or 'it has none'}")
-    return tuple((slot, variables.get(slot) or _guess(slot, form)) for slot in slots if slot not in values)
+    shown = {slot: variables.get(slot) or _guess(slot, form) for slot in slots if slot not in values}
+    if form == "pair" and "first" not in shown.values():  # "response" beside "response_another"
+        shown = {slot: "first" if source == "candidate" else source for slot, source in shown.items()}
+    contexts = [slot for slot, source in shown.items() if source == "context" and slot not in variables]
+    if "context" in variables.values():
+        main = ""
+    else:
+        main = min(contexts, key=lambda slot: _CONTEXTS.index(slot.lower()), default="")
+    return tuple((slot, slot if slot in contexts and slot != main else source) for slot, source in shown.items())
 
 
 def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:

@@ -17,11 +17,11 @@ import yaml
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
+from biaslab.prompts.protocols import alpaca_eval
 from biaslab.prompts.protocols.building import read_text
-from biaslab.prompts.protocols.json_reader import JsonPath
 from biaslab.prompts.protocols.pattern_readers import Matches
 from biaslab.prompts.protocols.readers import FirstOf
-from biaslab.prompts.protocols.text_formats import TEXT_FORMATS
+from biaslab.prompts.protocols.text_formats import GRADES, RESULT, TEXT_FORMATS
 
 Arguments = dict[str, Any]
 
@@ -59,6 +59,8 @@ def arguments_of(path: Path, name: str | None, changes: Mapping[str, Any], allow
     for key in changes:
         if key not in allowed:
             raise unknown("argument", key, sorted(allowed))
+    if path.is_dir():  # AlpacaEval's annotators are folders
+        path = next((file for file in (path / "configs.yaml", path / "config.yaml") if file.is_file()), path)
     arguments = _arguments(path, read_text(path), name)
     strange = [key for key in arguments if key not in allowed]
     if strange:
@@ -87,12 +89,29 @@ def _structured(path: Path, text: str, name: str | None) -> Arguments:
         document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
         raise InputError("path", str(path), f"a {path.suffix[1:].upper()} file ({error})") from error
+    if isinstance(document, list) or (isinstance(document, Mapping) and set(document) == {"messages"}):
+        return {"template": _as_messages(document["messages"] if isinstance(document, Mapping) else document)}
     if isinstance(document, Mapping):
         for of_document in _DOCUMENTS:
             if (arguments := of_document(Source(path, document, name))) is not None:
                 return arguments
-    known = "AlpacaEval, Arena-Hard, OpenAI evals, Inspect, Prometheus 2"
+    known = "AlpacaEval, Arena-Hard, OpenAI evals, Inspect, Prometheus 2, or a list of messages"
     raise InputError("path", str(path), f"a file of {known}", "or Protocol.from_template with the prompt itself")
+
+
+def _as_messages(prompt: Any) -> Any:
+    """Return messages with role and content as pairs; a text as it is.
+
+    Raises
+    ------
+    InputError
+        If a message is neither.
+    """
+    if not isinstance(prompt, list):
+        return str(prompt)
+    if not all(isinstance(each, Mapping) and isinstance(each.get("content"), str) for each in prompt):
+        raise InputError("template", str(prompt)[:80], "messages, each with a role and a content that is a text")
+    return [(str(each.get("role", "user")), each["content"]) for each in prompt]
 
 
 def _toml(path: Path, text: str) -> Arguments:
@@ -112,81 +131,55 @@ def _toml(path: Path, text: str) -> Arguments:
 
 def _alpaca_eval(source: Source) -> Arguments | None:
     """AlpacaEval (Dubois et al. 2024): an annotator's configuration and its template."""
-    configs = {
-        key: each for key, each in source.document.items() if isinstance(each, Mapping) and "prompt_template" in each
-    }
-    if not configs:
-        return None
-    chosen, config = _one(source.path, configs, source.name)
-    relative = Path(config["prompt_template"])
-    places = [source.path.parent.parent / relative, source.path.parent / relative, source.path.parent / relative.name]
-    template = next((place for place in places if place.is_file()), None)
-    if template is None:
-        raise InputError("prompt_template", str(relative), f"a file beside {source.path.parent}", "copy it there")
-    asked = config.get("completions_kwargs", {})
-    human = re.compile(r"\A\s*Human:\s*|\s*Assistant:\s*\Z")
-    return {
-        "name": chosen,
-        "template": human.sub("", read_text(template)),
-        "max_tokens": int(asked.get("max_tokens", asked.get("max_tokens_to_sample", 1024))),
-        "temperature": float(asked.get("temperature", 0)),
-    } | _alpaca_eval_parser(
-        config.get("fn_completion_parser", "regex_parser"), config.get("completion_parser_kwargs", {})
-    )
-
-
-def _alpaca_eval_parser(parser: str, options: Mapping[str, Any]) -> Arguments:
-    if parser == "pipeline_meta_parser":
-        steps = options["parsers_to_kwargs"]
-        key, ranking = steps["json_parser"]["annotation_key"], steps.get("ranking_parser", {})
-        return _ranking(key, ranking.get("model_1_name", "model_1"))
-    if parser == "ranking_parser":
-        return _ranking("", options.get("model_1_name", "model_1"))
-    if parser == "regex_parser":
-        values = tuple((pattern, 2.0 - float(place)) for place, pattern in options["outputs_to_match"].items())
-        return {"reader": Matches(values), "choose": "single"}
-    if parser == "logprob_parser":
-        first = options["numerator_token"]
-        verdicts = {token: float(token == first) for token in options["denominator_tokens"]}
-        return {"verdicts": verdicts, "answer": "label", "binarize": bool(options.get("is_binarize", False))}
-    known = "regex_parser, ranking_parser, logprob_parser, or pipeline_meta_parser with json_parser"
-    raise InputError("fn_completion_parser", parser, f"one of {known}", "give pattern, json or parse")
-
-
-def _ranking(key: str, first: str) -> Arguments:
-    return {"reader": JsonPath(f"{key}[model={first}].rank", (("1", 1.0), ("2", 0.0))), "choose": "single"}
+    configs = alpaca_eval.configs_in(source.document)
+    return alpaca_eval.of_config(source.path, *_one(source.path, configs, source.name)) if configs else None
 
 
 def _arena_hard(source: Source) -> Arguments | None:
     """Arena-Hard (Li et al. 2024): five graded verdicts, of which the last counts."""
-    if not {"regex_patterns", "prompt_template"} <= set(source.document):
+    document = source.document
+    if "prompt_template" not in document or not {"regex_patterns", "regex_pattern"} & set(document):
         return None
-    bench = source.name or source.document.get("bench_name", source.path.stem)
+    template, patterns = document["prompt_template"], document.get("regex_patterns") or document.get("regex_pattern")
+    if isinstance(template, list):  # as it was until 2024
+        template = "\n".join(map(str, template))
+    bench = source.name or document.get("bench_name", source.path.stem)
     prompts_file = source.path.parent / "system_prompts.json"
     systems = json.loads(read_text(prompts_file)) if prompts_file.is_file() else {}
-    verdicts = {"A>>B": 1.0, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0.0}
-    aliases = {"B<<A": 1.0, "B<A": 0.75, "B=A": 0.5, "A<B": 0.25, "A<<B": 0.0}
-    return {
+    arguments = {
         "name": bench,
-        "template": source.document["prompt_template"],
-        "system": systems.get(bench, {}).get("system_prompt", ""),
-        "verdicts": verdicts | aliases,
-        "pattern": [
-            f"(?i){pattern}" for pattern in source.document["regex_patterns"]
-        ],  # the authors upper-case the text
-        "temperature": float(source.document.get("temperature", 0)),
-        "max_tokens": int(source.document.get("max_tokens", 4096)),
-    }
+        "template": template,
+        "system": document.get("system_prompt") or systems.get(bench, {}).get("system_prompt", ""),
+        "verdicts": GRADES,
+        "pattern": [f"(?i){each}" for each in ([patterns] if isinstance(patterns, str) else patterns)],
+        "temperature": float(document.get("temperature") or 0),
+        "max_tokens": int(document.get("max_tokens") or 4096),
+    }  # the authors upper-case the text; of the one pattern that they had at first, all matches had to agree
+    return arguments | ({} if "regex_patterns" in document else {"choose": "only"})
 
 
 def _open_ai(source: Source) -> Arguments | None:
-    """OpenAI evals: a model-graded classification."""
-    if not {"prompt", "choice_strings"} <= set(source.document):
+    """OpenAI evals: a model-graded classification; a file may hold several by name."""
+    named = {name: each for name, each in source.document.items() if isinstance(each, Mapping) and "prompt" in each}
+    name, document = _one(source.path, named, source.name) if named else (source.path.stem, source.document)
+    if not {"prompt", "choice_strings"} <= set(document):
         return None
-    choices, scores = list(source.document["choice_strings"]), source.document.get("choice_scores")
-    alone = "|".join(re.escape(choice) for choice in choices)
-    patterns = [rf"^[^\w\n]*({alone})[^\w\n]*$", rf"\A\W*({alone})\b"]
-    arguments = {"template": source.document["prompt"], "form": "score", "pattern": patterns}
+    strings, scores = document["choice_strings"], document.get("choice_scores")
+    arguments: Arguments = {"name": name, "template": _as_messages(document["prompt"])}
+    if strings == "from_n":
+        each = (document.get("completion_sample_templates") or {}).get("completion", "{i}. {output}\n")
+        shown = each.replace("{i}", "{{ candidate.number }}").replace("{output}", "{{ candidate.text }}")
+        template = re.sub(r"\{(\w+)\}", r"{{ \1 }}", str(document["prompt"]))
+        loop = f"{{% for candidate in candidates %}}{shown}{{% endfor %}}"
+        template = template.replace("{{ completion }}", loop)
+        return arguments | {"template": template, "form": "list", "names": "{n}", "syntax": "jinja2"}
+    choices = list(map(str, strings))
+    if scores == "from_strings":
+        scores = {choice: float(choice) for choice in choices}
+    alone = "|".join(re.escape(choice) for choice in sorted(choices, key=len, reverse=True))
+    arguments["pattern"] = [rf"^[^\w\n]*({alone})[^\w\n]*$", rf"\A\W*({alone})\b"]
+    arguments["choose"] = "last" if str(document.get("eval_type", "")).startswith("cot_") else "first"
+    arguments["form"] = "pair" if re.search(r"\{completion_?2\}", str(document["prompt"])) else "score"
     return arguments | ({"verdicts": {str(key): float(value) for key, value in scores.items()}} if scores else {})
 
 
@@ -194,12 +187,15 @@ def _inspect(source: Source) -> Arguments | None:
     """Inspect's model-graded scorers: C, P and I are 1, ½ and 0."""
     if not {"template", "grade_pattern"} <= set(source.document):
         return None
+    shown = {"criterion": "reference"} if "{criterion}" in source.document["template"] else {}
     return {
         "template": source.document["template"],
         "form": "score",
+        "variables": shown,
         "values": {"instructions": source.document["instructions"]} if "instructions" in source.document else {},
         "verdicts": {"C": 1.0, "P": 0.5, "I": 0.0},
         "pattern": source.document["grade_pattern"],
+        "choose": "first",  # of re.search
     }
 
 
@@ -215,17 +211,7 @@ def _prometheus(source: Source) -> Arguments | None:
     chosen, template = _one(source.path, prompts, source.name)
     pair = "{response_A}" in template
     system = next((text for key, text in source.document.items() if key.startswith("REL_" if pair else "ABS_")), "")
-    how: Arguments = {"verdicts": {"A": 1.0, "B": 0.0}} if pair else {"form": "score", "scale": (1, 5)}
-    return {"name": chosen, "template": template, "system": system, "pattern": _RESULT["AB" if pair else "1-5"]} | how
-
-
-def _result(verdict: str) -> list[str]:
-    """Patterns of a verdict after ``[RESULT]``, or behind "score" at the very end."""
-    ends = r"(?![\w]|\.\d)"
-    return [
-        rf"(?i)\[result\]\s*(?:(?:score|result)\b\s*)?(?:of\b|:)?\s*[(\[]?({verdict}){ends}",
-        rf"(?i)\b(?:score|result|response)\s*(?:of\b|:)?\s*[(\[]?({verdict}){ends}[)\]]?\W*\Z",
-    ]
+    return {"name": chosen, "template": template, "system": system} | RESULT["pair" if pair else "score"]
 
 
 def _fast_chat(path: Path, text: str, name: str | None) -> Arguments:
@@ -240,6 +226,12 @@ def _fast_chat(path: Path, text: str, name: str | None) -> Arguments:
     if row.get("output_format") == "[[rating]]":
         patterns = [r"\[\[(\d+\.?\d*)\]\]", r"\[(\d+\.?\d*)\]"]
         return arguments | {"form": "score", "scale": (1, 10), "pattern": patterns, "choose": "first"}
+    if row.get("output_format") == "[[rating_a,rating_b]]":
+        number = r"(\d+\.?\d*)"
+        return arguments | {
+            "pattern": [rf"\[\[{number},\s?{number}\]\]", rf"\[{number},\s?{number}\]"],
+            "choose": "first",
+        }
     letters = {"A": 1.0, "B": 0.0, "C": 0.5}
     in_turn = tuple(Matches(((re.escape(f"[[{letter}]]"), value),)) for letter, value in letters.items())
     return arguments | {"reader": FirstOf(in_turn)}
@@ -254,7 +246,6 @@ def _one(path: Path, listed: Mapping[str, Any], name: str | None) -> tuple[str, 
     return name, listed[name]
 
 
-_RESULT = {"AB": _result("[AB]"), "1-5": _result("[1-5]")}
 _DOCUMENTS: tuple[Callable[[Source], Arguments | None], ...] = (
     _alpaca_eval,
     _arena_hard,

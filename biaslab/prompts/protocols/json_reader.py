@@ -8,14 +8,29 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from biaslab.core.errors import InputError
 from biaslab.prompts.parsing import structured
-from biaslab.prompts.protocols.readers import ATTRIBUTE, OfVerdicts, Verdicts, as_number, as_text, require_verdicts
+from biaslab.prompts.protocols.readers import (
+    ATTRIBUTE,
+    OfVerdicts,
+    Reader,
+    Verdicts,
+    as_number,
+    as_text,
+    require_verdicts,
+)
 
 _STEP = re.compile(r"\.?(\{attribute\}|[^\W\d][\w -]*)|\[(\d+)\]|\[([\w -]+)=([^\]]*)\]")
 _DECODER = json.JSONDecoder(strict=False)
+_MOST_LOOSE = 50
+_BRACE = re.compile(r"[{}]")
+_COMMA = re.compile(r",(\s*[}\]])")
+_CURLY = str.maketrans("“”‘’", "\"\"''")
+_CALLS = ("arguments", "parameters", "input")
+_FENCE = re.compile(r"```json(.*?)```", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -78,9 +93,16 @@ class JsonPath(OfVerdicts):
 
     def find(self, text: str) -> list[float]:
         """Return the value in each outermost JSON object or list of a text that has one."""
-        return [value for document in documents(text) if (value := self._value(document)) is not None]
+        for read in (documents, loose_documents):
+            values = [value for document in read(text) if (value := self.value_in(document)) is not None]
+            if values:
+                return values
+        return []
 
-    def _value(self, document: Any) -> float | None:
+    def value_in(self, document: Any) -> float | None:
+        """Return the value in a document, None where it has none."""
+        if isinstance(self.steps[0], str):
+            document = _object_with(document, self.steps[0])
         for step in self.steps:
             document = _step(document, step)
         return None if document is None or isinstance(document, list | dict) else self.meaning(document)
@@ -98,6 +120,52 @@ class JsonPath(OfVerdicts):
         return json.dumps({**dict(self.beside), **document} if isinstance(document, dict) else document)
 
 
+@dataclass(frozen=True)
+class Whole(Reader):
+    """Verdict in a reply that is one document and nothing else.
+
+    Parameters
+    ----------
+    inner : JsonPath
+        Where the verdict stands in the document.
+    written : {"json", "python"}
+        Whether it is JSON, alone or in a fence (three backticks and ``json``), or a Python literal.
+
+    Examples
+    --------
+    >>> reader = Whole(JsonPath("score"))
+    >>> reader.find('{"score": 3}'), reader.find('Well: {"score": 3}')
+    ([3.0], [])
+    """
+
+    inner: JsonPath
+    written: str = "json"
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The values of the verdicts."""
+        return self.inner.points
+
+    def of(self, attribute: str) -> Whole:
+        """Return the reader of one attribute's value."""
+        return replace(self, inner=self.inner.of(attribute))
+
+    def find(self, text: str) -> list[float]:
+        """Return the value in the document."""
+        fence = _FENCE.search(text) if self.written == "json" else None
+        try:
+            load = _DECODER.decode if self.written == "json" else ast.literal_eval
+            document = load((fence[1] if fence else text).strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return []
+        value = self.inner.value_in(document)
+        return [] if value is None else [value]
+
+    def write(self, value: float) -> str:
+        """Return a minimal document that gives a value."""
+        return self.inner.write(value)
+
+
 def documents(text: str) -> Iterator[Any]:
     """Yield every outermost JSON object or list of a text; where there is none, a Python literal that is one."""
     seen = False
@@ -111,6 +179,48 @@ def documents(text: str) -> Iterator[Any]:
             return
         if isinstance(document, list | dict):
             yield document
+
+
+def loose_documents(text: str) -> Iterator[Any]:
+    """Yield what would be JSON objects but for a comma too many, curly or single quotes: as models write them.
+
+    Examples
+    --------
+    >>> list(loose_documents("So: {'score': 3} or {“score”: 4,}"))
+    [{'score': 3}, {'score': 4}]
+    """
+    for piece in islice(_braced(text), _MOST_LOOSE):
+        straight = _COMMA.sub(r"\1", piece.translate(_CURLY))
+        for load in (_DECODER.decode, ast.literal_eval):
+            try:
+                document = load(straight)
+            except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+                continue
+            if isinstance(document, Mapping):
+                yield document
+                break
+
+
+def _braced(text: str) -> Iterator[str]:
+    """Yield every outermost piece of a text in braces."""
+    depth = start = 0
+    for brace in _BRACE.finditer(text):
+        if brace[0] == "{":
+            start = brace.start() if depth == 0 else start
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                yield text[start : brace.end()]
+
+
+def _object_with(document: Any, key: str) -> Any:
+    """Return the object that has a key: the only one of a list, or the arguments of a tool call that is written out."""
+    if isinstance(document, list) and len(document) == 1:
+        document = document[0]
+    if isinstance(document, Mapping) and key not in document:
+        return next((each for name in _CALLS if isinstance(each := document.get(name), Mapping)), document)
+    return document
 
 
 def _step(document: Any, step: str | int | tuple[str, str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,8 +27,8 @@ class Pattern(OfVerdicts):
     Parameters
     ----------
     patterns : tuple of str
-        Tried in turn; the first that matches decides. Each has one group, which holds the verdict; or two, which hold
-        the scores of the first and the second candidate. ``{attribute}`` is the attribute that is read, where a reply
+        Tried in turn; the first that matches decides. Each has one group, which holds the verdict; or, without
+        ``verdicts``, two, which hold the scores of the first and the second candidate. ``{attribute}`` is the attribute that is read, where a reply
         judges several: ``"{attribute}: ([1-5])"``.
     verdicts : sequence of (str, float), optional
         What a group's text means, white space and case aside. Without them it is a number.
@@ -62,7 +63,11 @@ class Pattern(OfVerdicts):
     @property
     def points(self) -> tuple[float, ...]:
         """Values of the verdicts; of two scores, 0, ½ and 1."""
-        return (0.0, 0.5, 1.0) if compiled(self.patterns[0]).groups == 2 else super().points
+        return (0.0, 0.5, 1.0) if self._compares else super().points
+
+    @property
+    def _compares(self) -> bool:
+        return not self.verdicts and compiled(self.patterns[0]).groups == 2
 
     def of(self, attribute: str) -> Pattern:
         """Return the reader of one attribute's verdict."""
@@ -80,17 +85,17 @@ class Pattern(OfVerdicts):
         return []
 
     def _value(self, match: re.Match[str]) -> float | None:
-        if match.re.groups == 2:
+        if match.re.groups == 2 and not self.verdicts:
             first, second = (as_number(group) for group in match.groups())
             return None if first is None or second is None else (0.5 if first == second else float(first > second))
         return self.meaning(match[1] or "")
 
     def write(self, value: float) -> str:
         """Return a reply that the first pattern matches, with a verdict in it."""
-        if compiled(self.patterns[0]).groups == 2:
+        if self._compares:
             texts: tuple[str, ...] = ("2", "1") if value > 0.5 else ("1", "2") if value < 0.5 else ("1", "1")
         else:
-            texts = (self.spelled(value),)
+            texts = (self.spelled(value), *[""] * (compiled(self.patterns[0]).groups - 1))
         reply = self.writes or shortest_match(self.patterns[0])
         for text in texts:
             reply = reply.replace("{}", text, 1)
@@ -125,20 +130,20 @@ class Matches(Reader):
     def find(self, text: str) -> list[float]:
         """Return the values of all matches, by where they begin; none overlap."""
         values: list[float] = []
-        start = 0
-        while True:
-            matches = [
-                (match, value) for pattern, value in self.values if (match := compiled(pattern).search(text, start))
-            ]
-            if not matches:
-                return values
-            match, value = min(matches, key=lambda pair: pair[0].start())
+        while found := [(match, value) for pattern, value in self.values if (match := compiled(pattern).search(text))]:
+            match, value = min(found, key=lambda pair: pair[0].start())
             values.append(value)
-            start = max(match.end(), start + 1)
+            text = text[max(match.end(), 1) :]
+        return values
 
     def write(self, value: float) -> str:
-        """Return the label that means a value, or a short text that its pattern matches."""
-        return label_of(self.labels or tuple((shortest_match(pattern), meant) for pattern, meant in self.values), value)
+        """Return the label that means a value, or a short text that its pattern matches and no other one does."""
+        if self.labels:
+            return label_of(self.labels, value)
+        pattern = label_of(self.values, value)
+        texts = [*matching_texts(pattern), pattern]
+        alone = (text for text in texts if [value] == [each for own, each in self.values if compiled(own).search(text)])
+        return next(alone, texts[0])
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -150,7 +155,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
         If it is none.
     """
     try:
-        return re.compile(pattern, re.MULTILINE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # [[A]] is a set of [ and A, as those who wrote it read it
+            return re.compile(pattern, re.MULTILINE)
     except re.error as error:
         raise InputError("pattern", pattern, f"a regular expression ({error})") from error
 
@@ -163,28 +170,48 @@ def shortest_match(pattern: str) -> str:
     >>> shortest_match(r"(?i)rating:?\s+\[\[(\d+)\]\]")
     'rating [[{}]]'
     """
-    return _shortest(re._parser.parse(pattern))  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public parser
+    return matching_texts(pattern)[0]
 
 
-def _shortest(parsed: Iterable[tuple[Any, Any]]) -> str:
-    return "".join(_shortest_of(str(kind), content) for kind, content in parsed)
+def matching_texts(pattern: str) -> list[str]:
+    """Return short texts that a regular expression may match, with ``{}`` for each group: at least one.
+
+    Examples
+    --------
+    >>> matching_texts("[xy]z?(?:a|b)")
+    ['xa', 'xb', 'ya', 'yb']
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        parsed = re._parser.parse(pattern)  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public parser
+    return _texts(parsed)
 
 
-def _shortest_of(kind: str, content: Any) -> str:
+def _texts(parsed: Iterable[tuple[Any, Any]]) -> list[str]:
+    texts = [""]
+    for kind, content in parsed:
+        ends = _texts_of(str(kind), content)
+        texts = [text + end for text in texts for end in ends][:_MOST_TEXTS]
+    return texts
+
+
+def _texts_of(kind: str, content: Any) -> list[str]:
     if kind == "LITERAL":
-        return chr(content)
+        return [chr(content)]
     if kind == "SUBPATTERN":
-        return "{}" if content[0] is not None else _shortest(content[-1])
+        return ["{}"] if content[0] is not None else _texts(content[-1])
     if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-        return _shortest(content[2]) * int(content[0])
+        return [text * int(content[0]) for text in _texts(content[2])] if content[0] else [""]
     if kind == "BRANCH":
-        return _shortest(content[1][0])
+        return [text for branch in content[1] for text in _texts(branch)]
     if kind == "IN":
-        inner, value = content[0]
-        return chr(value[0]) if str(inner) == "RANGE" else _shortest_of(str(inner), value)
+        return [text for inner, value in content for text in _texts_of(str(inner), value)]
+    if kind == "RANGE":
+        return [chr(content[0])]
     if kind == "CATEGORY":
-        return _OF_CATEGORY.get(str(content), "a")
-    return {"ANY": "a", "NOT_LITERAL": "a", "NEGATE": "~"}.get(kind, "")
+        return [_OF_CATEGORY.get(str(content), "a")]
+    return [{"ANY": "a", "NOT_LITERAL": "a", "NEGATE": "~"}.get(kind, "")]
 
 
+_MOST_TEXTS = 32
 _OF_CATEGORY = {"CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_NOT_WORD": " "}

@@ -17,6 +17,9 @@ from typing import Any, TypeAlias
 from biaslab.core import Status
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
+from biaslab.prompts.parsing.choice import parse_choice
+from biaslab.prompts.parsing.mentions import names_of
+from biaslab.prompts.parsing.phrases import BLAME
 from biaslab.prompts.parsing.scores import parse_score
 from biaslab.prompts.parsing.whole_replies import is_refusal
 
@@ -24,6 +27,7 @@ from biaslab.prompts.parsing.whole_replies import is_refusal
 ATTRIBUTE = "{attribute}"
 Verdicts: TypeAlias = tuple[tuple[str, float], ...]
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
+_WORDS = re.compile(r"\w+(?: \(?\w+\)?){0,2}")
 
 
 class Reader(ABC):
@@ -46,6 +50,10 @@ class Reader(ABC):
     def find(self, text: str) -> list[float]:
         """Return the value of every verdict in a text, in order."""
 
+    def last(self, text: str) -> float | None:
+        """Return the last verdict of a text that has one; None where verdicts contradict each other."""
+        return self.find(text)[-1]
+
     @abstractmethod
     def write(self, value: float) -> str:
         """Return a reply that gives a value.
@@ -64,11 +72,17 @@ class OfVerdicts(Reader):
 
     @cached_property
     def _meanings(self) -> dict[str, float]:
-        return {label.strip().casefold(): value for label, value in self.verdicts}
+        """Values by label, and by label in lower case where labels differ by more than case."""
+        loose = {label.strip().casefold(): value for label, value in self.verdicts}
+        exact = {label.strip(): value for label, value in self.verdicts}
+        return loose | exact if len(loose) == len(exact) else exact
 
     def meaning(self, piece: object) -> float | None:
         """Return the value of a piece, None where it has none."""
-        return self._meanings.get(as_text(piece).strip().casefold()) if self.verdicts else as_number(str(piece))
+        if not self.verdicts:
+            return as_number(str(piece))
+        text = as_text(piece).strip()
+        return self._meanings.get(text, self._meanings.get(text.casefold()))
 
     def spelled(self, value: float) -> str:
         """Return the label that means a value, or the number."""
@@ -123,6 +137,31 @@ class Labels(Reader):
 
     def _spelled(self, label: str) -> str:
         return label.casefold() if self.ignore_case else label
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        """All labels, where they are words that a sentence may name ("A", "Response 1", "Output (a)"); else none."""
+        labels = tuple(label for label, _ in self.verdicts)
+        return labels if all(map(_WORDS.fullmatch, labels)) else ()
+
+    def last(self, text: str) -> float | None:
+        """Return the last verdict; of labels that are words, the one that the text decides for.
+
+        A sentence may name such a label last that it decides against: "B is better than A".
+        """
+        values = self.find(text)
+        if not self._words or self._any.fullmatch(text.strip(" \t\r\n.*_`\"'")):
+            return values[-1]
+        place, status = parse_choice(text, self._words)
+        if place is not None:
+            value = self.verdicts[place][1]
+            return value if value in values else None
+        blamed = BLAME.search(names_of(self._words).mask(text).lower()) is not None
+        return None if status == "refused" or blamed or len(set(values)) > 1 else values[-1]
+
+    def unread(self, text: str) -> Status:
+        """Return the status of a text without a verdict, or with several of which none counts."""
+        return "ambiguous" if self.find(text) and not is_refusal(text) else super().unread(text)
 
     def find(self, text: str) -> list[float]:
         """Return the values of all labels in a text."""
@@ -242,6 +281,15 @@ class FirstOf(Reader):
     def find(self, text: str) -> list[float]:
         """Return what the first reader finds that finds anything."""
         return next((values for reader in self.readers if (values := reader.find(text))), [])
+
+    def last(self, text: str) -> float | None:
+        """Return the last verdict of the first reader that finds anything."""
+        return next(reader for reader in self.readers if reader.find(text)).last(text)
+
+    def unread(self, text: str) -> Status:
+        """Return the status of a text without a verdict, or with several of which none counts."""
+        found = next((reader for reader in self.readers if reader.find(text)), None)
+        return super().unread(text) if found is None else found.unread(text)
 
     def write(self, value: float) -> str:
         """Return what the first reader writes that can find the value."""
