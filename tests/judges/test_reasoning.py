@@ -24,9 +24,11 @@ from biaslab.core.errors import (
 )
 from biaslab.judges import load_judge
 from biaslab.judges.api import Patience
+from biaslab.judges.api.faults import Fault
 from biaslab.judges.api.reasoning import Thoughts
 from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.reported import usage_of
+from biaslab.judges.api.wire import Wire
 from biaslab.judges.thinking import Thinking
 from biaslab.study.spending.budget import Ledger
 from biaslab.study.spending.cost import dollars
@@ -240,6 +242,91 @@ def test_other_errors_are_not_taken_for_refusals(judge_of):
     assert refusals.temperature == 0.6
 
 
+BODY = {
+    "temperature": 0, "seed": 1, "stop": ["x"], "max_tokens": 9,
+    "messages": [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "A or B?"}],
+}  # fmt: skip
+REFUSED = {
+    "temperature": (
+        (400, "gpt-5 models don't support temperature=0.0. Only temperature=1 is supported."),
+        (400, "`temperature` may only be set to 1 when thinking is enabled."),
+        (400, "The temperature parameter is not compatible with reasoning models"),
+        (400, "temperature is deprecated for this model"),
+        (400, "temperature should be 1.0 for this model"),
+        (404, "No endpoints found that support the parameter temperature"),
+        (422, "temperature: Extra inputs are not permitted"),
+    ),
+    "seed": (
+        (422, "[{'type': 'extra_forbidden', 'loc': ['body', 'seed'], 'msg': 'Extra inputs are not permitted'}]"),
+        (400, 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'),
+        (404, "argument seed not valid for this model"),
+    ),
+    "stop": ((400, "Argument not supported on this model: stop"), (400, "`stop` cannot be used with this model")),
+    "system": (
+        (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+        (400, "Only user and assistant roles are supported!"),
+        (400, "Developer instruction is not enabled for this model"),
+        (400, "Invalid value: 'system'. Supported values are: 'user' and 'assistant'."),
+    ),
+    "max_tokens": (
+        (400, "max_tokens is deprecated in favor of max_completion_tokens"),
+        (400, "this model is not supported MaxTokens, please use MaxCompletionTokens"),
+    ),
+    "": (
+        (400, "Invalid value for max_tokens: must not exceed 8192"),
+        (400, "The value of temperature is not valid: expected a number between 0 and 2"),
+        (400, "Could not finish the message because max_tokens or model output limit was reached"),
+        (404, "The model `seed-oss` does not exist or is unknown"),
+        (500, "Unsupported parameter: 'seed'"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "status", "said"), [(n, *each) for n, several in REFUSED.items() for each in several])
+def test_refusals_in_the_words_of_many_servers(name, status, said):
+    refusals = Refusals()
+    refusals.learn(BODY, ServerError(f"the server refuses (HTTP {status}: {said}); see `parameters`", status=status))
+    assert ",".join(refusals.left_out) == name
+    assert refusals.temperature == (1.0 if name == "temperature" else None)
+
+
+@pytest.mark.parametrize(
+    ("choice", "read"),
+    [
+        ({"finish_reason": "MAX_TOKENS"}, ("B", "length")),
+        ({"finish_reason": "max_output_tokens"}, ("B", "length")),
+        ({"finish_reason": None, "native_finish_reason": "max_tokens"}, ("B", "length")),
+        ({"finish_reason": "SAFETY"}, ("B", "content_filter")),
+        ({"finish_reason": "end_turn"}, ("B", "end_turn")),
+        ({"finish_reason": None}, ("B", None)),
+    ],
+)
+def test_why_a_reply_ended(choice, read):
+    reply = Wire("j", "max_tokens").read(Completion("A or B?"), {"choices": [{"message": {"content": "B"}, **choice}]})
+    assert (reply.text, reply.finish_reason) == read
+
+
+def test_an_answer_that_broke_off_is_no_reply():
+    broken = {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "provider went away"}}
+    with pytest.raises(Fault, match="provider went away"):
+        Wire("j", "max_tokens").read(Completion("A or B?"), {"choices": [broken]})
+
+
+def test_a_thought_without_an_answer_is_cut_off_whatever_the_server_calls_it():
+    """Parts of a content, of which the text is missing; or no reason why it ended."""
+    thoughts, request = Thoughts(None), Completion("A or B?", max_tokens=8)
+    for content in ([{"type": "thinking", "thinking": "A?"}], "<think>A?"):
+        document = {"choices": [{"message": {"content": content}, "finish_reason": None}]}
+        reply = thoughts.read(Wire("j", "max_tokens").read(request, document))
+        assert (reply.text, reply.thought, thoughts.is_cut(request, reply)) == ("", "A?", True)
+
+
+def test_a_thought_that_is_sent_twice_is_read_once():
+    message = {"content": "<think>[[A]]?</think>[[B]]", "reasoning_content": "[[A]]?"}
+    reply = Wire("j", "max_tokens").read(Completion("A or B?"), {"choices": [{"message": message}]})
+    assert Thoughts(None).read(reply).text == "[[B]]"
+
+
 def test_thoughts_are_announced_counted_and_priced(judge_of, tmp_path, capsys):
     data, prices = bl.load_dataset("graded", limit=1), {"input": 1.0, "output": 10.0}
     with ReasoningServer() as server:
@@ -289,7 +376,10 @@ def test_texts_that_end_inside_a_thought_without_any_tag(reasons, limit, texts, 
 def test_servers_that_leave_thoughts_out_of_the_tokens_written():
     reported = {"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 300}}
     assert usage_of(reported | {"total_tokens": 15}) == Usage(10, 0, 5, 300)
-    assert usage_of(reported | {"total_tokens": 315}) == Usage(10, 0, 305, 300)
+    assert usage_of(reported | {"total_tokens": 315}) == usage_of(reported) == Usage(10, 0, 305, 300)
+    others = {"completion_tokens": 305, "completion_tokens_details": {"accepted": 0}, "reasoning_tokens": 300}
+    assert usage_of(others) == usage_of({**others, "reasoning_tokens": None, "thinking_tokens": 300})
+    assert usage_of(others) == Usage(0, 0, 305, 300)
 
 
 def test_a_temperature_that_is_fixed_stands_in_the_trials(judge_of):

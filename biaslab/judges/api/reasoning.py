@@ -10,7 +10,7 @@ from biaslab.core.errors import CutOffError
 from biaslab.core.output import count
 from biaslab.judges.thinking import LEAST, MOST, Thinking
 from biaslab.judges.votes import read_verdict
-from biaslab.prompts.parsing.thoughts import begins_inside, split_thought
+from biaslab.prompts.parsing.thoughts import answered, begins_inside, is_cut_off, split_thought
 
 FIRST = 4  # replies of a model that reasons which are read before more is asked
 _SHORT = 64  # tokens of a limit at most that leaves no room for reasons, so that a reply without a verdict is none
@@ -77,7 +77,9 @@ class Thoughts:
 
     def read(self, reply: Reply) -> Reply:
         """Return a reply whose thought stands apart from its text, and is counted in its usage."""
-        if reply.text and reply.thought is None:
+        if reply.text and reply.thought is not None:
+            reply = answered(reply)  # a server may send a thought twice
+        elif reply.text:
             thought, answer = split_thought(reply.text, opened=self._begins_inside(reply.text, reply.finish_reason))
             if thought is not None:
                 reply = replace(reply, text=answer, thought=thought)
@@ -97,7 +99,7 @@ class Thoughts:
 
     def is_cut(self, request: Completion, reply: Reply) -> bool:
         """Return whether a reply ends at its limit because of its thought."""
-        if reply.finish_reason != AT_LIMIT:
+        if not is_cut_off(reply):
             return False
         usage = reply.usage
         crowded = usage.reasoning_tokens > 0 and usage.completion_tokens - usage.reasoning_tokens < request.max_tokens

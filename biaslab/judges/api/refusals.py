@@ -18,20 +18,31 @@ _NAMED = {
     "seed": re.compile(r"\bseed\b", re.IGNORECASE),
     "stop": re.compile(r"\bstop\b", re.IGNORECASE),
     "system": re.compile(
-        r"\bsystem\b.{0,20}\b(?:role|message|prompt)|\brole\b.{0,30}\bsystem\b|developer", re.IGNORECASE
+        r"\bsystem\b.{0,20}\b(?:role|message|prompt|instruction)|\brole\b.{0,30}\bsystem\b|developer|['\"`]system['\"`]"
+        r"|roles? must alternate|only user.{0,8}(?:assistant|model) roles",
+        re.IGNORECASE,
     ),
-    **{name: re.compile(rf"\b{name}\b") for name in _LIMITS},
+    **{name: re.compile(rf"\b(?:{name}|{name.title().replace('_', '')})\b") for name in _LIMITS},
 }
 _UNKNOWN = re.compile(
-    r"unsupported|not (?:supported|permitted|allowed|available|accept)|(?:n[o']t|never) (?:support|accept|allow)|"
-    r"unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|deprecated|instead",
+    r"(?:un|not )supported|(?:not|never|n['’]t|no longer)(?: be)? (?:permit|allow|avail|accept|support|enabl|recogni[sz]|"
+    r"valid|compatib|implement|configurab|take|used?\b|set\b|specif)|cannot(?: be)? (?:used?|set|specif|chang)|incompatible|"
+    r"unknown|unrecogni[sz]ed|unexpected|extra.{0,3}(?:input|field|forbidden)|additional propert|deprecated|instead|"
+    r"disallowed|forbidden|must (?:not be (?:set|specif|provid|present|used|sent|given)|be (?:omitted|unset|removed|null|none))|no endpoints?\b|supported values|must alternate|"
+    r"only (?:supports? )?user\b|invalid (?:role|value: .?system|(?:request )?(?:parameter|argument|field|key)\b)",
     re.IGNORECASE,
 )
 _FIXED = re.compile(
-    r"(?:\bonly\b|\bdefault\b|must (?:be|equal)|set to)[^\d\[(]{0,25}(?:\(?default\W{0,3})?(\d+(?:\.\d+)?)",
+    r"(?:\bonly\b|\bdefault\b|(?:must|should|has to) (?:be|equal)|set to)[^\d\[(]{0,25}(?:\(?default\W{0,3})?(\d+(?:\.\d+)?)",
     re.IGNORECASE,
 )
-_RANGE = re.compile(r"positive|greater|between|at least|[\[(]\s*\d[\d.]*\s*,\s*\d", re.IGNORECASE)
+_STATUSES = (400, 404, 405, 415, 422, 501)
+_FIELD = re.compile(r"param|argument|field|propert|input|role", re.IGNORECASE)  # not a model of such a name
+_RANGE = re.compile(
+    r"positive|greater|larger|less than|between|at (?:least|most)|exceed|too (?:large|small|high|low)|"
+    r"[\[(]\s*\d[\d.]*\s*,\s*\d",
+    re.IGNORECASE,
+)
 
 
 class Refusals:
@@ -74,7 +85,7 @@ class Refusals:
     def learn(self, body: Mapping[str, Any], error: ServerError) -> bool:
         """Learn from an error which fields of a body the server refuses; return whether there are any new ones."""
         said = str(error).rpartition("); ")[0]  # without our own remedy
-        if error.status not in (400, 422) or not said:
+        if error.status not in _STATUSES or not said or (error.status not in (400, 422) and not _FIELD.search(said)):
             return False
         new = [name for name, named in _NAMED.items() if _has(body, name) and named.search(said)]
         learnt = [name for name in new if name not in self.left_out and self._refuses(name, said)]
@@ -96,13 +107,14 @@ class Refusals:
         return "the server refuses a part of each request: " + "; ".join(self.left_out.values())
 
     def _refuses(self, name: str, said: str) -> bool:
+        if name != "system" and _RANGE.search(said):  # another value of it would do
+            return False
+        fixed = _FIXED.search(said) if name == "temperature" else None
+        if fixed is None and not _UNKNOWN.search(said):
+            return False
         if name == "temperature":
-            fixed = None if _RANGE.search(said) else _FIXED.search(said)
-            if fixed is None and not _UNKNOWN.search(said):
-                return False
             self.temperature = 1.0 if fixed is None else float(fixed[1])
-            return True
-        return _UNKNOWN.search(said) is not None
+        return True
 
     def _instead(self, name: str) -> str:
         if name == "temperature":

@@ -10,6 +10,7 @@ from biaslab.core import Usage
 from biaslab.judges.api.faults import Fault
 from biaslab.prompts.parsing.thoughts import opens_thought, split_message
 
+_REASONING = ("reasoning_tokens", "thinking_tokens", "thoughts_token_count", "thoughtsTokenCount")
 _MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
 
 
@@ -32,13 +33,16 @@ def usage_of(reported: object) -> Usage:
         return Usage()
     details = reported.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    details = reported.get("completion_tokens_details")
-    reasons = details.get("reasoning_tokens") if isinstance(details, dict) else reported.get("reasoning_tokens")
+    tables = [reported, *(reported.get(name) for name in ("completion_tokens_details", "output_tokens_details"))]
+    named = (table.get(name) for table in tables if isinstance(table, dict) for name in _REASONING)
+    reasons = max((count for count in named if isinstance(count, int) and not isinstance(count, bool)), default=0)
     counts = (reported.get("prompt_tokens"), cached, reported.get("completion_tokens"), reasons)
     if any(isinstance(count, int) and count >= _MOST_TOKENS for count in counts):
         raise Fault("the server reports a number of tokens that cannot be (2⁴⁰ or more)")
     usage = Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
-    if usage.reasoning_tokens and reported.get("total_tokens") == usage.tokens + usage.reasoning_tokens:
+    total = reported.get("total_tokens")
+    more = total is None and usage.reasoning_tokens > usage.completion_tokens
+    if usage.reasoning_tokens and (more or total == usage.tokens + usage.reasoning_tokens):
         return replace(usage, completion_tokens=usage.completion_tokens + usage.reasoning_tokens)  # xAI, Google
     return usage
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
@@ -33,7 +34,11 @@ from biaslab.prompts.parsing.thoughts import split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
-_AT_LIMIT = ("length", "max_tokens", "MAX_TOKENS", "model_length")  # as servers call it
+_AT_LIMIT = re.compile(r"(?:\w+_)?length|max_\w*tokens?|token_limit\w*|model_context_window_exceeded", re.IGNORECASE)
+_DECLINED = re.compile(
+    r"(?:content_?|safety_?)filter\w*|(?:\w+_)?safety|recitation|blocklist|prohibited_content|spii|sensitive",
+    re.IGNORECASE,
+)
 _CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 
@@ -160,10 +165,12 @@ class Wire:
 
     def _reply(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
         message, reason = choice["message"], choice.get("finish_reason")
+        if reason == "error" or choice.get("error"):
+            raise Fault(f"the server broke off an answer: {json.dumps(choice.get('error'))[:200]}")
         refusal, (text, thought) = message.get("refusal"), split_message(message)
         if refusal:
             text, reason = str(refusal), "refusal"
-        reason = None if reason is None else AT_LIMIT if reason in _AT_LIMIT else str(reason)
+        reason = _reason(reason, choice.get("native_finish_reason"))
         if isinstance(request, Completion):
             return Reply(text=text or "", finish_reason=reason, thought=thought, **common)
         if reason in ("content_filter", "refusal"):
@@ -207,6 +214,15 @@ class Wire:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
         return text_part(request, pairs, offsets)
+
+
+def _reason(*given: object) -> str | None:
+    """Return why a reply ended, in OpenAI's words where they say it; the first of several names that there is."""
+    for name in filter(None, map(str, filter(None, given))):
+        if _AT_LIMIT.fullmatch(name):
+            return AT_LIMIT
+        return "content_filter" if _DECLINED.fullmatch(name) else name
+    return None
 
 
 def text_part(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,10 +10,13 @@ from typing import Any, NamedTuple
 
 from biaslab.core import AT_LIMIT, Reply
 
-_NAMES = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think"
+_NAMES = (
+    r"(?:\w{1,16}[:_|]|\|)?(?:think(?:ing)?(?:_\w{1,8})?|thoughts?|reasoning|reflection|scratchpad)\|?|antthinking"
+    r"|inner_thoughts?|\|(?:thinking|think)\|"
+)
 #: What opens and closes a thought, by family of models; an opening tag counts at the beginning of a line only.
 _PAIRS = (
-    (rf"<(?:{_NAMES})>", rf"</(?:{_NAMES})>"),  # DeepSeek, Qwen, GLM, Granite, EXAONE, Seed; prompts of one's own
+    (rf"<(?:{_NAMES})\s?>", rf"<\|?/(?:{_NAMES})\s?>"),  # DeepSeek, Qwen, GLM, EXAONE, Seed; prompts of one's own
     (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
     ("◁think▷", "◁/think▷"),  # Kimi
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThinker, Sky-T1
@@ -31,6 +35,14 @@ _FRAME = re.compile(
     r"<\|(?:begin|end)_of_solution\|>|<\|(?:START|END)_RESPONSE\|>|</?response>"
 )
 _FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_FIELD = re.compile(r"reasoning|thinking|thought", re.IGNORECASE)  # what servers call others
+_WORDS = ("text", "content", "thinking", "reasoning", "reasoning_content", "summary", "value")
+_NO_WORDS = ("image_url", "image", "input_audio", "audio", "refusal", "tool_use", "tool_call")
+#: Thoughts without tags: Granite 3, and gpt-oss where its channels' marks were removed.
+_UNTAGGED = (
+    re.compile(r"\A\s*Here(?: is|[’']s) my thought process:(.*?)(?:Here(?: is|[’']s) my response:(.*)|\Z)", re.DOTALL),
+    re.compile(r"\A\s*analysis(?=[A-Z])(.*?)(?:assistantfinal(.*)|\Z)", re.DOTALL),
+)
 
 
 class Split(NamedTuple):
@@ -73,6 +85,9 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
     >>> split_thought("Score: 2")
     Split(thought=None, answer='Score: 2')
     """
+    for untagged in _UNTAGGED:
+        if (match := untagged.match(text)) is not None:
+            return Split(match[1].strip(), (match[2] or "").strip())
     thoughts: list[str] = []
     answers: list[str] = []
     depth, start, closed_at = int(opened), 0, -1
@@ -92,7 +107,7 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
             thoughts.append(text[start : tag.start()])
             depth, start = 0, tag.end()
     if not seen:
-        return Split(None, text)
+        return Split(None, _FRAME.sub("", text) if _FRAME.match(text) else text)
     if depth and closed_at < 0:
         thoughts.append(text[start:])
         return Split(_joined(thoughts), "")
@@ -127,6 +142,18 @@ def opens_thought(text: str) -> bool:
     return first is not None and first["open"] is not None and not text[: first.start()].strip()
 
 
+def begins_with_tag(text: str) -> bool:
+    r"""Return whether a text begins with a tag of a thought, as where a server sends a thought twice.
+
+    Examples
+    --------
+    >>> begins_with_tag("<think>3?</think>\n2"), begins_with_tag("</think>\n2"), begins_with_tag("2 </think>")
+    (True, True, False)
+    """
+    first = next(_tags(text), None)
+    return first is not None and not text[: first.start()].strip()
+
+
 def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the text and the thought of a message of a chat completion, each None where there is none.
 
@@ -149,26 +176,34 @@ def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
     ('Score: 3', '4 seems fair, or 3?')
     """
     content = message.get("content")
-    thought = next((words for name in _FIELDS if (words := _words(message.get(name)))), None)
+    names = [*_FIELDS, *(name for name in message if _FIELD.search(name) and name not in _FIELDS)]
+    thought = next((words for name in names if (words := _words(message.get(name)))), None)
+    content = [content] if isinstance(content, Mapping) else content
     if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, Mapping)]
-        inner = "".join(_words(part.get("thinking")) for part in parts if part.get("type") == "thinking")
-        content = "".join(_words(part.get("text")) for part in parts if part.get("type") in ("text", "output_text"))
-        thought = thought or inner or None
-    content = content or _arguments(message)
+        thought = thought or "".join(_words(part) for part in content if _is_thought(part)) or None
+        content = "".join(_words(part) for part in content if not _is_thought(part))
+    content = content or _arguments(message, content)
     if not isinstance(content, str | None):
         raise TypeError(content)
     return content, thought
 
 
-def _arguments(message: Mapping[str, Any]) -> Any:
-    """Return the arguments of the tool that was called in place of a text, as JSON; the text itself where none was."""
+def _is_thought(part: object) -> bool:
+    """Return whether a part of a content is a thought: by its type, or as Google marks it."""
+    return isinstance(part, Mapping) and bool(part.get("thought") or _FIELD.search(str(part.get("type", ""))))
+
+
+def _arguments(message: Mapping[str, Any], content: Any) -> Any:
+    """Return the arguments of the tool that was called in place of a text, as JSON; the content where none was."""
     calls = message.get("tool_calls") or [{"function": message.get("function_call") or {}}]
-    return calls[0]["function"].get("arguments", message.get("content"))
+    given = calls[0]["function"].get("arguments", content)
+    return json.dumps(given) if isinstance(given, Mapping) else given
 
 
 def answered(reply: Reply) -> Reply:
     """Return a reply whose thought stands apart from its text: the same one where its text has no think tags.
+
+    Where a thought stands apart already, tags count at the beginning of the text, as where a server sends it twice.
 
     Examples
     --------
@@ -176,10 +211,13 @@ def answered(reply: Reply) -> Reply:
     >>> reply.thought, reply.text
     ('A, or B?', 'B')
     """
-    if not reply.text or reply.thought is not None:
+    if not reply.text or (reply.thought is not None and not begins_with_tag(reply.text)):
         return reply
     thought, answer = split_thought(reply.text)
-    return reply if thought is None else replace(reply, thought=thought, text=answer)
+    if thought is None:
+        return reply
+    both = [each for each in (reply.thought, thought) if each]
+    return replace(reply, thought=both[0] if len(both) == 2 and both[1] in both[0] else _joined(both), text=answer)
 
 
 def is_cut_off(reply: Reply) -> bool:
@@ -194,13 +232,14 @@ def is_cut_off(reply: Reply) -> bool:
 
 
 def _words(value: Any) -> str:
-    """Return the text of a thought, which may be a list of parts."""
+    """Return the text of a thought or of a part of a content, which may be an object or a list of them."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        texts = [part.get("text") or part.get("summary") for part in value if isinstance(part, Mapping)]
-        return "".join(text for text in texts if isinstance(text, str))
-    return ""
+        return "".join(map(_words, value))
+    if not isinstance(value, Mapping) or value.get("type") in _NO_WORDS:
+        return ""
+    return next((words for name in _WORDS if (words := _words(value.get(name)))), "")
 
 
 def _tags(text: str) -> Iterator[re.Match[str]]:

@@ -20,6 +20,13 @@ FAMILIES = [
     ("<unused94>thought\n", "<unused95>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("<|channel>thought\n", "<channel|>"),
+    ("<longcat_think>", "</longcat_think>"),
+    ("<mm:think>", "</mm:think>"),
+    ("<|think|>", "<|/think|>"),
+    ("<think >", "</think >"),
+    ("<antThinking>", "</antThinking>"),
+    ("Here is my thought process:\n", "Here is my response:"),
+    ("Here's my thought process:\n", "Here's my response:"),
 ]
 
 
@@ -90,10 +97,55 @@ def test_messages():
         split_message({"content": 4})
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"type": "thinking", "thinking": "A?", "signature": "x"}, {"type": "text", "text": "B"}],
+        [{"type": "reasoning", "reasoning": [{"text": "A?"}]}, "B"],
+        [{"text": "A?", "thought": True}, {"text": "B"}],
+        [{"type": "text", "text": {"value": "B"}}, {"type": "reasoning_content", "reasoning_content": {"text": "A?"}}],
+    ],
+)
+def test_parts_of_a_content(parts):
+    assert split_message({"content": parts}) == ("B", "A?")
+    thoughts = [part for part in parts if "A?" in str(part)]
+    assert split_message({"content": thoughts}) == ("", "A?")  # cut off inside the thought
+    assert split_message({"content": [part for part in parts if part not in thoughts]}) == ("B", None)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"reasoning": {"summary": [{"text": "A?"}]}}, {"reasoning_text": "A?"}, {"thoughts": ["A?"]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "A?"}]}, {"reasoning_summary": {"content": "A?"}},
+    ],
+)  # fmt: skip
+def test_fields_of_other_servers(field):
+    assert split_message({"content": "B", **field}) == ("B", "A?")
+
+
+def test_a_tool_may_be_called_with_an_object():
+    calls = [{"function": {"name": "judge", "arguments": {"winner": "B"}}}]
+    assert split_message({"content": "", "tool_calls": calls}) == ('{"winner": "B"}', None)
+
+
+def test_channels_without_their_marks():
+    assert split_thought("analysisA is the final one?assistantfinal[[B]]") == ("A is the final one?", "[[B]]")
+    assert split_thought("analysisA is the final one, or") == ("A is the final one, or", "")
+    assert split_thought("analysis of A: short. [[B]]") == (None, "analysis of A: short. [[B]]")
+
+
+def test_the_frame_of_an_answer_without_a_thought_is_no_part_of_it():
+    assert split_thought("<|channel|>final<|message|>B<|return|>") == (None, "B")
+
+
 def test_replies():
-    plain, kept = Reply(text="A"), Reply(text="<think>A</think>B", thought="C")
+    plain, kept = Reply(text="A"), Reply(text="B, as <think>A</think> says", thought="C")
     assert answered(plain) is plain
     assert answered(kept) is kept
+    assert answered(Reply(text="<think>A</think>B", thought="A")) == Reply(text="B", thought="A")
+    assert answered(Reply(text="<think>A</think>B", thought="C")) == Reply(text="B", thought="C\n\nA")
+    assert answered(Reply(text="</think>\nB", thought="C")) == Reply(text="B", thought="C")
     assert answered(Reply(logprobs=(-0.1, -2.0))) == Reply(logprobs=(-0.1, -2.0))
     assert [is_cut_off(each) for each in (plain, Reply(text="A", finish_reason="length"))] == [False, True]
     assert [begins_inside(text) for text in ("A?</think>", "<think>")] == [True, False]
