@@ -244,9 +244,9 @@ def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
         if set(names) <= arguments
     ]
     if len(asked) != 1:
-        raise InputError(
-            "function", _name_of(function), "one of the arguments first and second, candidate, candidates, or prompt"
-        )
+        allowed = "one of the arguments first and second, candidate, candidates, or prompt"
+        remedy = "of a class give an instance" if isinstance(function, type) else "a decorator needs functools.wraps"
+        raise InputError("function", _name_of(function), allowed, "" if len(asked) > 1 or arguments else remedy)
     return asked[0]
 
 
@@ -277,7 +277,7 @@ def judge_of(judge: Judge | Callable[..., Any]) -> Judge:
     Examples
     --------
     >>> def longer(first, second):
-    ...     return len(first) > len(second)
+    ...     return "first" if len(first) > len(second) else "second"
     >>> judge_of(longer).id.startswith("function:")
     True
     """

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
+
+import numpy as np
 
 from biaslab.core import Compare, Completion, Rank, Reply, Request, Score
 from biaslab.core.errors import JudgeError
@@ -41,6 +44,7 @@ def read_returned(request: Request, returned: Any, name: str, scale: tuple[float
     JudgeError
         If it is nothing that the request allows.
     """
+    returned = returned.value if isinstance(returned, Enum) else returned
     if returned is None:
         return Reply(text="", finish_reason="refusal")
     if isinstance(request, Completion) and isinstance(returned, str):
@@ -53,8 +57,9 @@ def read_returned(request: Request, returned: Any, name: str, scale: tuple[float
         score = (score - low) / (high - low) if low <= score <= high else None
     if score is None or isinstance(request, Completion | Rank):
         kind = type(request)
-        on = f"; the scale is {low:g} to {high:g}" if kind is Score else ""
-        raise JudgeError(f"{name} returned {short(returned)}, allowed: {_ALLOWED[kind]}{on}", request)
+        on = f"; the scale is {low:g} to {high:g}, or what FunctionJudge(scale=…) says" if kind is Score else ""
+        shown = short(list(returned)) if isinstance(returned, tuple) else short(returned)
+        raise JudgeError(f"{name} returned {shown}, allowed: {_ALLOWED[kind]}{on}", request)
     return Reply(score=score)
 
 
@@ -63,8 +68,8 @@ def _preference(returned: Any) -> float | None:
     if isinstance(returned, str):
         return _WORDS.get(returned.strip().lower())
     if isinstance(returned, Mapping):
-        shares = {str(name).lower(): _number(share) for name, share in returned.items()}
-        first, second = (_number(shares.get(name)) for name in ("first", "second"))
+        shares = {_WORDS.get(str(name).strip().lower()): _number(share) for name, share in returned.items()}
+        first, second = (_number(shares.get(value)) for value in (1.0, 0.0))
         if first is None or second is None or min(first, second) < 0 or first + second <= 0:
             return None
         return first / (first + second)
@@ -101,7 +106,7 @@ def _index(named: Any, k: int) -> int | None:
 
 def _number(value: Any) -> float | None:
     try:
-        number = float(value) if not isinstance(value, bool | str) else math.nan
+        number = float(value) if not isinstance(value, bool | np.bool_ | str) else math.nan
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None

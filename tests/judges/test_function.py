@@ -2,7 +2,10 @@
 
 import asyncio
 import threading
+from enum import Enum
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import biaslab as bl
@@ -26,11 +29,18 @@ def test_a_function_is_a_judge(graded, recwarn):
     assert not recwarn.list
 
 
+class Verdict(Enum):
+    FIRST = "first"
+    NEITHER = "neither"
+
+
 @pytest.mark.parametrize(
     ("returned", "value"),
     [
         ("first", 1.0), ("Second", 0.0), ("tie", 0.5), ("A", 1.0), (0.25, 0.25), (1, 1.0),
         ({"first": 0.3, "second": 0.1}, 0.75), ({"First": 1, "second": 1, "tie": 2}, 0.5),
+        ({"A": 0.2, "B": 0.8}, 0.2), ({"first": 1, "second": 3, "why": "short"}, 0.25), (Verdict.FIRST, 1.0),
+        (np.float32(0.25), 0.25), (Fraction(1, 4), 0.25),
     ],
 )  # fmt: skip
 def test_a_verdict_may_be_a_label_a_probability_or_a_distribution(returned, value):
@@ -39,13 +49,24 @@ def test_a_verdict_may_be_a_label_a_probability_or_a_distribution(returned, valu
     assert reply.score == pytest.approx(value)
 
 
-@pytest.mark.parametrize("returned", [3, -0.1, True, "the first one", [1, 0], {"first": 1}, float("nan"), object()])
+@pytest.mark.parametrize(
+    "returned",
+    [
+        3, -0.1, True, np.True_, "the first one", [1, 0], {"first": 1}, float("nan"), object(), (0.3, 0.7),
+        Verdict.NEITHER,
+    ],
+)  # fmt: skip
 def test_anything_else_is_refused_by_name(returned):
     def mine(first, second):
         return returned
 
     with pytest.raises(JudgeError, match=r'mine returned .*, allowed: "first", "second" or "tie"'):
         list(bl.FunctionJudge(mine).ask([Compare("a", "b")]))
+
+
+def test_a_pair_of_numbers_is_shown_as_one():
+    with pytest.raises(JudgeError, match=r"returned \[0.3, 0.7\]"):
+        list(bl.FunctionJudge(lambda first, second: (0.3, 0.7)).ask([Compare("a", "b")]))
 
 
 def test_none_is_a_refusal(graded):
@@ -77,6 +98,8 @@ def test_arguments_are_passed_by_the_name_that_is_declared(graded):
         (lambda first, second, k: 1, "needs the argument k"),
         (lambda context: 1, "first and second, candidate, candidates, or prompt"),
         (lambda first, second, candidate: 1, "first and second, candidate, candidates, or prompt"),
+        (lambda **shown: 1, "needs functools.wraps"),
+        (type("Pipeline", (), {}), "give an instance"),
         (3, "a function"),
     ],
 )

@@ -25,15 +25,17 @@ _NAMED = {
     **{name: re.compile(rf"\b(?:{name}|{name.title().replace('_', '')})\b") for name in _LIMITS},
 }
 _UNKNOWN = re.compile(
-    r"(?:un|not )supported|(?:not|never|n['’]t|no longer)(?: be)? (?:permit|allow|avail|accept|support|enabl|recogni[sz]|"
-    r"valid|compatib|implement|configurab|take|used?\b|set\b|specif)|cannot(?: be)? (?:used?|set|specif|chang)|incompatible|"
+    r"unsupported|(?:not|never|n['’]t|no longer)(?: be)? (?:permit|allow|avail|accept|support|enabl|recogni[sz]|valid|"
+    r"compatib|implement|configurab|take|used?\b|set\b|specif)|cannot(?: be)? (?:used?|set|specif|chang)|incompatible|"
     r"unknown|unrecogni[sz]ed|unexpected|extra.{0,3}(?:input|field|forbidden)|additional propert|deprecated|instead|"
-    r"disallowed|forbidden|must (?:not be (?:set|specif|provid|present|used|sent|given)|be (?:omitted|unset|removed|null|none))|no endpoints?\b|supported values|must alternate|"
-    r"only (?:supports? )?user\b|invalid (?:role|value: .?system|(?:request )?(?:parameter|argument|field|key)\b)",
+    r"disallowed|forbidden|must (?:not be (?:set|specif|provid|present|used|sent|given)|be (?:omitted|unset|removed|"
+    r"null|none))|no endpoints?\b|supported values|must alternate|only (?:supports? )?user\b|"
+    r"invalid (?:role|value: .?system|(?:request )?(?:parameter|argument|field|key)\b)",
     re.IGNORECASE,
 )
 _FIXED = re.compile(
-    r"(?:\bonly\b|\bdefault\b|(?:must|should|has to) (?:be|equal)|set to)[^\d\[(]{0,25}(?:\(?default\W{0,3})?(\d+(?:\.\d+)?)",
+    r"(?:\bonly\b|\bdefault\b|(?:must|should|has to) (?:be|equal)|set to)[^\d\[(]{0,25}"
+    r"(?:\(?default\W{0,3})?(\d+(?:\.\d+)?)",
     re.IGNORECASE,
 )
 _STATUSES = (400, 404, 405, 415, 422, 501)

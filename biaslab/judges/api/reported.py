@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from biaslab.core import Usage
+from biaslab.core import AT_LIMIT, Usage
 from biaslab.judges.api.faults import Fault
 from biaslab.prompts.parsing.thoughts import opens_thought, split_message
 
+_AT_LIMIT = re.compile(r"(?:\w+_)?length|max_\w*tokens?|token_limit\w*|model_context_window_exceeded", re.IGNORECASE)
+_DECLINED = re.compile(
+    r"(?:content_?|safety_?)filter\w*|(?:\w+_)?safety|recitation|blocklist|prohibited_content|spii|sensitive",
+    re.IGNORECASE,
+)
 _REASONING = ("reasoning_tokens", "thinking_tokens", "thoughts_token_count", "thoughtsTokenCount")
 _MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
 
@@ -45,6 +52,23 @@ def usage_of(reported: object) -> Usage:
     if usage.reasoning_tokens and (more or total == usage.tokens + usage.reasoning_tokens):
         return replace(usage, completion_tokens=usage.completion_tokens + usage.reasoning_tokens)  # xAI, Google
     return usage
+
+
+def reason_of(choice: Mapping[str, Any]) -> str | None:
+    """Return why a reply ended, in OpenAI's words where they say it.
+
+    Raises
+    ------
+    Fault
+        If the server broke off the answer.
+    """
+    named = choice.get("finish_reason") or choice.get("native_finish_reason")
+    if named == "error" or choice.get("error"):
+        raise Fault(f"the server broke off an answer: {json.dumps(choice.get('error'))[:200]}")
+    if not named:
+        return None
+    declined = _DECLINED.fullmatch(str(named)) is not None
+    return AT_LIMIT if _AT_LIMIT.fullmatch(str(named)) else "content_filter" if declined else str(named)
 
 
 def model_of(document: dict[str, Any]) -> str | None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 from typing import Any, Literal
 
 from biaslab.core import (
-    AT_LIMIT,
     UNUSABLE,
     Choice,
     Completion,
@@ -27,18 +25,13 @@ from biaslab.core import (
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
 from biaslab.judges.api.label_mass import Place, impossible, is_vague, read_labels
-from biaslab.judges.api.reported import model_of, shows_thought, usage_of
+from biaslab.judges.api.reported import model_of, reason_of, shows_thought, usage_of
 from biaslab.judges.api.responses import RESPONSES, as_chat, as_responses
 from biaslab.judges.thinking import Thinking
 from biaslab.prompts.parsing.thoughts import split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
-_AT_LIMIT = re.compile(r"(?:\w+_)?length|max_\w*tokens?|token_limit\w*|model_context_window_exceeded", re.IGNORECASE)
-_DECLINED = re.compile(
-    r"(?:content_?|safety_?)filter\w*|(?:\w+_)?safety|recitation|blocklist|prohibited_content|spii|sensitive",
-    re.IGNORECASE,
-)
 _CHARACTERS = 3  # a token of a label, at most: a longer label has several
 
 
@@ -164,13 +157,10 @@ class Wire:
             raise Fault(f"the server sent an answer of the wrong shape ({type(error).__name__})") from None
 
     def _reply(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
-        message, reason = choice["message"], choice.get("finish_reason")
-        if reason == "error" or choice.get("error"):
-            raise Fault(f"the server broke off an answer: {json.dumps(choice.get('error'))[:200]}")
+        message, reason = choice["message"], reason_of(choice)
         refusal, (text, thought) = message.get("refusal"), split_message(message)
         if refusal:
             text, reason = str(refusal), "refusal"
-        reason = _reason(reason, choice.get("native_finish_reason"))
         if isinstance(request, Completion):
             return Reply(text=text or "", finish_reason=reason, thought=thought, **common)
         if reason in ("content_filter", "refusal"):
@@ -214,15 +204,6 @@ class Wire:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
         return text_part(request, pairs, offsets)
-
-
-def _reason(*given: object) -> str | None:
-    """Return why a reply ended, in OpenAI's words where they say it; the first of several names that there is."""
-    for name in filter(None, map(str, filter(None, given))):
-        if _AT_LIMIT.fullmatch(name):
-            return AT_LIMIT
-        return "content_filter" if _DECLINED.fullmatch(name) else name
-    return None
 
 
 def text_part(

@@ -85,9 +85,8 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
     >>> split_thought("Score: 2")
     Split(thought=None, answer='Score: 2')
     """
-    for untagged in _UNTAGGED:
-        if (match := untagged.match(text)) is not None:
-            return Split(match[1].strip(), (match[2] or "").strip())
+    if (match := next(filter(None, (untagged.match(text) for untagged in _UNTAGGED)), None)) is not None:
+        return Split(match[1].strip(), (match[2] or "").strip())
     thoughts: list[str] = []
     answers: list[str] = []
     depth, start, closed_at = int(opened), 0, -1
@@ -107,7 +106,7 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
             thoughts.append(text[start : tag.start()])
             depth, start = 0, tag.end()
     if not seen:
-        return Split(None, _FRAME.sub("", text) if _FRAME.match(text) else text)
+        return Split(None, _unframed(text))
     if depth and closed_at < 0:
         thoughts.append(text[start:])
         return Split(_joined(thoughts), "")
@@ -116,6 +115,11 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
         start = closed_at
     answers.append(text[start:])
     return Split(_joined(thoughts), _FRAME.sub("", "".join(answers)).strip())
+
+
+def _unframed(text: str) -> str:
+    """Return a text without what stands around an answer, where it begins with it."""
+    return _FRAME.sub("", text) if _FRAME.match(text) else text
 
 
 def begins_inside(text: str) -> bool:

@@ -11,9 +11,10 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.core.messages import Role
 from biaslab.core.scales import scale_named
+from biaslab.prompts.protocols.free_readers import FreeScore, Function
 from biaslab.prompts.protocols.json_reader import JsonPath
 from biaslab.prompts.protocols.pattern_readers import Pattern
-from biaslab.prompts.protocols.readers import FreeScore, Function, Labels, Reader, Verdicts
+from biaslab.prompts.protocols.readers import Labels, Reader, Verdicts
 from biaslab.prompts.protocols.slots import SlotText, Syntax, guess_syntax
 
 LONGEST_SCALE = 1000
@@ -48,8 +49,9 @@ _GUESSED = {
     "high": "high",
 }
 _GUESSED_OF_LISTS = {
-    "candidates": "candidates answers responses outputs completions summaries passages documents texts options models",
-    "k": "k n num n_candidates",
+    "candidates": "candidates answers responses outputs completions summaries passages documents texts options models "
+    "hits items results entries replies",
+    "k": "k n num n_candidates num_candidates",
 }
 _SOURCE_OF_LISTS = {name: source for source, names in _GUESSED_OF_LISTS.items() for name in names.split()}
 _CONTEXTS = _GUESSED["context"].split()
@@ -145,6 +147,8 @@ def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
             who = f"candidate shown {source}" if form == "pair" else source
             slots = ", ".join(f"{slot} shows the {source}" for source, slot in shown.items()) or "it has no slots"
             remedy = f'say which slot does: variables={{"SLOT": "{source}"}}'
+            if form == "list":
+                remedy = "one slot shows all: write {candidates}, or loop over it in Jinja2"
             raise InputError("template", f"without the {who}", f"a slot for each candidate; {slots}", remedy)
 
 

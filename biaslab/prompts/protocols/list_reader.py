@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_uppercase
 from typing import Any, Literal, get_args
@@ -23,7 +23,13 @@ ListReply = Literal["best", "order", "json", "ranks"]
 Named = tuple[tuple[int, ...], Status]
 SHORTEST_LIST, LONGEST_LIST = 2, 20
 _SLOT = re.compile(r"\{([nA])\}")
-_BETWEEN = r"\s*(?:>|≻|,|;)\s*"
+_BETWEEN = r"\s*(?:>{1,3}|≻|＞|&gt;|→|->|,|;)\s*"
+_KIND = r"(?:model|response|candidate|answer|passage|document|option|text|output|summary|item)"
+_NUMBERED = re.compile(
+    rf"^[^\w\n]*(?:rank\s*|#)?(\d+)\s*[.):\]][\s*_\"'`]*((?:{_KIND}\s+)?)", re.IGNORECASE | re.MULTILINE
+)
+#: Texts of bare numbers or letters, with what stands between them and nothing else.
+_BARE = {"{n}": re.compile(r"(?:\d+|[^\w]|_)+"), "{A}": re.compile(r"(?:(?<!\w)[A-Z](?!\w)|[^\w]|_)+")}
 _ALONE = r"(?:\A|\n)(?:[^\n]*:)?[ \t*_`\"'(]*(?:{})[ \t*_`\"').]*\Z"
 
 
@@ -89,36 +95,73 @@ class Places(Reader):
         """Return the place that a name refers to, 0 if none; a bare number or letter will do."""
         text = as_text(name).strip()
         match = self._patterns[0].fullmatch(text)
+        before, behind = map(_plain, _SLOT.sub("\0", self.names).split("\0"))
+        plain = _plain(text)
+        if match is None and before and plain.startswith(before) and plain.endswith(behind):
+            return _number(plain[len(before) : len(plain) - len(behind)].strip().upper())
         return _number(match[1] if match else text)
 
     def named(self, text: str) -> list[Named]:
         """Return every answer of a text, in order: the candidates named, best first, by place."""
-        if self.replies == "best":
-            return [((place,), "ok") for place in self._single(text)]
-        if self.replies == "order":
-            rows = [tuple(map(_number, self._patterns[0].findall(row[0]))) for row in self._patterns[1].finditer(text)]
-            return [(row, "ok") for row in rows or [(place,) for place in self._single(text)]]
-        lists = (found for document in documents(text) if (found := _list_in(document)))
         if self.replies == "json":
-            return [(tuple(map(self._place, found)), "ok") for found in lists if not isinstance(found[0], Mapping)]
-        return [self._ranked(found) for found in lists if all(isinstance(entry, Mapping) for entry in found)]
+            return [
+                (tuple(map(self._place, found)), "ok") for found in _lists(text) if not isinstance(found[0], Mapping)
+            ]
+        if self.replies == "ranks":
+            return [read for found in self._tables(text) if (read := self._ranked(found)) is not None]
+        if self.replies == "best":
+            found = [(place,) for place in self._single(text)]
+        else:
+            rows = [tuple(map(_number, self._patterns[0].findall(row[0]))) for row in self._patterns[1].finditer(text)]
+            found = rows or self._numbered(text) or [(place,) for place in self._single(text)]
+        slot = _SLOT.search(self.names)
+        if not found and not self._is_bare and slot is not None and _BARE[slot[0]].fullmatch(text):
+            return replace(self, names=slot[0]).named(text.strip(" \t\n[]"))
+        return [(places, "ok") for places in found]
+
+    @property
+    def _is_bare(self) -> bool:
+        return not _SLOT.sub("", self.names).strip()
+
+    def _numbered(self, text: str) -> list[tuple[int, ...]]:
+        """Return the candidates that stand one a line, numbered from 1, as "2. Response A"; nothing else will do."""
+        marks = list(_NUMBERED.finditer(text))
+        name = self._patterns[0].match
+        names = [name(text, mark.start(2)) or name(text, mark.end()) for mark in marks]
+        numbers = [int(mark[1]) for mark, name in zip(marks, names, strict=True) if name]
+        if len(numbers) < SHORTEST_LIST or numbers != list(range(1, len(numbers) + 1)):
+            return []
+        return [tuple(_number(name[1]) for name in names if name)]
+
+    def _tables(self, text: str) -> Iterator[list[Mapping[str, Any]]]:
+        """Yield lists of objects, and objects that give each name its rank as such lists."""
+        for document in documents(text):
+            if isinstance(document, Mapping) and document and all(map(self._place, document)):
+                yield [{"model": name, "rank": rank} for name, rank in document.items()]
+            elif (found := _list_in(document)) and all(isinstance(entry, Mapping) for entry in found):
+                yield found
+
+    def is_alone(self, text: str) -> bool:
+        """Return whether a text is one name and nothing else, or ends with one that stands on its own."""
+        return self._patterns[2].search(text.strip()) is not None
 
     def _single(self, text: str) -> Iterator[int]:
         """Yield the candidates that are named one by one."""
-        bare = len(_SLOT.sub("", self.names).strip()) == 0
-        if bare:
+        if self._is_bare:
             alone = self._patterns[2].search(text.strip())
             matches = [alone] if alone else []
         else:
             matches = list(self._patterns[0].finditer(text))
         return (_number(match[1]) for match in matches)
 
-    def _ranked(self, entries: Sequence[Mapping[str, Any]]) -> Named:
+    def _ranked(self, entries: Sequence[Mapping[str, Any]]) -> Named | None:
         """Return who is named by objects with ranks, best first; the status where ranks are not 1 to their number."""
-        ranks = [_number(as_text(entry.get("rank", ""))) for entry in entries]
-        names = [next((value for key, value in entry.items() if key != "rank"), "") for entry in entries]
+        ranks = [next((_number(as_text(each)) for key, each in entry.items() if _is_rank(key)), 0) for entry in entries]
+        if not any(ranks):
+            return None
+        named = [[self._place(each) for key, each in entry.items() if not _is_rank(key)] for entry in entries]
         ordered = sorted(range(len(ranks)), key=ranks.__getitem__)
-        places = tuple(self._place(names[at]) for at in ordered)
+        places = tuple(next(filter(None, named[at]), 0) for at in ordered)
         if len(set(ranks)) < len(ranks):
             return places, "repeated"
         return places, "ok" if sorted(ranks) == list(range(1, len(ranks) + 1)) else "out_of_range"
@@ -142,6 +185,20 @@ class Places(Reader):
         if self.replies == "json":
             return json.dumps(values)
         return json.dumps([{"model": value, "rank": rank} for rank, value in enumerate(values, 1)])
+
+
+def _plain(name: str) -> str:
+    """Return a name in lower case, with one blank for each run of blanks, underscores and hyphens."""
+    return " ".join(re.split(r"[\s_-]+", name.casefold().strip()))
+
+
+def _is_rank(key: object) -> bool:
+    return str(key).casefold() in ("rank", "ranking", "position", "place")
+
+
+def _lists(text: str) -> Iterator[list[Any]]:
+    """Yield the lists of a text that are not empty."""
+    return (found for document in documents(text) if (found := _list_in(document)))
 
 
 def _list_in(document: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from string import ascii_uppercase
 
 from biaslab.core import Reply, Status
 from biaslab.core.errors import InputError
+from biaslab.prompts.parsing.settled import settled
 from biaslab.prompts.protocols.answering import Choose
 from biaslab.prompts.protocols.list_reader import LONGEST_LIST, SHORTEST_LIST, Places
 from biaslab.prompts.protocols.readers import Reader
@@ -132,6 +133,11 @@ class Listing:
         if len(answers if self.choose == "single" else set(answers)) > 1 and self.choose in ("single", "only"):
             return unread, "ambiguous"
         order, status = answers[0] if self.choose == "first" else answers[-1]
+        if self.choose == "last" and not self.places.ranks and not self.places.is_alone(text or ""):
+            place, why = settled(text or "", self.list_labels(k), {named[0] - 1 for named, _ in answers})
+            if place is None:
+                return unread, why
+            order = (place + 1,)
         status = _status(order, k, self.places.ranks) if status == "ok" else status
         if status != "ok":
             return unread, status

@@ -28,8 +28,8 @@ class Pattern(OfVerdicts):
     ----------
     patterns : tuple of str
         Tried in turn; the first that matches decides. Each has one group, which holds the verdict; or, without
-        ``verdicts``, two, which hold the scores of the first and the second candidate. ``{attribute}`` is the attribute that is read, where a reply
-        judges several: ``"{attribute}: ([1-5])"``.
+        ``verdicts``, two, which hold the scores of the first and the second candidate. ``{attribute}`` is the attribute
+        that is read, where a reply judges several: ``"{attribute}: ([1-5])"``.
     verdicts : sequence of (str, float), optional
         What a group's text means, white space and case aside. Without them it is a number.
     writes : str

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from biaslab.core import Status
 from biaslab.core.errors import InputError
-from biaslab.core.scales import scale_named
-from biaslab.prompts.parsing.choice import parse_choice
-from biaslab.prompts.parsing.mentions import names_of
-from biaslab.prompts.parsing.phrases import BLAME
-from biaslab.prompts.parsing.scores import parse_score
+from biaslab.prompts.parsing.settled import settled
 from biaslab.prompts.parsing.whole_replies import is_refusal
 
 #: Stands in a pattern or a JSON path for the attribute whose verdict is read, where a reply judges several.
@@ -152,12 +148,9 @@ class Labels(Reader):
         values = self.find(text)
         if not self._words or self._any.fullmatch(text.strip(" \t\r\n.*_`\"'")):
             return values[-1]
-        place, status = parse_choice(text, self._words)
-        if place is not None:
-            value = self.verdicts[place][1]
-            return value if value in values else None
-        blamed = BLAME.search(names_of(self._words).mask(text).lower()) is not None
-        return None if status == "refused" or blamed or len(set(values)) > 1 else values[-1]
+        named = {place for place, (_, value) in enumerate(self.verdicts) if value in values}
+        place, _ = settled(text, self._words, named)
+        return None if place is None else self.verdicts[place][1]
 
     def unread(self, text: str) -> Status:
         """Return the status of a text without a verdict, or with several of which none counts."""
@@ -170,90 +163,6 @@ class Labels(Reader):
     def write(self, value: float) -> str:
         """Return the first label that means a value."""
         return label_of(self.verdicts, value)
-
-
-@dataclass(frozen=True)
-class FreeScore(Reader):
-    """Score in a text without a demanded format, as `biaslab.prompts.parsing.parse_score` reads it.
-
-    Parameters
-    ----------
-    scale : str
-        Name of the scale.
-
-    Examples
-    --------
-    >>> FreeScore("1-5").find("I would give it 4 out of 5.")
-    [4.0]
-    """
-
-    scale: str
-
-    def find(self, text: str) -> list[float]:
-        """Return the score that the text gives."""
-        value, status = parse_score(text, scale_named(self.scale))
-        return [value] if status == "ok" else []
-
-    def unread(self, text: str) -> Status:
-        """Return the status of a text that gives no score on the scale."""
-        return parse_score(text, scale_named(self.scale))[1]
-
-    def write(self, value: float) -> str:
-        """Return the label of a value."""
-        scale = scale_named(self.scale)
-        return label_of(tuple(zip(scale.labels, scale.values, strict=True)), value)
-
-
-@dataclass(frozen=True)
-class Function(Reader):
-    """Verdict read by a user's function.
-
-    Parameters
-    ----------
-    function : callable
-        Maps a text to a number, a label of `examples`, or None where it reads nothing.
-    examples : sequence of (str, float)
-        Replies and what they mean, so that replies can be written.
-
-    Raises
-    ------
-    InputError
-        If the function reads an example otherwise than it should.
-
-    Examples
-    --------
-    >>> reader = Function(lambda text: 1.0 if "first" in text else 0.0, (("the first", 1.0), ("the other", 0.0)))
-    >>> reader.find("I prefer the first")
-    [1.0]
-    """
-
-    function: Callable[[str], Any]
-    examples: Verdicts
-
-    @property
-    def points(self) -> tuple[float, ...]:
-        """The values of the examples."""
-        return tuple(sorted({value for _, value in self.examples}))
-
-    def __post_init__(self) -> None:
-        require_verdicts(self.examples, "examples")
-        for text, value in self.examples:
-            if self.find(text) != [value]:
-                misread = f"a function that reads {text!r} as {self.find(text)}"
-                raise InputError("parse", misread, f"one that reads it as {value}")
-
-    def find(self, text: str) -> list[float]:
-        """Return what the function reads."""
-        value = self.function(text)
-        if value is None:
-            return []
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError("parse", value, "a number, or None where nothing is read", f"from {text[:60]!r}")
-        return [float(value)]
-
-    def write(self, value: float) -> str:
-        """Return the first example that means a value."""
-        return label_of(self.examples, value)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from biaslab.core.errors import InputError
+from biaslab.prompts.protocols.free_readers import FreeScore
 from biaslab.prompts.protocols.pattern_readers import Pattern
-from biaslab.prompts.protocols.readers import FirstOf, FreeScore
+from biaslab.prompts.protocols.readers import FirstOf
 
 Arguments = dict[str, Any]
 GRADES = {"A>>B": 1.0, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0.0}
@@ -28,8 +29,8 @@ RESULT: dict[str, Arguments] = {
     "pair": {
         "verdicts": {"A": 1.0, "B": 0.0},
         "pattern": [
-            r"(?i)(?:\[result\](?:\s+response)?:?|\[result:|\[response(?=\s)|^result\b:?)\s*"
-            r"[(\[*]*([AB])(?:(?=[)\].*])|(?!\s+or\b)(?=\s)|\Z)"
+            r"(?i)(?:\[result\](?:\s+response)?:?|\[result:|\[response(?=\s)|^result\b:?)\s*[(\[*]*([AB])"
+            r"(?:(?=[)\].*])|(?!\s+or\b)(?=\s)|\Z)",
         ],
         "choose": "first",
     },
