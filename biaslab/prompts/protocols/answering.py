@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from biaslab.core import Reply, Status
+from biaslab.core import AT_LIMIT, Reply, Status
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, whole_numbers
 from biaslab.prompts.protocols.building import LONGEST_SCALE
@@ -91,10 +91,13 @@ class Answering:
         -------
         tuple of float and str
             The value: from a distribution the expected one, ties aside, or with ``binarize`` that of the likeliest
-            label; and the status.
+            label; and the status: "cut_off" where a text ends at its limit before it has decided among its verdicts.
         """
         self._require_one_value("read_list(reply, k)")
         if reply.logprobs is None:
+            goes_on = reply.finish_reason == AT_LIMIT and self.choose == "last"
+            if goes_on and len(set(_reader_of(self.reader, attribute).find(reply.text or ""))) > 1:
+                return math.nan, "cut_off"
             return self.parse(reply.text, attribute)
         masses = [math.exp(each) for each in reply.logprobs]
         values = [value for _, value in self.label_verdicts]

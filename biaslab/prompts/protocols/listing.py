@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
-from biaslab.core import Reply, Status
+from biaslab.core import AT_LIMIT, Reply, Status
 from biaslab.core.errors import InputError
 from biaslab.prompts.parsing.settled import settled
 from biaslab.prompts.protocols.answering import Choose
@@ -148,6 +148,9 @@ class Listing:
     def read_list(self, reply: Reply, k: int) -> tuple[tuple[float, ...], Status]:
         """Read a reply about k candidates that is a text, or a distribution over their names; as `parse_list`."""
         if reply.logprobs is None:
+            goes_on = reply.finish_reason == AT_LIMIT and self.choose == "last"
+            if goes_on and len(set(self.places.named(reply.text or ""))) > 1:
+                return (math.nan,) * k, "cut_off"
             return self.parse_list(reply.text, k)
         return shares_of(reply, k)
 

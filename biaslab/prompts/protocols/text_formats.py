@@ -29,8 +29,10 @@ RESULT: dict[str, Arguments] = {
     "pair": {
         "verdicts": {"A": 1.0, "B": 0.0},
         "pattern": [
-            r"(?i)(?:\[result\](?:\s+response)?:?|\[result:|\[response(?=\s)|^result\b:?)\s*[(\[*]*([AB])"
-            r"(?:(?=[)\].*])|(?!\s+or\b)(?=\s)|\Z)",
+            (
+                r"(?i)(?:\[result\](?:\s+response)?:?|\[result:|\[response(?=\s)|^result\b:?)\s*[(\[*]*([AB])"
+                r"(?:(?=[)\].*])|(?!\s+or\b)(?=\s)|\Z)"
+            ),
         ],
         "choose": "first",
     },

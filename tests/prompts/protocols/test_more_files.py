@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -238,3 +239,14 @@ def test_verdicts_that_differ_by_case_alone_are_told_apart():
 def test_json_is_read_as_models_write_it(text, score):
     protocol = bl.Protocol.from_template("{question} {answer}", "score", scale="1-5", json="score")
     assert reading(protocol, text) == score
+
+
+def test_a_text_that_was_cut_off_while_it_weighed_verdicts_has_none():
+    """As of a model whose prompt opens a thought, which no tag shows until it ends."""
+    protocol = bl.Protocol.from_template(PAIR, verdicts={"[[A]]": 1, "[[B]]": 0})
+    weighs = bl.Reply(text="Is it [[A]]? Or rather [[B]], since", finish_reason="length")
+    assert protocol.read(weighs)[1] == "cut_off"
+    assert protocol.read(replace(weighs, finish_reason="stop")) == (0.0, "ok")
+    assert protocol.read(replace(weighs, text="[[A]], since the other is")) == (1.0, "ok")
+    ranking = bl.Protocol.from_template("{question} {candidates}", "list", replies="order")
+    assert ranking.read_list(replace(weighs, text="[1] > [2]? Or [2] > [1]"), 2)[1] == "cut_off"
