@@ -66,8 +66,8 @@ class Protocol(Asking):
     values : tuple of (str, str)
         Slots that always show the same text, such as a rubric.
     choose : {"last", "first", "only", "single"}
-        Which of several verdicts counts. With "only" they must agree, else the status is "ambiguous"; with "single"
-        there must be just one.
+        Which of several verdicts counts. Of labels that are words, such as "A", "last" is the one that the text decides
+        for. With "only" they must agree, else the status is "ambiguous"; with "single" there must be just one.
     answer : {"text", "label"}
         Whether the reply is a text that is read, or begins with a label whose probability can be asked for.
     binarize : bool
@@ -266,9 +266,10 @@ class Protocol(Asking):
         Parameters
         ----------
         path : str or path
-            AlpacaEval's ``configs.yaml``, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, G-Eval's and LLMBar's
-            texts, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, biaslab's own TOML; or any text
-            or Jinja2 file, with ``verdicts`` or ``scale`` given here.
+            AlpacaEval's ``configs.yaml`` or its folder, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, G-Eval's,
+            LLMBar's and Auto-J's texts, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, lists of
+            messages, biaslab's own TOML; a text that names its verdicts (``[[A]]``, ``[[A>>B]]``); or any other text or
+            Jinja2 file, with ``verdicts`` or ``scale`` given here.
         name : str, optional
             Which one, where a file holds several.
         **changes
