@@ -180,6 +180,9 @@ class Names:
         return "C" if self.tie >= 0 and others == ["a", "b"] else None
 
     def _place(self, said: str, any_case: bool) -> int | None:
+        if said in self.labels:  # labels may differ by case alone
+            place = self.labels.index(said)
+            return TIE if place == self.tie else place
         for place, label in enumerate(self.labels):
             core = self.core(place)
             loosely = any_case or len(core) > 1

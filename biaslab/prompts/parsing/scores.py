@@ -138,8 +138,10 @@ def _stated(label: str) -> tuple[Reader, ...]:
     readers: list[Reader] = [lambda text, scale: json_scores(text, scale, is_key, is_score)]
     if _SCORE in label:
         readers += [only_entry, _reader(rf"\[\[\s*{NUMERAL}\s*\]\]")]
+        readers.append(_reader(rf"<(?:\w+[_-])?{_SCORE}>\s*{NUMERAL}\s*</"))
         readers.append(_reader(_statement(rf"final[ \t]+{label}")))
-    return (*readers, _reader(_statement(label)))
+    boxed = rf"\b(?:score|rating|grade|mark)(?: [\w']+){{0,8}}?(?::|\s+is|\s+of)?[\s$*]*\\boxed\{{\s*(?:\\text\{{)?{NUMERAL}"
+    return (*readers, _reader(_statement(label)), _reader(boxed))
 
 
 @cache
@@ -152,7 +154,7 @@ def _given_for(name: str) -> Reader:
 def _statement(label: str) -> str:
     """Pattern of "<label>: 4", dressed or not; on the next line the number must stand alone."""
     named = rf"(?<!\w){label}(?:[ _]+{_SCORE})?(?!\w){_DRESS}(?:\([^()\n]{{0,60}}\){_DRESS})?"
-    return rf"{named}(?:[:=|]|[-–—][ \t]|(?:is|would be)\b)(?:{_OPEN}|\s*+{_OPEN}{_ALONE_ON_LINE}){NUMERAL}"
+    return rf"{named}(?:[:：=|]|[-–—][ \t]|(?:is|would be)\b)(?:{_OPEN}|\s*+{_OPEN}{_ALONE_ON_LINE}){NUMERAL}"
 
 
 def _reader(pattern: str) -> Reader:

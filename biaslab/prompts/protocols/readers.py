@@ -146,6 +146,8 @@ class Labels(Reader):
         A sentence may name such a label last that it decides against: "B is better than A".
         """
         values = self.find(text)
+        if len({label.casefold() for label in self._words}) < len(self._words):  # sentences do not tell m and M apart
+            return values[-1] if len(set(values)) == 1 else None
         if not self._words or self._any.fullmatch(text.strip(" \t\r\n.*_`\"'")):
             return values[-1]
         named = {place for place, (_, value) in enumerate(self.verdicts) if value in values}

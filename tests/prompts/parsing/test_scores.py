@@ -231,3 +231,17 @@ def test_long_texts_are_quick():
     for run in ("{", '{"a":', "(", "*", " ", "\n", "score ", "1", "a ", "1. ", "[["):
         parse_score(run * 1500, FIVE)
         parse_scores(run * 1500, NAMES, FIVE)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("<score>4</score>", 4), ("<final_score>\n4\n</final_score>", 4), ("Score：4", 4),
+        (r"Final quality score: \boxed{2}", 2), (r"The overall score for this answer is $\boxed{4}$.", 4),
+        (r"Score: \boxed{\text{4}}", 4), (r"The right answer is \boxed{3}. Score: 5", 5),
+        (r"So the right answer is \boxed{3}.", None),
+    ],
+)  # fmt: skip
+def test_scores_in_tags_and_boxes(text, score):
+    value, status = parse_score(text, find_scale("1-5"))
+    assert (None if status != "ok" else value) == score

@@ -8,6 +8,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core.errors import InputError
+from biaslab.prompts.parsing import parse_choice
 
 CHAT = (
     "<|im_start|>system\nPick.\n<|im_end|>\n<|im_start|>user\nQ {instruction}\nm {output_1}\nM {output_2}\n<|im_end|>"
@@ -220,6 +221,10 @@ def test_the_last_mention_still_counts_where_labels_are_marked_or_the_first_is_w
 
 
 def test_verdicts_that_differ_by_case_alone_are_told_apart():
+    words = bl.Protocol.from_template(PAIR, verdicts={"m": 1, "M": 0})
+    readings = {"m": 1, "**M**": 0, "The best is M.": 0, "M is better than m": "ambiguous"}
+    assert {text: reading(words, text) for text in readings} == readings
+    assert [parse_choice(text, ("m", "M"))[0] for text in ("m", "M")] == [0, 1]
     protocol = bl.Protocol.from_template(PAIR, verdicts={"m": 1, "M": 0}, json="best")
     assert (protocol.parse('{"best": "m"}')[0], protocol.parse('{"best": "M"}')[0]) == (1, 0)
 
