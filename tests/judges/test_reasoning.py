@@ -24,7 +24,7 @@ from biaslab.core.errors import (
 )
 from biaslab.judges import load_judge
 from biaslab.judges.api import Patience
-from biaslab.judges.api.faults import Fault
+from biaslab.judges.api.faults import Fault, of_status
 from biaslab.judges.api.reasoning import Thoughts
 from biaslab.judges.api.refusals import Refusals
 from biaslab.judges.api.reported import usage_of
@@ -217,6 +217,16 @@ def test_what_is_refused_is_left_out_and_said_once(judge_of):
     assert [each["role"] for each in last["messages"]] == ["user"]
     assert last["messages"][0]["content"].startswith("Be fair.\n\nWhich")
     assert not {"temperature", "seed", "max_tokens", "stop"} & last.keys()
+
+
+@pytest.mark.parametrize(
+    ("field", "remedy"), [("chat_template_kwargs", 'thinking="off" out'), ("reasoning_effort", "takes no effort")]
+)
+def test_a_model_that_cannot_be_told_how_to_think_says_what_to_leave_out(field, remedy):
+    body = json.dumps({"error": {"message": f"Unrecognized request argument supplied: {field}"}})
+    error = of_status(400, body, {}, Completion("A or B?"))
+    assert isinstance(error, ServerError)
+    assert remedy in str(error)
 
 
 def test_other_errors_are_not_taken_for_refusals(judge_of):

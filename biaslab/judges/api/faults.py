@@ -46,6 +46,13 @@ _REMEDY = {
 }
 
 
+#: What to do where a model cannot be told how long to think, by the field that a server names.
+_NOT_TOLD = {
+    "chat_template_kwargs": 'it has no switch for thoughts: leave thinking="off" out, or try thinking={"effort": "none"}',
+    "reasoning_effort": 'it takes no effort for thoughts: leave thinking out, or give room: thinking={"tokens": 4096}',
+}
+
+
 class Fault(Exception):  # noqa: N818 - not raised to users
     """A single attempt that gave no reply.
 
@@ -181,6 +188,8 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
     if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(said)):
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "see what it says")
+    if status in (400, 422):
+        remedy = next((words for field, words in _NOT_TOLD.items() if field in said), remedy)
     if _OTHER_API.search(said):
         remedy = 'the model is asked through the Responses API: dialect="responses", or ?dialect=responses in its name'
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)

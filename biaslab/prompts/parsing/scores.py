@@ -140,8 +140,8 @@ def _stated(label: str) -> tuple[Reader, ...]:
         readers += [only_entry, _reader(rf"\[\[\s*{NUMERAL}\s*\]\]")]
         readers.append(_reader(rf"<(?:\w+[_-])?{_SCORE}>\s*{NUMERAL}\s*</"))
         readers.append(_reader(_statement(rf"final[ \t]+{label}")))
-    boxed = rf"\b(?:score|rating|grade|mark)(?: [\w']+){{0,8}}?(?::|\s+is|\s+of)?[\s$*]*\\boxed\{{\s*(?:\\text\{{)?{NUMERAL}"
-    return (*readers, _reader(_statement(label)), _reader(boxed))
+    boxed = rf"(?: [\w']+){{0,8}}?(?::|\s+is|\s+of)?[\s$*]*\\boxed\{{\s*(?:\\text\{{)?{NUMERAL}"
+    return (*readers, _reader(_statement(label)), _reader(rf"\b(?:score|rating|grade|mark){boxed}"))
 
 
 @cache

@@ -266,8 +266,8 @@ class Protocol(Asking):
         Parameters
         ----------
         path : str or path
-            AlpacaEval's ``configs.yaml`` or its folder, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, G-Eval's,
-            LLMBar's and Auto-J's texts, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, lists of
+            AlpacaEval's ``configs.yaml`` or its folder, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, texts of
+            G-Eval, LLMBar and Auto-J, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, lists of
             messages, biaslab's own TOML; a text that names its verdicts (``[[A]]``, ``[[A>>B]]``); or any other text or
             Jinja2 file, with ``verdicts`` or ``scale`` given here.
         name : str, optional
