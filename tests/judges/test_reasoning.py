@@ -331,6 +331,14 @@ def test_a_thought_without_an_answer_is_cut_off_whatever_the_server_calls_it():
         assert (reply.text, reply.thought, thoughts.is_cut(request, reply)) == ("", "A?", True)
 
 
+def test_a_thought_that_is_only_counted_is_cut_off_where_no_answer_follows():
+    usage = {"prompt_tokens": 9, "completion_tokens": 8, "completion_tokens_details": {"reasoning_tokens": 8}}
+    for reason, cut in (("stop", True), ("SAFETY", False)):
+        document = {"choices": [{"message": {"content": ""}, "finish_reason": reason}], "usage": usage}
+        reply = Thoughts(None).read(Wire("j", "max_tokens").read(Completion("A or B?", max_tokens=8), document))
+        assert Thoughts(None).is_cut(Completion("A or B?", max_tokens=8), reply) == cut
+
+
 def test_a_thought_that_is_sent_twice_is_read_once():
     message = {"content": "<think>[[A]]?</think>[[B]]", "reasoning_content": "[[A]]?"}
     reply = Wire("j", "max_tokens").read(Completion("A or B?"), {"choices": [{"message": message}]})

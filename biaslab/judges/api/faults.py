@@ -48,7 +48,7 @@ _REMEDY = {
 
 #: What to do where a model cannot be told how long to think, by the field that a server names.
 _NOT_TOLD = {
-    "chat_template_kwargs": 'it has no switch for thoughts: leave thinking="off" out, or try thinking={"effort": "none"}',
+    "chat_template_kwargs": 'it has no switch for thoughts: leave thinking="off" out, or use {"effort": "none"}',
     "reasoning_effort": 'it takes no effort for thoughts: leave thinking out, or give room: thinking={"tokens": 4096}',
 }
 

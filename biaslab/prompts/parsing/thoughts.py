@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from biaslab.core import AT_LIMIT, Reply
+from biaslab.core import AT_LIMIT, DECLINED, Reply
 
 _NAMES = (
     r"(?:\w{1,16}[:_|]|\|)?(?:think(?:ing)?(?:_\w{1,8})?|thoughts?|reasoning|reflection|scratchpad)\|?|antthinking"
@@ -225,14 +225,15 @@ def answered(reply: Reply) -> Reply:
 
 
 def is_cut_off(reply: Reply) -> bool:
-    """Return whether a reply ends at its token limit, or inside its thought.
+    """Return whether a reply ends at its token limit, or inside its thought, shown or only counted.
 
     Examples
     --------
     >>> is_cut_off(Reply(text="", finish_reason="length")), is_cut_off(Reply(text="", thought="A, or"))
     (True, True)
     """
-    return reply.finish_reason == AT_LIMIT or bool(reply.thought and not reply.text)
+    thinks = bool(reply.thought) or (reply.text is not None and reply.usage.reasoning_tokens > 0)
+    return reply.finish_reason == AT_LIMIT or (thinks and not reply.text and reply.finish_reason not in DECLINED)
 
 
 def _words(value: Any) -> str:
