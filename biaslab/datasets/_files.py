@@ -209,7 +209,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def separator_of(text: str) -> str:
-    r"""Return what separates the fields of a table: the first of tab, comma and semicolon that parts header and rows.
+    r"""Return what separates fields of a table: of tab, comma, semicolon and bar the first that parts header and rows.
 
     One of the first rows suffices, for others may be damaged.
 
@@ -219,7 +219,7 @@ def separator_of(text: str) -> str:
     ';'
     """
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    for separator in "\t,;":
+    for separator in "\t,;|":
         header, *rows = _lengths(text, separator) or [0]
         if header > 1 and (not rows or header in rows):
             return separator

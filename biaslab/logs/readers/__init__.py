@@ -122,7 +122,7 @@ def read_judgements(
         parts = list(reading.of_frame(path if isinstance(path, pd.DataFrame) else to_pandas(path)))
     else:
         parts = _of_files(reading, path, is_pattern(path))
-        if not parts and Path(path).is_dir():  # a folder of nothing but tables
+        if not parts and not reading.alone and not is_pattern(path):  # a folder or an archive of nothing but tables
             again = _Reading(chosen, given, strict)
             parts = _of_files(again, path, alone=True)
             reading = again if parts else reading

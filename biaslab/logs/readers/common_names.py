@@ -6,10 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from biaslab.logs.readers.rows import NUMERAL
+
 Tokens = tuple[str, ...]
 
 #: Pairs of words that tell the first of two candidates from the second, in names of columns and in verdicts.
-SIDES = (("a", "b"), ("1", "2"), ("0", "1"), ("first", "second"), ("left", "right"), ("one", "two"), ("x", "y"))
+SIDES = (("a", "b"), ("1", "2"), ("0", "1"), ("first", "second"), ("left", "right"), ("one", "two"), ("x", "y"),
+         ("chosen", "rejected"))  # fmt: skip
+CHOSEN = 7
+"""The place in `SIDES` of candidates that are called by whom people prefer, which says nothing of their order."""
+
 TEXT = frozenset(
     [
         "answer",
@@ -50,6 +56,9 @@ VERDICT = frozenset(
         "best",
         "chosen",
         "outcome",
+        "prediction",
+        "predicted",
+        "pred",
     ]
 )
 SCORE = frozenset(["score", "scores", "rating", "ratings", "grade", "mark", "marks", "points", "stars"])
@@ -84,39 +93,52 @@ ATTRIBUTES = frozenset(
         "clarity",
         "coherence",
         "completeness",
+        "complexity",
         "conciseness",
         "consistency",
         "correctness",
         "creativity",
         "depth",
+        "empathy",
         "engagement",
         "engagingness",
         "factuality",
         "faithfulness",
         "fluency",
+        "grammar",
         "groundedness",
         "harmlessness",
         "helpfulness",
         "honesty",
         "informativeness",
+        "insightfulness",
         "instruction",
         "interestingness",
+        "likability",
         "naturalness",
+        "novelty",
         "overall",
+        "politeness",
         "quality",
         "readability",
         "relevance",
         "safety",
+        "specificity",
         "style",
+        "tone",
+        "toxicity",
         "truthfulness",
         "understandability",
         "usefulness",
+        "verbosity",
     ]
 )
 CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id", "doc_id", "document_id",
            "item_id", "question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article",
            "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
            "uid")  # fmt: skip
+#: Those of `CONTEXT` that hold what was asked itself.
+ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input")
 JUDGE = ("judge", "judge_model", "judge_name", "judge_id", "evaluator", "evaluator_model", "grader", "grader_model",
          "llm_judge", "scorer")  # fmt: skip
 CANDIDATE = ("candidate_id", "system", "system_id", "model", "model_id", "model_name", "generator", "candidate",
@@ -146,24 +168,48 @@ ORDER = frozenset(
 #: Words of columns that hold the verdict of one order, and of the other one.
 AS_STANDS = frozenset(["original", "forward", "normal", "unswapped", "ab"])
 OTHER_ORDER = frozenset(["swapped", "swap", "reversed", "reverse", "backward", "flipped", "exchanged", "toggled", "ba"])
+#: Words of the names of people, beside `HUMAN`.
+PERSONS = frozenset(["author", "authors", "mturk", "crowdworker", "participant", "volunteer", "student"])
 PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "user_id", "participant")
 
+_KNOWN = 0.9  # share of the values of a column that words must be for numbers among them to be errors
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _MODELS = re.compile(
     r"gpt|claude|gemini|gemma|llama|mistral|mixtral|qwen|deepseek|command|grok|kimi|opus|sonnet|haiku|palm|falcon"
     r"|vicuna|phi-?\d|jury|o[134](?:\b|-)",
     re.IGNORECASE,
 )
-_NOUN = r"(?:model|answer|response|assistant|output|option|summary|system|candidate|text|completion|choice|reply|story)"
-_SIDE = re.compile(
-    rf"(?:the |chatbot )?(?:assistant )?(?:{_NOUN} ?)?(a|b|x|y|0|1|2|first|second|left|right|one|two)"
-    rf"(?: (?:one|{_NOUN}))?(?: wins| is better| better)?"
+_NOUN = (
+    r"(?:model|answer|response|assistant|output|option|summary|system|candidate|text|completion|choice|reply|story"
+    r"|translation)"
 )
-_TIES = frozenset({"tie", "ties", "tied", "draw", "equal", "same", "both", "neither", "no preference", "both good",
-                   "both bad", "tie both bad", "equally good", "tie bothbad", "bothbad", "a=b", "b=a", "=",
-                   })  # fmt: skip
+_DEGREE = (
+    r"(?:much|far|slightly|significantly|somewhat|clearly|strongly|weakly|marginally|moderately|considerably|definitely"
+    r"|a bit|a little)"
+)
+_PLACE = r"(?:a|b|x|y|0|1|2|first|second|left|right|one|two)"
+_SIDE = re.compile(
+    rf"(?:i )?(?:{_DEGREE} )?(?:(?:prefers?|preferred|favou?rs?) )?(?:the |chatbot )?(?:assistant )?(?:{_NOUN} ?)?"
+    rf"({_PLACE})(?:\+{{1,2}})?(?: (?:one|{_NOUN}))?"
+    rf"(?: wins| won| {_DEGREE}| (?:is |was )?(?:{_DEGREE} )?(?:better|preferred|best|superior)"
+    rf"(?: than (?:the )?(?:{_NOUN} ?)?{_PLACE}(?: {_NOUN})?)?)?"
+)
+_ALIKE = r"(?:the same|same|equal|equally|similar|comparable|equivalent|tied)"
+_TIE = re.compile(
+    rf"(?:it s |it is )?(?:a )?(?:tie|ties|tied|draw)(?: (?!.*\b{_PLACE}\b).*)?"
+    rf"|(?:(?:both|the two|they) )?(?:{_NOUN}s? )?(?:are )?(?:(?:about|roughly|nearly|almost|of) )*{_ALIKE}"
+    rf"(?: (?:quality|good|bad|well|poor))?"
+    rf"|(?:both|neither)(?: of them)?(?: {_NOUN}s?)?(?: (?:are |is )?(?:equally )?(?:good|bad|better|poor|fine|wrong))?"
+    r"|no (?:clear |strong )?(?:preference|difference)|a ?[=~≈] ?b|b ?[=~≈] ?a|a==b|1 ?= ?2|=|all bad|all good|bothbad"
+)
 _DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
 _DEGREES |= {"1>2": "first", "2>1": "second", ">": "first", "<": "second"}
+_PICTURES = str.maketrans({"👈": "left", "👉": "right", "⬅": "left", "➡": "right", "🤝": "tie", "🅰": "a", "🅱": "b",
+                           "\ufe0f": ""})  # fmt: skip
+_MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
+
+
+_OF_JUDGES = frozenset(["judge", "evaluator", "grader", "scorer"])
 
 
 def tokens(name: str) -> Tokens:
@@ -226,10 +272,23 @@ def third_candidate(names: Sequence[str], pairs: Mapping[Tokens, tuple[str, str,
     return None
 
 
-def first_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the columns whose names are among the known ones, in the order of these."""
-    by_name = {"_".join(tokens(name)): name for name in reversed(list(names))}
-    return [by_name[name] for name in known if name in by_name]
+def first_named(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the columns whose names are among the known ones, in the order of these.
+
+    A dotted path is known by its last part, too, unless it is of a judge: ``"input.question"``.
+    """
+    by_name: dict[str, str] = {}
+    for name in names:
+        head, dot, tail = name.rpartition(".")
+        if dot and not set(tokens(head)) & _OF_JUDGES:
+            by_name.setdefault("_".join(tokens(tail)), name)
+    by_name |= {"_".join(tokens(name)): name for name in reversed(list(names))}
+    return [by_name[name] for name in dict.fromkeys(known) if name in by_name]
+
+
+def is_text(words: Iterable[str]) -> bool:
+    """Return whether words of a column's name say that it holds texts, such as ``("responses",)``."""
+    return any(word in TEXT or word.removesuffix("s") in TEXT for word in words)
 
 
 def is_model(name: str) -> bool:
@@ -246,11 +305,15 @@ def side_of(value: str) -> str | None:
     --------
     >>> side_of("A"), side_of("[[B]]"), side_of("model_b"), side_of("Response 1"), side_of("tie (bothbad)")
     ('first', 'second', 'second', 'first', 'tie')
-    >>> side_of("gpt-4") is None, side_of("0") is None
-    (True, True)
+    >>> side_of("A is slightly better"), side_of("Strongly prefer B"), side_of("B++"), side_of("about the same")
+    ('first', 'second', 'second', 'tie')
+    >>> side_of("gpt-4") is None, side_of("0") is None, side_of("-2") is None
+    (True, True, True)
     """
-    plain = " ".join(re.sub(r"[\[\]*\"'().:_\-]", " ", value).lower().split())
-    if plain in _TIES or plain.replace(" ", "") in _TIES:
+    if NUMERAL.fullmatch(value):
+        return {"1": "first", "2": "second"}.get(value.strip())
+    plain = " ".join(_MARKS.sub(" ", value.lower().translate(_PICTURES)).split())
+    if _TIE.fullmatch(plain):
         return "tie"
     if plain.replace(" ", "") in _DEGREES:
         return _DEGREES[plain.replace(" ", "")]
@@ -276,10 +339,14 @@ def meanings(values: Counter[str], sides: int) -> dict[str, str] | None:
     ({'A': 'first', 'B': 'second', 'C': 'tie'}, {'0': 'first', '1': 'second'}, None)
     """
     stripped = {value.strip() for value in values}
-    if SIDES[sides] == ("0", "1") and stripped & {"0", "1"}:
-        known = {"0": "first", "1": "second"} | ({"2": "tie"} if "2" in stripped else {})
-        return {value: known.get(value) or side_of(value) or "" for value in sorted(stripped)}
-    if "0" in stripped or "-1" in stripped:
+    numerals = {value for value in stripped if NUMERAL.fullmatch(value)}
+    if sum(n for value, n in values.items() if value.strip() in numerals) <= (1 - _KNOWN) * values.total():
+        stripped, numerals = stripped - numerals, set()  # what stands for an error beside words
+    if SIDES[sides] == ("0", "1") and "0" in numerals:
+        known = {"0": "first", "1": "second"} | ({"2": "tie"} if "2" in numerals else {})
+        return None if numerals - set(known) else {v: known.get(v) or side_of(v) or "" for v in sorted(stripped)}
+    counted = {"1", "2", "3"} if SIDES[sides] == ("1", "2") else {"1", "2"}
+    if numerals - counted or (numerals and SIDES[sides] == ("0", "1")):
         return None
     read = {value: side for value in sorted(stripped) if (side := side_of(value)) is not None}
     for third, one, two in (("C", "A", "B"), ("c", "a", "b"), ("3", "1", "2"), ("[[C]]", "[[A]]", "[[B]]")):

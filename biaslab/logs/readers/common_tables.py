@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
-from biaslab.logs.readers.pair_tables import of_pairs
+from biaslab.logs.readers.pair_tables import named_pair, of_pairs
 from biaslab.logs.readers.refusing import Refusal
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_tables import of_scores
@@ -31,12 +31,10 @@ def read_table(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal |
     table = Table(rows, given)
     pairs = named.find_pairs(table.names)
     candidates = {
-        words: pair
-        for words, pair in pairs.items()
-        if not words or words[-1] in named.TEXT | named.SYSTEM or words[0] in named.TEXT | named.SYSTEM
-    }
-    if candidates:
-        if (third := named.third_candidate(table.names, candidates)) is not None:
-            return Refusal(f"it compares more than two candidates ({third}): make a row of every two of them")
-        return of_pairs(table, candidates)
-    return of_scores(table)
+        words: pair for words, pair in pairs.items()
+        if not words or named.is_text((words[0], words[-1])) or {words[0], words[-1]} & named.SYSTEM
+    }  # fmt: skip
+    if candidates and (third := named.third_candidate(table.names, candidates)) is not None:
+        return Refusal(f"it compares more than two candidates ({third}): make a row of every two of them")
+    candidates = candidates or named_pair(table)
+    return (of_pairs(table, candidates) if candidates else None) or of_scores(table)

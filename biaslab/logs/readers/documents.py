@@ -28,6 +28,8 @@ from biaslab.logs.readers.rows import Log, Rows
 CHUNK = 100_000  # records in memory as objects at once
 _NAMED = 10  # names of a header that are shown
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
+_SEPARATOR = re.compile(r"sep=(.)\r?\n")
+_DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # where fields are separated by semicolons, as where commas are points
 _NOT_JSON = (ValueError, RecursionError)
 
 
@@ -220,7 +222,11 @@ def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read a JSON list record by record, so that one that is damaged, or bytes that are no text, cost no other."""
+    """Read a JSON list record by record, so that one that is damaged, or bytes that are no text, cost no other.
+
+    A list of lists is a table whose first row has the names of columns.
+    """
+    names: list[str] = []
     at = text.index("[") + 1
     opening = re.compile(r"\s*?(\n[ \t]*)\{").match(text, at)
     line, counted = 1, 0
@@ -231,6 +237,11 @@ def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         line, counted = line + text.count("\n", counted, at), at
         try:
             record, end = DECODER.raw_decode(text, at)
+            if isinstance(record, list) and not names and _are_names(record):
+                names, at = record, end
+                continue
+            if isinstance(record, list) and len(record) == len(names):
+                record = dict(zip(names, record, strict=True))
             if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
                 raise ValueError("not a JSON object of text")
         except _NOT_JSON as error:
@@ -243,12 +254,22 @@ def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         at = end
 
 
+def _are_names(row: list[Any]) -> bool:
+    return len(row) > 1 and all(isinstance(name, str) and name.strip() for name in row) and len(set(row)) == len(row)
+
+
 def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     text = text.replace("\0", "\udc80")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text), strict=True)
+    told = _SEPARATOR.match(text)
+    separator = told[1] if told else separator_of(text)
+    source = io.StringIO(text, newline="")
+    if told:  # the first line is a note for spreadsheets, and counts
+        source.readline()
+    reader = csv.reader(source, delimiter=separator, strict=True)
+    decimal = separator == ";"
     names: list[str] | None = None
     while True:
-        line = reader.line_num + 1
+        line = reader.line_num + 1 + bool(told)
         try:
             row = next(reader)
         except StopIteration:
@@ -268,7 +289,8 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         elif any(NO_TEXT.search(cell) for cell in row):
             log.refuse(line, _no_text(log))
         else:
-            yield line, dict(zip(names, row, strict=True))
+            cells = [_DECIMAL.sub(r"\1.\2", cell) for cell in row] if decimal else row
+            yield line, dict(zip(names, cells, strict=True))
 
 
 def _no_text(log: Log) -> str:

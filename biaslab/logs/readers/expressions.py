@@ -7,6 +7,9 @@
 ``custom_id~^(.+?)/``             the first group of a regular expression that matches, found in a field
 ``verdict | 0 -> tie, 1 -> a``    what the values of a field mean; others mean nothing
 ``annotator1, annotator2``        several fields, of ``ratings`` and ``preference``
+``task, id``                      several fields that name something together, as ``context_id`` does
+``score_a > score_b``             of ``winner`` and ``preference``: the candidate whose number is greater
+``share | 1 -> 1, 2 -> 0``        of numbers: what two of them mean, and what lies between
 ================================  ==========================================================================
 
 In a mapping file a table says the same: ``{ field = "verdict", pattern = "…", values = { 0 = "tie" } }``, and may have
@@ -20,11 +23,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.readings import compiled, first_group
-from biaslab.logs.readers.rows import Rows
+from biaslab.logs.readers.rows import NUMERAL, Rows
 
 LISTS = ("ratings", "preference")  # columns that are made of several fields, or of a list
+#: Columns whose values several fields may name together.
+TOGETHER = ("context_id", "candidate_id", "opponent_id", "judge", "dataset", "attribute", "template", "configuration")
+_COMPARED = ("winner", "winner_swapped", "preference")
+_GREATER = re.compile(r"(?P<one>[^>|~]*[^>|~\s-])\s+>\s+(?P<two>[^>|~]*[^>|~\s])")
+_POINT = re.compile(r"([-+]?\d+)\.0+")
 _PARTS = {"field", "fields", "pattern", "values", "constant"}
 _ALLOWED = "a field, '=constant', 'field~regular expression' or 'field | value -> meaning, …'"
 
@@ -43,26 +53,42 @@ class Expression:
         The first of its groups that matches is taken.
     values : mapping of str to str, optional
         What values mean; true, false and null are written so.
+    compared : bool
+        The first of two fields is compared with the second.
     """
 
     fields: tuple[str, ...] = ()
     constant: str | None = None
     pattern: re.Pattern[str] | None = None
     values: Mapping[str, str] | None = None
+    compared: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether the field is taken unchanged."""
-        return self.constant is None and self.pattern is None and self.values is None
+        return self.constant is None and self.pattern is None and self.values is None and not self.compared
 
-    def texts(self, rows: Rows, field: str) -> list[Any]:
-        """Return what a field says of each record; None where the pattern does not match or a value means nothing."""
+    def texts(self, rows: Rows, field: str, numbers: bool = False) -> list[Any]:
+        """Return what a field says of each record; None where the pattern does not match or a value means nothing.
+
+        Of ``numbers``, what lies between two whose meanings are numbers means what lies between these.
+        """
         texts = [written(value) for value in rows.values(field)]
         if self.pattern is not None:
             texts = [None if text is None else first_group(self.pattern, text) for text in texts]
         if self.values is not None:
-            texts = [self.values.get("null" if text is None else text.strip()) for text in texts]
+            known = {whole(value): meaning for value, meaning in self.values.items()}
+            between = _scale_of(known) if numbers else None
+            texts = [_meant("null" if text is None else text.strip(), known, between) for text in texts]
         return texts
+
+    def greater(self, rows: Rows) -> list[str | None]:
+        """Return "candidate" where the first field is greater, "opponent" where the second is, and "tie"."""
+        pairs = zip(*(map(_number, rows.values(field)) for field in self.fields), strict=True)
+        return [
+            None if one is None or two is None else "tie" if one == two else "candidate" if one > two else "opponent"
+            for one, two in pairs
+        ]
 
 
 def parse_expression(name: str, given: Any) -> Expression:
@@ -93,6 +119,8 @@ def parse_expression(name: str, given: Any) -> Expression:
     field, bar, meanings = given.partition("|")
     if bar and "->" in meanings:
         return Expression((field.strip(),), values=_meanings(where, meanings))
+    if name in _COMPARED and (compared := _GREATER.fullmatch(given.strip())) is not None:
+        return Expression((compared["one"], compared["two"]), compared=True)
     return Expression(_fields(name, given))
 
 
@@ -106,8 +134,9 @@ def _from_table(where: str, name: str, given: Mapping[str, Any]) -> Expression:
     said = given[sources[0]]
     fields = tuple(said) if isinstance(said, list) else _fields(name, said) if isinstance(said, str) else ()
     named = all(isinstance(field, str) and field for field in fields)
-    if not fields or not named or (len(fields) > 1 and name not in LISTS):
-        raise InputError(where, said, f"the name of a field, or names of several for {' and '.join(LISTS)}")
+    if not fields or not named or (len(fields) > 1 and name not in (*LISTS, *TOGETHER)):
+        several = ", ".join((*LISTS, *TOGETHER))
+        raise InputError(where, said, f"the name of a field, or names of several for {several}")
     pattern, values = given.get("pattern"), given.get("values")
     if values is not None and not isinstance(values, Mapping):
         raise InputError(f"{where}.values", values, 'a table such as { 0 = "tie" }')
@@ -122,12 +151,46 @@ def _fields(name: str, given: str) -> tuple[str, ...]:
 def _meanings(where: str, text: str) -> dict[str, str]:
     """Read ``a -> b, c -> d``; a comma that no arrow follows belongs to what stands before it."""
     found: dict[str, str] = {}
-    for part in re.split(r",(?=[^,]*->)", text):
+    parts = re.split(r",\s+(?=(?:(?!->).)*->)", text)  # a value may have commas that no blank follows
+    if not all("->" in part for part in parts):
+        parts = re.split(r",(?=[^,]*->)", text)
+    for part in parts:
         value, arrow, meaning = part.partition("->")
         if not arrow or not value.strip() or not meaning.strip():
             raise InputError(where, text.strip(), "value -> meaning, separated by commas", "such as 0 -> tie, 1 -> one")
         found[value.strip()] = meaning.strip()
     return found
+
+
+def whole(text: str) -> str:
+    """Return a whole number without a point, as tables that lack some numbers are saved with one."""
+    match = _POINT.fullmatch(text.strip())
+    return match[1] if match else text.strip()
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return float(value)
+    text = (written(value) or "").strip().lower()
+    return {"true": 1.0, "false": 0.0}.get(text, float(text) if NUMERAL.fullmatch(text) else None)
+
+
+def _scale_of(known: Mapping[str, str]) -> tuple[list[float], list[float]] | None:
+    """Return numbers in their order and what they mean; None where one is no number."""
+    if len(known) < 2 or not all(NUMERAL.fullmatch(text) for pair in known.items() for text in pair):
+        return None
+    ordered = sorted((float(value), float(meaning)) for value, meaning in known.items())
+    return [value for value, _ in ordered], [meaning for _, meaning in ordered]
+
+
+def _meant(text: str, known: Mapping[str, str], between: tuple[list[float], list[float]] | None) -> str | None:
+    """Return what a value means."""
+    if (meaning := known.get(whole(text))) is not None or between is None:
+        return meaning
+    number = text.removesuffix("%")
+    if not NUMERAL.fullmatch(number) or not between[0][0] <= float(number) <= between[0][-1]:
+        return None
+    return repr(float(np.interp(float(number), *between)))
 
 
 def written(value: Any) -> str | None:

@@ -21,6 +21,8 @@ and, of humans and texts:
 ``swapped``
     True where the candidate of a row was shown second: then ``winner`` says "first" and "second" as they were shown,
     and "candidate" and "opponent" as they stand in the row.
+``shown_first``
+    Names the candidate of a row that was shown first, as ``winner`` does; where it names none the order is unknown.
 ``winner_swapped``
     Of rows that hold both orders: the verdict when the same two were shown in the other order, read as ``winner`` of a
     swapped row is. Each row becomes two judgements.
@@ -48,7 +50,7 @@ from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.common_names import side_of
-from biaslab.logs.readers.expressions import LISTS, Expression, parse_expression
+from biaslab.logs.readers.expressions import LISTS, TOGETHER, Expression, parse_expression
 from biaslab.logs.readers.log_columns import COLUMNS, SCHEMA, trials_of
 from biaslab.logs.readers.outcomes import (
     OF_PAIRS,
@@ -58,6 +60,7 @@ from biaslab.logs.readers.outcomes import (
     human_ratings,
     read_pair,
     read_score,
+    sides,
 )
 from biaslab.logs.readers.refusing import map_line
 from biaslab.logs.readers.rows import NUMERAL, Kind, Rows, Source, field_names, read_value, strings, word_counts
@@ -69,12 +72,19 @@ COUNTED = "#"
 """The constant of ``replicate`` that counts the judgements of the same thing, in the order of the file."""
 
 _TEXTS = {"text": "words", "opponent_text": "opponent_words"}
-_EXPLICIT = (*_TEXTS, "samples", "label_mass", "swapped", "winner_swapped")  # fields of such names rarely mean that
+_EXPLICIT = (
+    *_TEXTS,
+    "samples",
+    "label_mass",
+    "swapped",
+    "shown_first",
+    "winner_swapped",
+)  # fields of such names rarely mean that
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
 _KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
 _KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
-_KINDS |= {"opponent_text": "text", "swapped": "flag"}
+_KINDS |= {"opponent_text": "text", "swapped": "flag", "shown_first": "name"}
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
@@ -91,9 +101,11 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
     found: dict[str, pd.Series] = {}
     lists: dict[str, list[list[str]]] = {}
     for name, given in mapping.items():
-        expression = parse_expression(name, given)
+        expression = _apart(rows, name, parse_expression(name, given))
         _require_fields(rows, name, expression)
-        if name in LISTS and expression.constant is None:
+        if name in LISTS and expression.compared:
+            lists[name] = [[said or ""] for said in expression.greater(rows)]
+        elif name in LISTS and expression.constant is None:
             parts = [_raw(rows, expression, field) for field in expression.fields]
             lists[name] = [_listed(several) for several in zip(*parts, strict=True)]
         else:
@@ -110,8 +122,8 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
     return Mapped(found, lost)
 
 
-def with_preference(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
-    """Turn whom humans prefer into ``human_gap``, unless that is given."""
+def with_preference(found: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:
+    """Turn whom humans prefer into ``human_gap``, unless that is given; ``swapped`` where candidates were exchanged."""
     if "preference" not in found:
         return found
     rest = {name: column for name, column in found.items() if name != "preference"}
@@ -121,11 +133,16 @@ def with_preference(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
     listed = [row if isinstance(row, list) else [] for row in named]
     if named.dtype == "str":  # a constant
         listed = [[text] for text in named]
-    return rest | {"human_gap": human_gaps(listed, first, second)}
+    return rest | {"human_gap": human_gaps(listed, first, second, swapped)}
 
 
 def as_shown(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
     """Swap candidate and opponent in rows that were shown in the other order."""
+    if "shown_first" in found:
+        ahead = sides(found.pop("shown_first"), found["candidate_id"], found["opponent_id"])
+        known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=found["candidate_id"].index)
+        found["order_known"] = found.get("order_known", known) & known
+        found["swapped"] = pd.Series(ahead == 0.0, index=known.index)
     if "swapped" not in found:
         return found
     swapped = found["swapped"]
@@ -148,10 +165,22 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
     InputError
         If context, candidate, outcome or scale is neither in the file nor mapped.
     """
-    whole = {name: name for name in NAMES if name not in _EXPLICIT and rows.has(name)} | dict(mapping)
+    whole = {name: name for name in NAMES if name not in _EXPLICIT and _says_itself(rows, name, mapping)} | dict(
+        mapping
+    )
     if "winner_swapped" in whole:
         return _in_both_orders(rows, source, whole)
     return _read_once(rows, source, mapping, whole)
+
+
+def _says_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
+    """Return whether a field is called as a column of the trials and may be that, beside what is mapped."""
+    if not rows.has(name) or (name in OUTCOMES and name != "reply" and set(OUTCOMES) & set(mapping)):
+        return False
+    if name in LISTS or _KINDS.get(name) not in ("number", "flag"):
+        return True
+    values = [value for value in rows.values(name) if value is not None and value != ""]
+    return not values or any(read_value(value, _KINDS[name]) is not None for value in values)
 
 
 def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
@@ -174,7 +203,11 @@ def _read_once(
     _require_entries(rows, source, mapping, whole, outcome)
     found, unmatched = columns_of(rows, whole)
     if is_pair:
-        found = as_shown(with_preference(found)) if both else with_preference(as_shown(found))
+        if both:
+            found = as_shown(with_preference(found))
+        else:
+            found = as_shown(found)
+            found = with_preference(found, found.get("swapped"))
         rows.leave_out(found["candidate_id"] == found["opponent_id"], "a candidate stands beside itself")
     elif "ratings" in found and "scale" in found:
         found.setdefault("human_scale", found["scale"])
@@ -228,13 +261,26 @@ def _require_fields(rows: Rows, name: str, expression: Expression) -> None:
         raise InputError(f"mapping[{name!r}]", ", ".join(absent), allowed)
 
 
+def _apart(rows: Rows, name: str, expression: Expression) -> Expression:
+    """Return what names something by several fields as these; a field may have a comma in its name, too."""
+    field = expression.fields[0] if expression.is_plain and len(expression.fields) == 1 else ""
+    if name not in TOGETHER or "," not in field or rows.has(field):
+        return expression
+    return Expression(tuple(part.strip() for part in field.split(",") if part.strip()))
+
+
 def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool_]) -> pd.Series:
     if expression.constant is not None:
         return pd.Series(_constant(name, expression.constant), index=range(len(rows.records)))
     field = expression.fields[0]
+    if expression.compared:
+        return strings(expression.greater(rows))
+    if len(expression.fields) > 1:
+        parts = [rows.take(each, "id") for each in expression.fields]
+        return strings(["/".join(map(str, values)) for values in zip(*parts, strict=True)])
     if expression.is_plain:
         return rows.take(field, _KINDS[name], NO_WINNER if name == "winner" else None)
-    texts = expression.texts(rows, field)
+    texts = expression.texts(rows, field, numbers=_KINDS[name] == "number")
     missing = np.array([text is None for text in texts], bool)
     if missing.any():
         rows.log.unmatched[f"{name}: {field} does not match"] += int((missing & rows.good).sum())

@@ -18,8 +18,9 @@ from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.detection import detect
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL, Rows
-from biaslab.logs.readers.score_tables import add_scale
+from biaslab.logs.readers.score_scales import add_scale
 from biaslab.logs.readers.table_columns import FEW, GIVEN_OUTCOMES, Table, TableReading
+from biaslab.logs.readers.whole_objects import records_within
 
 ANNOTATOR, ITEM, LABEL = "annotator", "item", "label"
 _UNIT = "annotation"
@@ -50,10 +51,15 @@ def is_nested(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def unnested(chunks: Iterable[Rows]) -> Iterator[Rows]:
-    """Yield the records of a file; of one that is annotations and of no known format, a row an annotation."""
+    """Yield the records of a file; of one object of no known format those that it holds, or a row an annotation."""
     for rows in chunks:
-        nested = is_nested(rows.records) and detect(rows.records, mapped=False) is None
-        yield _by_annotation(rows) if nested else rows
+        if len(rows.records) != 1 or detect(rows.records, mapped=False) is not None:
+            yield rows
+        elif (records := records_within(rows.records[0])) is not None:
+            rows.log.unit = "row"
+            yield Rows(records, range(1, len(records) + 1), rows.log, textual=False)
+        else:
+            yield _by_annotation(rows) if is_nested(rows.records) else rows
 
 
 def _by_annotation(rows: Rows) -> Rows:

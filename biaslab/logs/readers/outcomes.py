@@ -78,13 +78,15 @@ def sides(
     return np.select([(said == one) & known, (said == two) & known], [1.0, 0.0], by_word)
 
 
-def human_gaps(rows: Sequence[Sequence[str]], first: pd.Series, second: pd.Series) -> pd.Series:
+def human_gaps(
+    rows: Sequence[Sequence[str]], first: pd.Series, second: pd.Series, swapped: pd.Series | None = None
+) -> pd.Series:
     """Return by how much more people prefer the first shown, -1 to 1: the mean over those whose preference is known."""
     most = max(map(len, rows), default=0)
     gaps = np.full((max(most, 1), len(rows)), np.nan)
     for at in range(most):
         named = strings([row[at] if at < len(row) else None for row in rows])
-        gaps[at] = 2 * sides(named, first, second) - 1
+        gaps[at] = 2 * sides(named, first, second, swapped) - 1
     known = ~np.isnan(gaps)
     count = known.sum(axis=0)
     mean = np.where(known, gaps, 0.0).sum(axis=0) / np.maximum(count, 1)

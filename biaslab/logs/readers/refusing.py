@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ def _quoted(name: str, expression: Any) -> str:
         said = ", ".join(f"{value} -> {meaning}" for value, meaning in expression["values"].items())
         expression = f"{expression['field']} | {said}"
     text = f"{name}={expression}"
+    if set(text) & set("$`\\!"):
+        return shlex.quote(text)
     return text if not set(text) & _QUOTED else '"' + text.replace('"', '\\"') + '"'
 
 

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.score_columns import (
+    attribute_of,
+    grades_of_words,
+    is_attribute,
+    score_columns,
+    score_texts,
+    verdict_numbers,
+    whose,
+)
+from biaslab.logs.readers.score_scales import add_scale, other_scale_of_people
 from biaslab.logs.readers.table_columns import (
     GIVEN_OUTCOMES,
     Table,
     TableReading,
     beside,
     context_of,
+    fields_of,
     judge_name,
+    judged_by_people,
     no_context,
 )
 
-_TOPS = (5, 10, 100, 7)  # of scales that start at 1, or at 0 where a 0 stands in the table
+_OUT_OF = re.compile(r"\d\s*(?:/|out of)\s*(\d+)")
+
+
+class _Columns(NamedTuple):
+    """Columns of judges' scores and of people's; of grades in two words, with what these are worth; and of texts."""
+
+    scores: list[str]
+    people: list[str]
+    grades: dict[str, dict[str, int]]
+    texts: list[str]
 
 
 def of_scores(table: Table) -> TableReading | Refusal | None:
     """Return how scores are read: each of a system where it is named, and of a text otherwise."""
-    scores, people = _score_columns(table)
+    columns = _columns(table)
+    if isinstance(columns, Refusal):
+        return columns
     answer = named.first_named(table.names, named.ANSWER)
     systems = [name for name in named.first_named(table.names, named.CANDIDATE) if table.distinct(name) >= 1]
-    if not (scores or people) or not (answer or systems):
+    if not any(columns) or not (answer or systems):
         return None
     candidate = (systems or answer)[0]
     entries: Entries = {"candidate_id": candidate}
@@ -34,107 +59,118 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     if (context := context_of(table)) is None or context == candidate:
         return no_context(table, entries)
     entries = {"context_id": context} | entries | beside(table, "configuration")
-    attribute = next(iter(named.first_named(table.names, named.ATTRIBUTE)), None)
-    if attribute is not None:
-        entries["attribute"] = attribute
-    who = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
-    if who and "judge" not in entries and "judge" not in table.given:
-        options = ((f"each {who[0]} is a judge", {"judge": who[0]}),)
-        return Refusal(f"{who[0]} may be people or judges", options)
-    if refusal := add_scale(table, entries, scores or people) or _with_people(table, entries, scores, people):
+    if about := named.first_named(table.names, named.ATTRIBUTE):
+        entries["attribute"] = about[0]
+    if refusal := _who_judged(table, entries, answer, systems) or judged_by_people(table, entries):
         return refusal
-    columns = [""] if GIVEN_OUTCOMES & set(table.given) or not scores else scores
-    if unclear := [name for name in columns if name and _kind(name) is None and len(columns) > 1]:
-        kinds = tuple((f"only {name}", {"score": name}) for name in columns[:3])
-        return Refusal(f"{', '.join(unclear)} may be an attribute's or a judge's score", kinds)
-    made = tuple(_of_score(table, entries, name, people) for name in columns)
-    told = [f"scores of {candidate} on each {context}", *table.told]
-    return TableReading(made, "; ".join(told))
+    made = _of_columns(table, entries, columns)
+    if isinstance(made, Refusal):
+        return made
+    table.aside(made)
+    return TableReading(made, "; ".join([f"scores of {candidate} on each {context}", *table.told]))
 
 
-def add_scale(table: Table, entries: Entries, columns: Sequence[str]) -> Refusal | None:
-    """Add the scale of some columns of numbers to a mapping, or return why it cannot be told."""
-    if "scale" in table.given:
+def _columns(table: Table) -> _Columns | Refusal:
+    """Return the columns of scores, of which those that the user maps go before all others."""
+    scores, people = score_columns(table)
+    given = GIVEN_OUTCOMES & set(table.given)
+    if given:
+        mapped = fields_of({name: table.given[name] for name in given})
+        own = [name for name in mapped if name in table.names and table.is_numeric(name)]
+        return _Columns(own or scores or [""], people, {}, [])
+    if not scores:
+        scores = verdict_numbers(table)
+        if len(scores) > 1:
+            return _judge_or_people(scores)
+    grades = {} if scores or people else grades_of_words(table)
+    return _Columns(scores, people, grades, [] if scores or people or grades else score_texts(table))
+
+
+def _of_columns(table: Table, entries: Entries, columns: _Columns) -> tuple[Entries, ...] | Refusal:
+    """Return a mapping for each column of scores, or one of people's alone."""
+    scores, people, grades, texts = columns
+    given = bool(GIVEN_OUTCOMES & set(table.given))
+    if texts:
+        return _of_texts(table, entries, texts)
+    if grades:
+        table.told.append(f"scale 0-1: {', '.join(f'{v} = {n}' for v, n in next(iter(grades.values())).items())}")
+        entries["scale"] = "=0-1"
+    elif refusal := add_scale(table, entries, [name for name in scores or people if name], entries.get("attribute")):
+        return refusal
+    if refusal := _with_people(table, entries, scores, people):
+        return refusal
+    names = [""] if given or not (scores or grades) else scores or list(grades)
+    if refusal := whose(names):
+        return refusal
+    return tuple(_of_score(table, entries, name, people, grades.get(name)) for name in names)
+
+
+def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: Sequence[str]) -> Refusal | None:
+    """Ask who people are that a column names, and whether models wrote texts or judged them."""
+    if "judge" in entries or "judge" in table.given:
         return None
-    scale = _scale(table, columns)
-    if isinstance(scale, Refusal):
-        return scale
-    entries["scale"] = scale
-    return None
+    who = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
+    if who and who[0] not in table.used:
+        return Refusal(f"{who[0]} may be people or judges", ((f"each {who[0]} is a judge", {"judge": who[0]}),))
+    if not (answer and systems) or "candidate_id" in table.given or table.distinct(systems[0]) < 2:
+        return None
+    if answer[0] == systems[0] or table.is_within(systems[0], answer[0]):
+        return None
+    said = f"several of {systems[0]} stand beside the same {answer[0]}"
+    options = (
+        (f"if each {systems[0]} is a judge", {"judge": systems[0], "candidate_id": answer[0]}),
+        (f"if each {systems[0]} wrote the same text", {"candidate_id": systems[0]}),
+    )
+    return Refusal(said, options)
 
 
 def _with_people(table: Table, entries: Entries, scores: Sequence[str], people: Sequence[str]) -> Refusal | None:
     """Add the scores of people to a mapping, where they are of one attribute; those of several are told by it."""
     if not people or {"ratings", "human"} & set(table.given):
         return None
-    attributes = {_attribute(name) for name in people}
-    if len(attributes) > 1 and attributes != {_attribute(name) for name in scores}:
+    attributes = {attribute_of(name) for name in people}
+    if len(attributes) > 1 and attributes != {attribute_of(name) for name in scores}:
         said = f"the human columns {', '.join(people)} are of several attributes"
         return Refusal(said, (("with one of them", {"ratings": people[0]}),))
     if len(attributes) == 1:
         entries["ratings"] = {"fields": list(people)}
     table.told.append(f"humans = {', '.join(people)}")
-    return None
+    if not scores or "human_scale" in table.given:
+        return None
+    scale = str(table.given.get("scale", entries.get("scale", ""))).removeprefix("=")
+    return other_scale_of_people(table, scale, people)
 
 
-def _of_score(table: Table, entries: Entries, name: str, people: Sequence[str]) -> Entries:
+def _of_score(
+    table: Table, entries: Entries, name: str, people: Sequence[str], grades: Mapping[str, int] | None
+) -> Entries:
     """Return the mapping of one column of scores, which is a judge's or an attribute's, or the only one."""
     if not name:
         return entries
-    made = entries | {"score": name}
-    kind = _kind(name)
-    if kind == "judge":
+    score = name if grades is None else {"field": name, "values": {value: str(n) for value, n in grades.items()}}
+    made = entries | {"score": score}
+    if named.is_model(name):
         made["judge"] = f"={judge_name(name)}"
         table.told.append(f"judge {judge_name(name)} = {name}")
-    elif kind == "attribute" and "attribute" not in entries:
-        made["attribute"] = f"={_attribute(name)}"
-        table.told.append(f"attribute {_attribute(name)} = {name}")
-        own = [human for human in people if _attribute(human) == _attribute(name)]
+    if is_attribute(name) and "attribute" not in entries:
+        made["attribute"] = f"={attribute_of(name)}"
+        table.told.append(f"attribute {attribute_of(name)} = {name}")
+        own = [human for human in people if attribute_of(human) == attribute_of(name)]
         if own and "ratings" not in entries:
             made["ratings"] = {"fields": own}
     return made
 
 
-def _score_columns(table: Table) -> tuple[list[str], list[str]]:
-    """Return the columns of judges' scores, and those of people."""
-    scores, people = [], []
-    for name in table.names:
-        words = set(named.tokens(name))
-        counted = words & {"scale", "max", "min", "count", "length", "tokens", "words", "id", "norm", "normalized"}
-        if counted or not table.is_numeric(name):
-            continue
-        is_score = bool(words & (named.SCORE | named.ATTRIBUTES))
-        if words & named.HUMAN and not words & {"judge", "llm"}:
-            people.append(name)
-        elif is_score:
-            scores.append(name)
-    return scores, people
+def _judge_or_people(names: Sequence[str]) -> Refusal:
+    both = ((names[0], names[1]), (names[1], names[0]))
+    options = tuple((f"{one} is the judge's, {two} people's", {"score": one, "ratings": two}) for one, two in both)
+    return Refusal(f"{' and '.join(names)} are both numbers", options)
 
 
-def _kind(name: str) -> str | None:
-    words = set(named.tokens(name))
-    if named.is_model(name):
-        return "judge"
-    if words & named.ATTRIBUTES:
-        return "attribute"
-    return "only" if words <= named.SCORE | {"judge", "llm", "the", "final"} else None
-
-
-def _attribute(name: str) -> str:
-    words = [word for word in named.tokens(name) if word in named.ATTRIBUTES]
-    return " ".join(words) or "overall"
-
-
-def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
-    """Return the usual scale that ends at the largest score of the table; None if there is none."""
-    values = [float(value) for name in scores for value in table.present(name) if NUMERAL.fullmatch(value)]
-    low, high = min(values), max(values)
-    if low >= 0 and (high in _TOPS or (low < high <= 1)):
-        scale = f"{0 if low < 1 else 1}-{max(high, 1):.0f}"
-        table.told.append(
-            f"scale {scale}, as the scores run from {low:g} to {high:g}: say --map scale==LOW-HIGH otherwise"
-        )
-        return f"={scale}"
-    tops = [top for top in sorted(_TOPS) if top >= high][:2] or [100]
-    options = tuple((f"if it ends at {top}", {"scale": f"={0 if low <= 0 else 1}-{top}"}) for top in tops)
-    return Refusal(f"the scores run from {low:g} to {high:g}, which no usual scale does", options)
+def _of_texts(table: Table, entries: Entries, names: Sequence[str]) -> Refusal:
+    ends = [match[1] for name in names for value in table.present(name) if (match := _OUT_OF.search(value))]
+    scale = f"=1-{Counter(ends).most_common(1)[0][0]}" if ends else table.given.get("scale", "=LOW-HIGH")
+    options = tuple(
+        (f"with the scale that was asked for: {name}", {**entries, "reply": name, "scale": scale}) for name in names[:3]
+    )
+    return Refusal(f"{', '.join(names)} {'holds' if len(names) == 1 else 'hold'} texts with numbers", options)

@@ -25,7 +25,7 @@ _ROLES = {
     "dataset": named.DATASET,
     "candidate_id": named.CANDIDATE,
     "context_id": named.CONTEXT,
-    "replicate": named.REPLICATE,
+    "replicate": (*named.REPLICATE, "sample", "sample_id", "seed", "attempt"),
 }
 _OUTCOMES = named.VERDICT | named.SCORE | named.ATTRIBUTES | named.HUMAN
 _ROWS = ("id", "idx", "uid")  # which number rows
@@ -71,10 +71,11 @@ def require_sense(
         raise InputError("context_id", contexts.pop(), "more than one context", remedy)
     if clash or apart is not None:
         said = f"{twice:,} judgements that stand twice, {many:,} of which say something else"
-        raise InputError("mapping", said, "every judgement once", _remedy(apart, fields, mapping))
+        pairs = bool(whole["opponent_id"].notna().any())
+        raise InputError("mapping", said, "every judgement once", _remedy(apart, fields, mapping, pairs))
 
 
-def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any]) -> str:
+def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any], pairs: bool) -> str:
     if apart is None:
         columns = "judge, attribute, template, configuration or replicate"
         return (
@@ -85,6 +86,7 @@ def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any]
     if pair is not None and str(mapping.get("candidate_id")).startswith("="):
         return f"{apart} tells them apart: {map_line({'candidate_id': pair[0], 'opponent_id': pair[1]})}"
     role = next((role for role, names in _ROLES.items() if apart.lower() in names), _OTHERWISE)
+    role = "judge" if role == "candidate_id" and pairs else role  # a pair has two candidates already
     other = " (or as judge, attribute, template or replicate)" if role == _OTHERWISE else ""
     return f"{apart} tells them apart: {map_line({role: apart})}{other}"
 

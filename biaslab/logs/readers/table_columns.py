@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from biaslab.core.errors import InputError
 from biaslab.logs.readers import common_names as named
-from biaslab.logs.readers.expressions import written
+from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL, Rows, Source
@@ -22,6 +25,16 @@ FEW = 20
 
 _OTHERS = named.VERDICT | named.SCORE | named.HUMAN | named.TEXT | named.SYSTEM | named.ATTRIBUTES
 GIVEN_OUTCOMES = frozenset({"winner", "p_first", "score", "reply"})
+_DEEPEST, _MOST = 3, 200  # objects within objects, and columns, that are looked into
+_DIFFERENT = 0.05  # of the identifiers; in so many, other texts stand under them by mistake
+_PER_ROW = 0.9  # different texts per row; fewer are repeated on purpose
+_FEWEST_TEXTS = 4  # fewer are instructions that all items share
+_PARTS_OF_ITEMS = ("turn", "task", "category", "subset", "domain", "split", "language", "lang", "source_dataset")
+#: Words of columns of numbers that are no judgement.
+COUNTS = frozenset(["scale", "max", "min", "count", "length", "len", "tokens", "words", "chars", "id", "idx", "norm",
+                    "normalized", "index", "latency", "cost", "price", "time", "timestamp", "tstamp", "duration",
+                    "seconds", "ms", "temperature", "seed", "version", "year", "step", "turn", "confidence",
+                    "threshold", "unnamed", "elo", "replicate", "run", "trial", "rep"])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,25 +54,30 @@ class TableReading:
 
     def read(self, rows: Rows, source: Source, given: Mapping[str, Any]) -> pd.DataFrame:
         """Return the trials of every column of verdicts or scores; what the user maps goes before."""
-        parts = [read_mapped(rows, source, {**entries, **given}) for entries in self.entries]
+        parts = [read_mapped(rows, source, {"judge": "=unknown", **entries, **given}) for entries in self.entries]
         return parts[0] if len(parts) == 1 else pd.concat(parts)
 
 
 @dataclass
 class Table:
-    """The columns of some records, and what is known of them."""
+    """The columns of some records, and what is known of them.
+
+    Objects within records are columns of their own, called by their path: ``judgment.score``.
+    """
 
     rows: Rows
     given: Mapping[str, Any]
     names: list[str] = field(default_factory=list)
     columns: dict[str, list[str | None]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.names = list(dict.fromkeys(name for record in self.rows.records[:50] for name in record))
+        self.names = list(dict.fromkeys(path for record in self.rows.records[:50] for path in _paths(record)))[:_MOST]
         for name in self.names:
-            values = [written(record.get(name)) for record in self.rows.records]
-            self.columns[name] = [None if value is None or not value.strip() else value.strip() for value in values]
+            values = [written(value) for value in self.rows.values(name)]
+            self.columns[name] = [None if value is None or not value.strip() else whole(value) for value in values]
+        self.used = set(fields_of(self.given))
 
     def present(self, name: str) -> list[str]:
         """Return what a column holds, without empty cells."""
@@ -74,16 +92,77 @@ class Table:
         values = self.present(name)
         return bool(values) and sum(NUMERAL.fullmatch(value) is not None for value in values) >= KNOWN * len(values)
 
+    def is_within(self, name: str, *others: str) -> bool:
+        """Return whether a column says one thing, nearly throughout, wherever others say the same."""
+        seen: dict[tuple[str | None, ...], set[str]] = defaultdict(set)
+        for value, *key in zip(self.columns[name], *(self.columns[other] for other in others), strict=True):
+            if value is not None and None not in key:
+                seen[tuple(key)].add(value)
+        return sum(len(values) > 1 for values in seen.values()) <= _DIFFERENT * len(seen)
+
+    def aside(self, entries: Sequence[Entries]) -> None:
+        """Say which columns of numbers no mapping uses, for they may be judgements."""
+        used = {name for each in entries for name in fields_of(each)} | self.used
+        left = [
+            name
+            for name in self.names
+            if name and name not in used and not set(named.tokens(name)) & COUNTS and self.distinct(name) > 1
+            and self.is_numeric(name) and not named.first_named([name], named.CONTEXT)
+        ]  # fmt: skip
+        if left:
+            self.told.append(f"left aside: {', '.join(left)}")
+
+
+def fields_of(mapping: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields that a mapping names."""
+    for name, given in mapping.items():
+        try:
+            fields = parse_expression(name, given).fields
+        except InputError:  # which is said where it is read
+            continue
+        yield from fields
+        yield from (part.strip() for each in fields if "," in each for part in each.split(","))
+
+
+def _paths(record: Mapping[str, Any], depth: int = 1) -> Iterator[str]:
+    """Yield the names of fields, and the paths of those of objects."""
+    for name, value in record.items():
+        inner = isinstance(value, dict) and value and depth < _DEEPEST and "." not in str(name)
+        if inner and not any("." in str(key) for key in value):
+            yield from (f"{name}.{path}" for path in _paths(value, depth + 1))
+        else:
+            yield str(name)
+
 
 def context_of(table: Table) -> str | None:
-    """Return the column that tells items apart: not one that is the same in all rows, nor a number of the row."""
+    """Return what tells items apart: not a column that is the same in all rows, nor a number of the row.
+
+    An identifier under which several texts stand is not one by itself: with the column that tells them apart it is, or
+    else the text is.
+    """
     if "context_id" in table.given:
         return "context_id" if "context_id" in table.names else str(table.given["context_id"])
     possible = named.first_named(table.names, named.CONTEXT)
     if len(table.rows.records) > 1:
         possible = [name for name in possible if table.distinct(name) > 1]
     texts = [name for name in possible if name.lower() not in ("id", "idx", "uid")]
-    return next(iter([*texts, *possible]), None)
+    chosen = next(iter([*texts, *possible]), None)
+    if chosen is None or len(table.rows.records) < 2:
+        return chosen
+    asked = next((name for name in texts if name != chosen and named.first_named([name], named.ASKED)), None)
+    parts = [name for name in named.first_named(table.names, _PARTS_OF_ITEMS)
+             if name != chosen and 1 < table.distinct(name) <= FEW]  # fmt: skip
+    if asked is None:
+        turn = [name for name in parts if named.first_named([name], ("turn",)) and not table.is_within(name, chosen)]
+        return f"{chosen}, {turn[0]}" if turn else chosen
+    if not table.is_within(asked, chosen):
+        for part in parts:
+            if table.is_within(asked, chosen, part):
+                return f"{part}, {chosen}"
+        return asked
+    rows = len(table.present(chosen))
+    per_row = table.distinct(chosen) == rows and _FEWEST_TEXTS <= table.distinct(asked) <= _PER_ROW * rows
+    return asked if per_row else chosen
 
 
 def no_context(table: Table, entries: Entries) -> Refusal:
@@ -106,22 +185,58 @@ def beside(table: Table, condition: str) -> Entries:
         known = [name for name in named.first_named(table.names, names) if table.present(name)]
         if column == "replicate":
             known = [name for name in known if all_numbers(table.present(name))]
-        elif column != "judge":
+        elif column == "judge":
+            known = [name for name in known if not is_outcome(table, name)]
+        else:
             known = [name for name in known if table.distinct(name) <= FEW]
-        if known:
+        if known and known[0] not in table.used:
             entries[column] = known[0]
             if column == "judge":
                 table.told.append(f"judge = {known[0]}")
     return entries
 
 
+def judged_by_people(table: Table, entries: Entries) -> Refusal | None:
+    """Ask whether those are judges whose names are people's, such as ``"expert_3"``."""
+    name = entries.get("judge")
+    if name is None or "judge" in table.given:
+        return None
+    values = sorted(set(table.present(name)))
+    people = [value for value in values if set(named.tokens(value)) & (named.HUMAN | named.PERSONS)]
+    if 2 * len(people) <= len(values) or any(map(named.is_model, people)):
+        return None
+    said = f"{name} names people ({', '.join(people[:3])}{', …' if len(people) > 3 else ''})"
+    return Refusal(said, (("if they are to be audited as judges", {"judge": name}),))
+
+
+def is_outcome(table: Table, name: str) -> bool:
+    """Return whether a column called as a judge is holds its verdicts: sides, or numbers."""
+    return mostly_sides(table, name) or (table.is_numeric(name) and table.distinct(name) > 1)
+
+
+def mostly_sides(table: Table, name: str) -> bool:
+    """Return whether a column names one of two sides, nearly throughout, in words or letters."""
+    values = table.present(name)
+    if not values or all_numbers(values) or set(values) <= {"x", "y"}:  # which name anything
+        return False
+    sides = [named.side_of(value) for value in values]
+    return sum(side is not None for side in sides) >= KNOWN * len(values) and bool({"first", "second"} & {*sides})
+
+
 def judge_name(column: str) -> str:
-    """Return the judge after whom a column of verdicts or scores is called."""
+    """Return the judge after whom a column of verdicts or scores is called.
+
+    >>> judge_name("gpt-4o_coherence_score"), judge_name("verdict (claude)"), judge_name("score")
+    ('gpt-4o', 'claude', 'score')
+    """
     words = column
-    for word in sorted(named.VERDICT | named.SCORE, key=len, reverse=True):
-        for end in (f"_{word}", f" {word}", f"-{word}"):
-            words = words.removesuffix(end)
-    return words
+    known = "|".join(sorted(named.VERDICT | named.SCORE | named.ATTRIBUTES, key=len, reverse=True))
+    while True:
+        rest = re.sub(rf"(?:^|[\s_./:-])(?:{known})$|^(?:{known})[\s_./:-]+", "", words, flags=re.IGNORECASE)
+        rest = rest.strip(" _./:-()[]")
+        if rest == words or not rest:
+            return words
+        words = rest
 
 
 def all_numbers(values: Sequence[str]) -> bool:

@@ -119,7 +119,7 @@ def test_scores_of_usual_names_are_read():
 
 
 def test_attributes_and_judges_of_scores_stand_in_columns():
-    table = scores(coherence=lambda n: 1 + n % 5, fluency_score=lambda n: 1 + n % 3)
+    table = scores(coherence=lambda n: 1 + n % 5, fluency_score=lambda n: 1 + n * n % 5)
     trials = bl.read_judgements(table)
     assert trials[trials["attribute"] == "fluency"]["value"].tolist() == table["fluency_score"].tolist()
     assert set(trials["attribute"]) == {"coherence", "fluency"}
@@ -200,8 +200,8 @@ def test_two_verdicts_are_asked_for():
 def test_a_scale_that_no_score_ends_is_asked_for():
     table = scores(score=lambda n: 1 + n % 4)
     _, mappings = refused(table)
-    assert [mapping["scale"] for mapping in mappings] == ["=1-5", "=1-7"]
-    assert bl.read_judgements(table, mapping=mappings[0])["scale"].unique().tolist() == ["1-5"]
+    assert [mapping["scale"] for mapping in mappings] == ["=1-4", "=1-5", "=1-7"]
+    assert bl.read_judgements(table, mapping=mappings[1])["scale"].unique().tolist() == ["1-5"]
 
 
 def test_a_refusal_shows_rows_and_a_mapping_of_the_files_own_fields(tmp_path):
@@ -239,10 +239,10 @@ def test_a_constant_called_as_a_field_is_a_slip():
 
 def test_judgements_that_contradict_each_other_are_refused():
     table, _ = pairs(PAIRS[0][0], AB)
-    twice = pd.concat([table.assign(model="x"), table.assign(model="y", winner="B")])
-    with pytest.raises(InputError, match=r"60 judgements that stand twice, \d+ of which say something else.*model"):
+    twice = pd.concat([table.assign(wording="x"), table.assign(wording="y", winner="B")])
+    with pytest.raises(InputError, match=r"60 judgements that stand twice, \d+ of which say something else.*wording"):
         bl.read_judgements(twice)
-    assert bl.read_judgements(twice, mapping={"judge": "model"})["judge"].tolist() == ["x"] * 60 + ["y"] * 60
+    assert bl.read_judgements(twice, mapping={"judge": "wording"})["judge"].tolist() == ["x"] * 60 + ["y"] * 60
     assert bl.read_judgements(twice, mapping={"replicate": "=#"})["replicate"].tolist() == [0] * 60 + [1] * 60
 
 

@@ -66,7 +66,12 @@ def test_files_that_hold_no_log_say_what_to_do(tmp_path, data, remedy):
 def test_a_json_object_says_which_list_to_take(tmp_path, indent):
     file = tmp_path / "log.json"
     file.write_text(json.dumps({"made": "yesterday", "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
-    with pytest.raises(InputError, match=r"lists in items\n.*--map explode=items --map context_id=items.question"):
+    alone = bl.read_judgements(file)
+    assert alone[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]
+    file.write_text(json.dumps({"notes": [{"note": "x"}], "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
+    with pytest.raises(
+        InputError, match=r"lists in notes, items\n.*--map explode=items --map context_id=items.question"
+    ):
         bl.read_judgements(file)
     columns = {"context_id": "items.question", "candidate_id": "items.A", "opponent_id": "items.B"}
     trials = bl.read_judgements(file, mapping={"explode": "items", **columns, "reply": "items.judgment"})

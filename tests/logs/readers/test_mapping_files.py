@@ -146,7 +146,7 @@ def test_options_of_a_mapping_file(tmp_path):
         ("context_id = ", "TOML"),
         ("judge = 3", "judge"),
         ("winner = { field = 'a', worth = 1 }", "table with one of field"),
-        ("winner = { fields = ['a', 'b'] }", "ratings and preference"),
+        ("winner = { fields = ['a', 'b'] }", "ratings, preference"),
         ("winner = { field = 'a', values = 3 }", "values"),
         ("winner = 'a | 0 ->'", "value -> meaning"),
         ("winner = { field = 'a', pattern = '(' }", "regular expression"),

@@ -1,0 +1,256 @@
+"""Verdicts on pairs in columns of tables: which columns they are, and what their values mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.refusing import Entries, Refusal
+from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
+
+#: Words of columns that stand beside a verdict and are none.
+_BESIDE = {"reason", "reasons", "reasoning", "rationale", "explanation", "comment", "confidence", "strength", "why",
+           "justification", "raw", "time", "count", "type", "prompt", "statement", "elaboration"}  # fmt: skip
+_SIDE_MEASURES = {"prob", "probability", "p", "win", "wins", "won", "better", "preferred", "prefers", "pref", "winner",
+                  "score", "scores", "rating", "ratings", "reward", "rewards", "logprob", "likelihood", "votes",
+                  "vote"}  # fmt: skip
+_CHOSEN_WINS = ("results", "result", "correct", "accuracy", "is_correct")  # RewardBench's: 1 where the chosen one wins
+_REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "judge", "critique", "explanation"}
+_SURE = 1e-6
+_LONG = 20  # characters of a reply
+
+
+def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
+    """Return the columns of judges' verdicts, and those of people.
+
+    A column is one by its name, or by what it holds, whatever its name: values that name sides.
+    """
+    taken = {*fields_of(entries), *table.used}
+    verdicts, people, unread = [], [], []
+    for name in table.names:
+        words = set(named.tokens(name))
+        if "judge" in words:
+            words -= {"reference", "user"}
+        side = any(words & {one, two} for one, two in named.SIDES[:1] + named.SIDES[-1:]) and len(words) > 1
+        if name in taken or words & named.ORDER or side or words & _BESIDE or _is_flag_of_ties(table, name):
+            continue
+        is_verdict = bool(words & named.VERDICT) or name.lower() == "gold"
+        if not 0 < table.distinct(name) <= FEW and not _names_systems(words):
+            continue
+        sides = mostly_sides(table, name)
+        if words & named.HUMAN and (is_verdict or sides or _names_candidates(table, name, entries)):
+            people.append(name)
+        elif sides:
+            verdicts.append(name)
+        elif is_verdict:
+            verdicts.append(name)
+            unread.append(name)
+    plain = [name for name in verdicts if name not in unread]
+    words_only = [name for name in unread if not table.is_numeric(name) and not _names_candidates(table, name, entries)]
+    return ([name for name in verdicts if name not in words_only] if plain else verdicts), people
+
+
+def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
+    """Return the expression that reads a column of verdicts, or why it cannot be told."""
+    values = Counter(table.present(name))
+    candidates = {*table.present(shown[0]), *table.present(shown[1])}
+    by_name = sum(n for value, n in values.items() if value in candidates or named.side_of(value) == "tie")
+    sides = named.meanings(values, shown[2])
+    by_side = 0 if sides is None else sum(n for value, n in values.items() if sides.get(value))
+    total = sum(values.values())
+    if by_name >= KNOWN * total and any(value in candidates for value in values):
+        if by_side >= KNOWN * total and sides is not None and any(s in ("first", "second") for s in sides.values()):
+            as_side: Entries = entries | {"winner": {"field": name, "values": sides}}
+            options = (("as places", as_side), ("as names of candidates", entries | {"winner": name}))
+            return Refusal(f"{name} may name a place or a candidate ({_some(values)})", options)
+        tied = {value: "tie" for value in values if value not in candidates and named.side_of(value) == "tie"}
+        if set(tied) - {"tie"}:
+            return {"field": name, "values": {value: value for value in sorted(candidates & set(values))} | tied}
+        return name
+    columns = _after_columns(values, shown, entries)
+    if sides is not None or columns:
+        sides = {value: side for value in values if (side := columns.get(value) or (sides or {}).get(value))}
+        known = sum(n for value, n in values.items() if value in sides)
+        if known >= KNOWN * total and set(sides.values()) - {"tie"}:
+            return {"field": name, "values": dict(sorted(sides.items()))}
+    return _unclear(name, values, entries, shown)
+
+
+def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries) -> Entries | Refusal | None:
+    """Return how columns are read that say of each side by how much, how likely or whether it wins."""
+    taken = {*fields_of(entries), *table.used}
+    free = [name for name in table.names if name not in taken and not set(named.tokens(name)) & named.HUMAN]
+    for words, (one, two, place) in named.find_pairs(free).items():
+        if place == shown[2] and set(words) & _SIDE_MEASURES and all(_is_measure(table, name) for name in (one, two)):
+            return _of_both(table, one, two, entries)
+    if shown[2] == named.CHOSEN:
+        judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _within(table, name, 0, 1)]
+        if judged:
+            return {"p_first": judged[0], "order_known": "=false", "preference": "=candidate"}
+    return _of_one(table, free, shown[2])
+
+
+def reply_columns(table: Table, entries: Entries) -> list[str]:
+    """Return the columns that may hold a judge's words."""
+    taken = {*fields_of(entries), *table.used}
+    return [
+        name
+        for name in table.names
+        if name not in taken and set(named.tokens(name)) & (named.VERDICT | _REPLIES)
+        and not table.is_numeric(name) and sum(map(len, table.present(name))) > _LONG * len(table.present(name)) > 0
+    ]  # fmt: skip
+
+
+def _of_both(table: Table, one: str, two: str, entries: Entries) -> Entries | Refusal:
+    pairs = [(_value(a), _value(b)) for a, b in zip(table.columns[one], table.columns[two], strict=True) if a and b]
+    if all(abs(a + b - 1) < _SURE for a, b in pairs) and not all({a, b} == {0.0, 1.0} for a, b in pairs):
+        return {"p_first": one}
+    greater = {"winner": f"{one} > {two}"}
+    if {value for pair in pairs for value in pair} <= {0.0, 1.0} and (1.0, 1.0) not in pairs:
+        ties = [name for name in table.names if {"tie", "draw"} & set(named.tokens(name)) and _is_measure(table, name)]
+        marked = [table.columns[name] for name in ties[:1]]
+        empty = zip(table.columns[one], table.columns[two], *marked, strict=True)
+        if all(any(value and _value(value) for value in row) for row in empty):
+            return greater
+        said = f"{one} and {two} are both 0 in some rows, and no column says that this is a tie"
+        return Refusal(said, (("if it is one", entries | greater),))
+    said = f"{one} and {two} are numbers for each side"
+    return Refusal(said, (("if the judge saw both, and the higher one wins", entries | greater),))
+
+
+def _of_one(table: Table, names: Sequence[str], place: int) -> Entries | None:
+    """Return how a column is read that says how likely, or whether, one side wins, such as ``a_is_better``."""
+    one, two = named.SIDES[place]
+    for name in names:
+        words = set(named.tokens(name))
+        if not words & _SIDE_MEASURES - named.SCORE or len(words & {one, two}) != 1 or not _within(table, name, 0, 1):
+            continue
+        if all(value.lower() in ("true", "false") for value in table.present(name)):
+            won, lost = ("first", "second") if one in words else ("second", "first")
+            return {"winner": {"field": name, "values": {"true": won, "false": lost}}}
+        return {"p_first": name if one in words else {"field": name, "values": {"0": "1", "1": "0"}}}
+    return None
+
+
+def _is_measure(table: Table, name: str) -> bool:
+    values = table.present(name)
+    return bool(values) and all(_value(value) is not None for value in values)
+
+
+def _within(table: Table, name: str, low: float, high: float) -> bool:
+    return _is_measure(table, name) and all(low <= _value(value) <= high for value in table.present(name))
+
+
+def _value(text: str) -> Any:
+    """Return a number, or 1 and 0 for true and false; None for what is neither."""
+    word = text.lower()
+    return {"true": 1.0, "false": 0.0}.get(word, float(text) if NUMERAL.fullmatch(text) else None)
+
+
+def _is_flag_of_ties(table: Table, name: str) -> bool:
+    return bool({"tie", "ties", "draw"} & set(named.tokens(name))) and _is_measure(table, name)
+
+
+def _names_systems(words: set[str]) -> bool:
+    return bool(words & {"winner", "preferred", "preference", "better", "best", "chosen"})
+
+
+def _names_candidates(table: Table, name: str, entries: Entries) -> bool:
+    names = {value for column in fields_of(entries) if column in table.columns for value in table.present(column)}
+    names |= {str(entries.get(which, "")).removeprefix("=") for which in ("candidate_id", "opponent_id")}
+    values = table.present(name)
+    return 2 * sum(value in names for value in values) >= len(values)
+
+
+def _after_columns(values: Counter[str], shown: tuple[str, str, int], entries: Entries) -> dict[str, str]:
+    """Return what values mean that are called as the two columns are, or as what tells these apart."""
+    meant = ("candidate", "opponent") if shown[2] == named.CHOSEN else ("first", "second")
+    called: dict[str, str] = {}
+    for name, which, side in zip(shown[:2], ("candidate_id", "opponent_id"), meant, strict=True):
+        system = str(entries[which])
+        called |= {name.lower(): side}
+        called |= {system[1:].lower(): system[1:]} if system.startswith("=") else {}
+    sides = {value: called[value.lower()] for value in values if value.lower() in called}
+    ties = {value: "tie" for value in values if named.side_of(value) == "tie"}
+    return ties | sides if sides else {}
+
+
+def _unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
+    """Return the readings of a verdict whose values may mean one thing or another."""
+    numbers = sorted({float(value.removesuffix("%")) for value in values if NUMERAL.fullmatch(value.removesuffix("%"))})
+    counted = sum(n for value, n in values.items() if NUMERAL.fullmatch(value.removesuffix("%")))
+    if counted >= KNOWN * values.total():
+        return _of_numbers(name, numbers, entries, shown)
+    guess = {value: named.side_of(value) or "…" for value, _ in values.most_common(6)}
+    options = [("with first, second or tie for dots", entries | {"winner": {"field": name, "values": guess}})]
+    if len(values) > FEW:
+        options = [("if it holds the judge's words", entries | {"reply": name})]
+    return Refusal(f"{name} says {_some(values)}, which names neither a place nor a candidate", tuple(options))
+
+
+def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
+    low, high = numbers[0], numbers[-1]
+    ends = (
+        (0, 1)
+        if low >= 0 and high <= 1
+        else (1, 2)
+        if low >= 1 and high <= 2
+        else (-1, 1)
+        if -low <= 1 >= high
+        else None
+    )
+    whole = all(number.is_integer() for number in numbers)
+    if not whole or high > FEW or -low > FEW:
+        return _of_shares(name, ends or ((0, 100) if low >= 0 and high <= 100 else (low, high)), entries, shown)
+    ranks = [int(number) for number in numbers]
+    first, second = shown[:2]
+
+    def option(said: str, sides: Mapping[int, str]) -> tuple[str, Entries]:
+        return said, entries | {"winner": {"field": name, "values": {str(k): side for k, side in sides.items()}}}
+
+    if set(ranks) <= {0, 1}:
+        return Refusal(
+            f"{name} is 0 and 1, which may be places or flags",
+            (option("counted from 0", {0: "first", 1: "second"}),
+             option("1 says that the first wins", {0: "second", 1: "first"})),
+        )  # fmt: skip
+    if set(ranks) <= {0, 1, 2} and 0 in ranks:
+        return Refusal(
+            f"{name} is 0, 1 and 2, which may be counted from 0 or not",
+            (option("counted from 0", {0: "first", 1: "second", 2: "tie"}),
+             option("0 is a tie", {0: "tie", 1: "first", 2: "second"})),
+        )  # fmt: skip
+    if low < 0:
+        end = max(-ranks[0], ranks[-1])
+        places = range(-end, end + 1)
+    else:
+        places = range(min(ranks[0], 1), max(ranks[-1], 2) + 1)
+    middle = (places[0] + places[-1]) / 2
+    rising = {at: "tie" if at == middle else "first" if at < middle else "second" for at in places}
+    falling = {at: {"first": "second", "second": "first"}.get(side, side) for at, side in rising.items()}
+    options = [option(f"if {places[0]} is {first} and {places[-1]} is {second}", rising),
+               option(f"if {places[0]} is {second} and {places[-1]} is {first}", falling)]  # fmt: skip
+    if list(places) == [1, 2, 3]:
+        options.append(option("if 3 is a tie", {1: "first", 2: "second", 3: "tie"}))
+    if list(places) == [1, 2]:
+        options = [options[0], option("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})]
+    return Refusal(f"{name} runs from {ranks[0]} to {ranks[-1]}, and no name says which end is whose", tuple(options))
+
+
+def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
+    """Return the readings of numbers as how likely one of two wins."""
+    low, high = (f"{end:g}" for end in ends)
+    first: Any = name if ends == (0, 1) else {"field": name, "values": {low: "0", high: "1"}}
+    second = {"field": name, "values": {low: "1", high: "0"}}
+    options = [(f"the probability of {shown[0]}", entries | {"p_first": first}),
+               (f"the probability of {shown[1]}", entries | {"p_first": second})]  # fmt: skip
+    if ends == (1, 2):  # as AlpacaEval counts
+        options.reverse()
+    return Refusal(f"{name} is a number from {low} to {high}, and no name says of which candidate", tuple(options))
+
+
+def _some(values: Counter[str]) -> str:
+    return ", ".join(value if len(value) <= 30 else f"{value[:30]}…" for value, _ in values.most_common(4))

@@ -1,0 +1,90 @@
+"""Scales of scores in tables: usual ones that end where the scores do, or a question."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from biaslab.logs.readers.refusing import Entries, Refusal
+from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.score_columns import attribute_of
+from biaslab.logs.readers.table_columns import FEW, Table
+
+_TOPS = (5, 10, 100, 7)  # of scales that start at 1, or at 0 where a 0 stands in the table
+_SMALLER, _MANY = 0.75, 20  # a scale that ends so much lower in so many scores is another one
+
+
+def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute: str | None = None) -> Refusal | None:
+    """Add the scale of some columns of numbers to a mapping, or return why it cannot be told.
+
+    It is one for all, unless some attribute's scores end so much lower that theirs may be another.
+    """
+    if "scale" in table.given or not columns:
+        return None
+    scale = _scale(table, columns)
+    if isinstance(scale, Refusal):
+        return scale
+    top = float(scale.rpartition("-")[2])
+    groups = _by_attribute(table, columns, attribute)
+    own = {about: max(values) for about, values in groups.items() if len(values) >= _MANY}
+    other = {about: high for about, high in own.items() if high <= _SMALLER * top and high in {1, 3, *_TOPS}}
+    if other:
+        ends = {about: f"1-{other.get(about, top):.0f}" if other.get(about, top) > 1 else "0-1" for about in groups}
+        whole = ("if all have one scale", {"scale": scale})
+        lower = ", ".join(f"{high:g}" for high in other.values())
+        said = f"the scores of {', '.join(other)} end at {lower}, others at {top:g}"
+        if attribute is not None:
+            return Refusal(said, (whole, ("if each has its own", {"scale": {"field": attribute, "values": ends}})))
+        each = tuple(
+            (f"only {name}", {"score": name, "attribute": f"={about}", "scale": f"={ends[about]}"})
+            for name in columns
+            if (about := attribute_of(name)) in ends
+        )
+        return Refusal(said, (whole, *each[:4]))
+    entries["scale"] = scale
+    return None
+
+
+def other_scale_of_people(table: Table, scale: str, people: Sequence[str]) -> Refusal | None:
+    """Ask for the scale of people's scores where that of the judge may not be theirs."""
+    values = [float(value) for name in people for value in table.present(name) if NUMERAL.fullmatch(value)]
+    bottom, _, top = scale.rpartition("-")
+    if not values or not NUMERAL.fullmatch(top) or not NUMERAL.fullmatch(bottom):
+        return None
+    low, high = min(values), max(values)
+    smaller = high <= _SMALLER * float(top) and high in {1, 3, *_TOPS} and len(values) >= _MANY
+    if float(bottom) <= low and high <= float(top) and not smaller:
+        return None
+    own = f"{0 if low < 1 else 1}-{max(high, 1):g}"
+    options = tuple((f"if theirs is {each}", {"human_scale": f"={each}"}) for each in dict.fromkeys((own, scale)))
+    return Refusal(f"people's scores run from {low:g} to {high:g}, and the judge's scale is {scale}", options)
+
+
+def _by_attribute(table: Table, columns: Sequence[str], attribute: str | None) -> dict[str, list[float]]:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for name in columns:
+        abouts = table.columns[attribute] if attribute is not None else [attribute_of(name)] * len(table.columns[name])
+        for about, value in zip(abouts, table.columns[name], strict=True):
+            if about is not None and value is not None and NUMERAL.fullmatch(value):
+                groups[about].append(float(value))
+    return groups
+
+
+def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
+    """Return the usual scale that ends at the largest score of the table; None if there is none."""
+    values = [float(value) for name in scores for value in table.present(name) if NUMERAL.fullmatch(value)]
+    low, high = min(values), max(values)
+    if low >= 0 and (high in _TOPS or (low < high <= 1)):
+        scale = f"{0 if low < 1 else 1}-{max(high, 1):.0f}"
+        table.told.append(
+            f"scale {scale}, as the scores run from {low:g} to {high:g}: say --map scale==LOW-HIGH otherwise"
+        )
+        return f"={scale}"
+    whole = all(value.is_integer() for value in values)
+    starts = min((value for value in values if value >= 0), default=0)
+    tops = [*([int(high)] if whole and 1 < high <= FEW else []), *(top for top in sorted(_TOPS) if top >= high)]
+    ends = list(dict.fromkeys(tops))[:3] or [100]
+    start = 0 if starts < 1 or (high > 10 and not whole) else 1
+    options = tuple((f"if it ends at {top}", {"scale": f"={start}-{top}"}) for top in ends)
+    none = ", negative ones being no scores" if low < 0 else ""
+    return Refusal(f"the scores run from {low:g} to {high:g}, which no usual scale does{none}", options)
