@@ -225,7 +225,7 @@ class _Reading:
             return None
         if needed <= {field for record in first.records for field in record}:
             return None
-        reading = read_annotations(first, given) or read_table(first, given)
+        reading = read_annotations(first, given) or read_table(first, given) or self._in_lists(first)
         if isinstance(reading, TableReading):
             self.tables[first.log.file] = reading.told
             return reading
@@ -233,6 +233,23 @@ class _Reading:
             if name is not None:
                 raise InputError("mapping", dict(given), "one that leaves a single reading", printable(reading.lines()))
             self.refusals.append(reading)
+        return None
+
+    def _in_lists(self, first: Rows) -> Refusal | None:
+        """Return the lines that read records each of which holds a list of what was judged."""
+        if self.mapping.columns or self.mapping.shape is not None:
+            return None
+        some = Rows(first.records[:READ], first.lines[:READ], Log(first.log.file), first.textual)
+        names = dict.fromkeys(name for record in some.records for name, value in record.items()
+                              if isinstance(value, list) and value and isinstance(value[0], dict))  # fmt: skip
+        for name in names:
+            kept = [record for record in some.records if isinstance(record.get(name), list)]
+            inner = read_table(Shape((name,)).of(Rows(kept, range(len(kept)), Log(""), first.textual)), {})
+            if isinstance(inner, TableReading):
+                return Refusal(f"each record holds a list ({name})", ((f"a row an item of {name}", {"explode": name}),))
+            if isinstance(inner, Refusal) and inner.options:
+                options = tuple((said, {"explode": name, **entries}) for said, entries in inner.options)
+                return Refusal(f"each record holds a list ({name}); {inner.reason}", options)
         return None
 
     def explain(self, path: object) -> None:

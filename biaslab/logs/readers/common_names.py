@@ -37,7 +37,9 @@ TEXT = frozenset(
         "result",
     ]
 )
-SYSTEM = frozenset(["model", "system", "generator", "bot", "agent", "assistant", "engine", "writer", "author"])
+SYSTEM = frozenset(
+    ["model", "system", "generator", "bot", "agent", "assistant", "engine", "writer", "author", "assignment"]
+)
 VERDICT = frozenset(
     [
         "winner",
@@ -136,6 +138,7 @@ ATTRIBUTES = frozenset(
 CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id", "doc_id", "document_id",
            "item_id", "question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article",
            "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
+           "session_id", "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
            "uid")  # fmt: skip
 #: Those of `CONTEXT` that hold what was asked itself.
 ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input")
@@ -144,7 +147,7 @@ JUDGE = ("judge", "judge_model", "judge_name", "judge_id", "evaluator", "evaluat
 CANDIDATE = ("candidate_id", "system", "system_id", "model", "model_id", "model_name", "generator", "candidate",
              "answer_model", "response_model", "engine", "bot", "agent")  # fmt: skip
 ANSWER = ("answer", "response", "output", "completion", "summary", "candidate", "reply", "generation", "text",
-          "model_output", "model_answer", "model_response", "translation", "story", "essay")  # fmt: skip
+          "model_output", "model_answer", "model_response", "translation", "story", "essay", "outputs")  # fmt: skip
 ATTRIBUTE = ("attribute", "aspect", "criterion", "criteria", "dimension", "metric", "metric_name")
 REPLICATE = ("replicate", "repetition", "rep", "run", "trial", "sample_index", "iteration")
 TEMPLATE = ("template", "prompt_name", "prompt_version", "prompt_template", "judge_prompt_id", "configuration")
@@ -176,7 +179,8 @@ _KNOWN = 0.9  # share of the values of a column that words must be for numbers a
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _MODELS = re.compile(
     r"gpt|claude|gemini|gemma|llama|mistral|mixtral|qwen|deepseek|command|grok|kimi|opus|sonnet|haiku|palm|falcon"
-    r"|vicuna|phi-?\d|jury|o[134](?:\b|-)",
+    r"|vicuna|prometheus|judgelm|auto-?j\b|selene|skywork|nemotron|olmo|wizardlm|zephyr|tulu|starling|internlm|glm-?\d"
+    r"|phi-?\d|jury|o[134](?:\b|-)",
     re.IGNORECASE,
 )
 _NOUN = (

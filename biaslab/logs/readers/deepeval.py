@@ -15,7 +15,7 @@ from biaslab.logs.readers.judged_scores import BY_CODE, Judged, score_trials
 from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS: frozenset[str] = frozenset()
-_CASES = ("testCases", "test_cases", "test_results", "testResults")
+_CASES = ("testCases", "test_cases", "test_results", "testResults", "conversationalTestCases")
 _METRICS = ("metricsData", "metrics_data")
 
 
@@ -35,8 +35,8 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _cases(record: Mapping[str, Any]) -> Sequence[Any]:
-    cases = next((record[name] for name in _CASES if isinstance(record.get(name), list)), None)
-    return cases if cases is not None else [record]
+    cases = [case for name in _CASES if isinstance(record.get(name), list) for case in record[name]]
+    return cases if any(name in record for name in _CASES) else [record]
 
 
 def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
@@ -48,5 +48,6 @@ def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
             if judge is None:
                 yield BY_CODE
                 continue
-            yield Judged(case["input"], candidate or "response", metric["name"], metric["score"], judge,
+            asked = case.get("input") or case.get("turns") or case["name"]
+            yield Judged(asked, candidate or "response", metric["name"], metric["score"], judge,
                          reply=metric.get("reason"), text=output)  # fmt: skip

@@ -73,6 +73,7 @@ FORMATS: dict[str, Format] = {
     "llmbar": Format(llmbar.FIELDS, llmbar.read, "LLMBar result.json"),
     "bracket_pairs": Format(bracket_pairs.FIELDS, bracket_pairs.read, "pair log with [[A]], [[B]], [[C]]"),
     "mt_bench": Format(mt_bench.FIELDS, mt_bench.read, "FastChat pairs of MT-Bench"),
+    "mt_bench_winners": Format(mt_bench.WINNER_FIELDS, mt_bench.read_winners, "FastChat pairs of MT-Bench, no texts"),
     "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, mt_bench.read_single, "FastChat scores of MT-Bench"),
     "all_responses": Format(all_responses.FIELDS, all_responses.read, "G-Eval, Closer Look: all_responses"),
     "socreval": Format(socreval.FIELDS, socreval.read, "scores of a reasoning model, several samples an item"),

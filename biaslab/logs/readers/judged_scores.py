@@ -33,6 +33,8 @@ _WORDS: dict[str, float] = {
 }
 _WORDS |= {"no": 0.0}
 _BROKEN = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+_SOME, _FEW = 0.1, 2  # of the scores of something, out of range; more are on another scale
+_IN_NUMBERS = ("ok", "out_of_range")
 _NAMES = ("context_id", "candidate_id", "attribute", "value", "status", "judge", "scale", "reply", "human", "words",
           "configuration", "replicate")  # fmt: skip
 
@@ -115,7 +117,18 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
             key = (*row[:3], row[5], row[6], row[10])
             made.append((place, *row, seen[key]))
             seen[key] += 1
-    return trials_of_several(made, _NAMES, dataset=tool)
+    trials = trials_of_several(made, _NAMES, dataset=tool)
+    return trials if source.scale else _on_one_scale(trials)
+
+
+def _on_one_scale(trials: pd.DataFrame) -> pd.DataFrame:
+    """Believe no score of what was often scored outside the tool's scale: the others are not on it, either."""
+    beyond = (trials["status"] == "out_of_range").astype(float)
+    of = [trials["judge"], trials["attribute"]]
+    counted = trials["status"].isin(_IN_NUMBERS).groupby(of).transform("sum")
+    other = beyond.groupby(of).transform("sum") > (_SOME * counted).clip(lower=_FEW)
+    status = trials["status"].mask(other & (trials["status"] == "ok"), "out_of_range")
+    return trials.assign(value=trials["value"].mask(other), status=status)
 
 
 def _row(judged: Judged, source: Source, tool: str) -> tuple[Any, ...]:

@@ -13,11 +13,18 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.logs.readers.judged_scores import Judged, score_trials
+from biaslab.logs.readers.judged_scores import BY_CODE, Judged, score_trials
 from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"doc_id", "resps", "metrics"})
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl?")
+
+
+#: Metrics that the harness computes.
+_BY_CODE = re.compile(
+    r"(?:exact_match|em|acc|acc_.*|f1|bleu.*|rouge.*|chrf.*|ter|mcc|perplexity|(?:word|byte)_perplexity|bits_per_byte"
+    r"|mc[12]|brier_score|likelihood_diff|pct_stereotype|pass@\d+|(?:prompt|inst)_level_.*|wer|contains)(?:,.*)?$"
+)
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
@@ -26,10 +33,13 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     named = _NAME.match(file)
     model = folder.rpartition("/")[2] or "model"
 
-    def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
+    def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
         said = record.get("filtered_resps") or [None]
         said = said[0] if isinstance(said, list) else said
         for metric in record["metrics"]:
+            if _BY_CODE.match(metric):
+                yield BY_CODE
+                continue
             yield Judged(record["doc_id"], model, metric, record[metric], reply=said, text=said,
                          configuration=str(record.get("filter") or "recorded"))  # fmt: skip
 

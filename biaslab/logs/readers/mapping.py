@@ -63,7 +63,17 @@ from biaslab.logs.readers.outcomes import (
     sides,
 )
 from biaslab.logs.readers.refusing import map_line
-from biaslab.logs.readers.rows import NUMERAL, Kind, Rows, Source, field_names, read_value, strings, word_counts
+from biaslab.logs.readers.rows import (
+    NUMERAL,
+    Kind,
+    Rows,
+    Source,
+    field_names,
+    keyed,
+    read_value,
+    strings,
+    word_counts,
+)
 
 NO_WINNER = "no winner"
 UNKNOWN_WINNER = "winner names neither candidate"
@@ -278,6 +288,8 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
     if len(expression.fields) > 1:
         parts = [rows.take(each, "id") for each in expression.fields]
         return strings(["/".join(map(str, values)) for values in zip(*parts, strict=True)])
+    if expression.is_plain and name == "context_id":
+        return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
     if expression.is_plain:
         return rows.take(field, _KINDS[name], NO_WINNER if name == "winner" else None)
     texts = expression.texts(rows, field, numbers=_KINDS[name] == "number")

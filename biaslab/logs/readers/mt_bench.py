@@ -1,8 +1,9 @@
 """Judgements that FastChat's ``gen_judgment.py`` writes for MT-Bench: pairs in both orders, or single scores.
 
 Pairs: ``question_id, model_1, model_2, g1_judgment, g2_judgment``; in the first game model_1 is shown first, in the
-second model_2. Singles: ``question_id, model, judgment``, with ``[[8]]`` on a scale of 1 to 10. ``judge`` is a list of
-model and prompt; ``turn`` is part of the context.
+second model_2; without texts ``g1_winner`` and ``g2_winner`` say who won, as they are numbered in the first. Singles:
+``question_id, model, judgment``, with ``[[8]]`` on a scale of 1 to 10. ``judge`` is a list of model and prompt;
+``turn`` is part of the context.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import pandas as pd
 
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers.log_columns import trials_of
-from biaslab.logs.readers.readings import bracketed, each, failed, scored
+from biaslab.logs.readers.readings import UNREAD, bracketed, each, failed, scored
 from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, strings
+from biaslab.prompts.parsing.numerals import Reading
 
 FIELDS = frozenset({"question_id", "model_1", "model_2", "g1_judgment", "g2_judgment"})
+WINNER_FIELDS = frozenset({"question_id", "model_1", "model_2", "g1_winner", "g2_winner"})
 SINGLE_FIELDS = frozenset({"question_id", "model", "judge", "judgment"})
 _SCALE = "1-10"
 _RATING = r"\[\[\s*(\d+(?:\.\d+)?)\s*\]\]"
@@ -31,6 +34,20 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
         made = trials_of({**common, **shown, **each(texts, bracketed)}, texts.index)
         rows.log.left_out[CALL_FAILED] += int((failed(texts) & rows.good).sum())
         parts.append(made[~failed(texts)])
+    return pd.concat(parts)
+
+
+def read_winners(rows: Rows, _source: Source) -> pd.DataFrame:
+    """Return two pair trials a record, one a game."""
+    models = {name: rows.take(name, "id") for name in ("model_1", "model_2")}
+    common = _common(rows)
+    parts = []
+    for game, shown in enumerate((("model_1", "model_2"), ("model_2", "model_1")), start=1):
+        worth: dict[str, Reading] = {shown[0]: (1.0, "ok"), shown[1]: (0.0, "ok"), "tie": (0.5, "tie")}
+        winner = rows.take(f"g{game}_winner", "text")
+        said = each(winner, lambda text, worth=worth: worth.get(text.strip().lower(), UNREAD))
+        about = {"candidate_id": models[shown[0]], "opponent_id": models[shown[1]]}
+        parts.append(trials_of({**common, **about, **said}, winner.index))
     return pd.concat(parts)
 
 

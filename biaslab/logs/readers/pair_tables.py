@@ -133,6 +133,9 @@ def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]
         for words, pair in sorted(pairs.items(), key=lambda pair: len(pair[0]))
         if not set(words) & (_COUNTED | (named.VERDICT - named.TEXT)) and all(map(table.present, pair[:2]))
     }
+    if not possible or {"id"} & {word for words in pairs for word in words}:
+        known = {words: pair for words, pair in pairs.items() if "id" in words and not set(words) & (_COUNTED - {"id"})}
+        possible |= {words: pair for words, pair in known.items() if set(words) & named.SYSTEM or not possible}
     texts = next((pair for words, pair in possible.items() if named.is_text(words)), None)
     systems = next((pair for words, pair in possible.items() if set(words) & named.SYSTEM and pair != texts), None)
     if texts is None and () in possible and table.distinct(possible[()][0]) > FEW:
@@ -143,7 +146,7 @@ def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]
     entries: Entries = {"candidate_id": shown[0], "opponent_id": shown[1]}
     if shown == texts and (words := (_called(shown[0]), _called(shown[1]))) and shown[2] == named.CHOSEN and all(words):
         entries = {"candidate_id": f"={words[0]}", "opponent_id": f"={words[1]}"}
-    if texts is not None and not any(table.is_numeric(name) for name in texts[:2]):
+    if texts is not None and not any(table.is_numeric(name) or "id" in named.tokens(name) for name in texts[:2]):
         entries |= {"text": texts[0], "opponent_text": texts[1]}
     return _Shown(shown, entries)
 

@@ -38,7 +38,7 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
         if name in taken or words & named.ORDER or side or words & _BESIDE or _is_flag_of_ties(table, name):
             continue
         is_verdict = bool(words & named.VERDICT) or name.lower() == "gold"
-        if not 0 < table.distinct(name) <= FEW and not _names_systems(words):
+        if not table.present(name) or (table.distinct(name) > FEW and not _names_systems(words)):
             continue
         sides = mostly_sides(table, name)
         if words & named.HUMAN and (is_verdict or sides or _names_candidates(table, name, entries)):
@@ -47,7 +47,8 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
             verdicts.append(name)
         elif is_verdict:
             verdicts.append(name)
-            unread.append(name)
+            if not any(map(named.side_of, table.present(name))):
+                unread.append(name)
     plain = [name for name in verdicts if name not in unread]
     words_only = [name for name in unread if not table.is_numeric(name) and not _names_candidates(table, name, entries)]
     return ([name for name in verdicts if name not in words_only] if plain else verdicts), people
@@ -86,6 +87,14 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
     for words, (one, two, place) in named.find_pairs(free).items():
         if place == shown[2] and set(words) & _SIDE_MEASURES and all(_is_measure(table, name) for name in (one, two)):
             return _of_both(table, one, two, entries)
+    for name in free:
+        listed = [value for value in table.rows.values(name) if value is not None]
+        if listed and all(isinstance(value, list) and len(value) == 2 for value in listed):
+            numbers = [each for value in listed for each in value]
+            if all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
+                greater = {**entries, "winner": f"{name}.0 > {name}.1"}
+                said = f"{name} has a number for each side"
+                return Refusal(said, (("if the judge saw both, and the higher one wins", greater),))
     if shown[2] == named.CHOSEN:
         judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _within(table, name, 0, 1)]
         if judged:

@@ -23,6 +23,7 @@ _BY_MODEL = (
     "answer-relevance", "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance", "pi",
     "search-rubric", "agent-rubric",
 )  # fmt: skip
+_CHOICES = ("select-best", "max-score")
 _FAILED = "the call failed"
 
 
@@ -57,9 +58,12 @@ def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
         candidate = f"{name} (prompt {prompt})" if prompt else name
         output = (result.get("response") or {}).get("output")
         counts: Counter[str] = Counter()
-        for component in grading.get("componentResults") or []:
+        for component in grading.get("componentResults") or [grading]:
             assertion = component.get("assertion") or {}
             kind = str(assertion.get("type", "")).removeprefix("not-")
+            if kind in _CHOICES:
+                yield "a choice among outputs, which is no score"
+                continue
             if kind not in _BY_MODEL:
                 yield BY_CODE
                 continue

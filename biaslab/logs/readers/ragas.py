@@ -1,17 +1,19 @@
 """Ragas results (``result.to_pandas()`` as CSV, JSON or a frame): a question, a response and a column a metric.
 
 ``user_input, response`` or, before version 0.2, ``question, answer``. Columns of metrics that a model gives are known
-by their names; a score that could not be computed is empty there. Scores are from 0 to 1.
+by their names, other numbers are left out and counted; a score that could not be computed is empty there. Scores are
+from 0 to 1, those of rubrics from 1 to 5.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from biaslab.logs.readers.judged_scores import Judged, field, score_trials
+from biaslab.logs.readers.judged_scores import Judged, field, number_of, score_trials
 from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS: frozenset[str] = frozenset()
@@ -20,10 +22,12 @@ _QUESTION, _ANSWER = ("user_input", "question"), ("response", "answer")
 _METRICS = (
     "faithfulness", "answer_relevancy", "response_relevancy", "context_precision", "context_recall",
     "llm_context_precision_with_reference", "llm_context_precision_without_reference", "context_entity_recall",
-    "noise_sensitivity_relevant", "answer_correctness", "answer_similarity", "factual_correctness",
-    "aspect_critic", "harmfulness", "maliciousness", "coherence", "correctness", "conciseness",
+    "noise_sensitivity_relevant", "answer_correctness", "factual_correctness",
+    "noise_sensitivity", "aspect_critic", "simple_criteria",
+    "harmfulness", "maliciousness", "coherence", "correctness", "conciseness",
     "nv_accuracy", "nv_context_relevance", "nv_response_groundedness",
 )  # fmt: skip
+_RUBRICS = {"domain_specific_rubrics", "rubrics_score", "instance_rubrics", "rubrics_based_scoring"}  # 1 to 5
 _OWN = {"faithfulness", "answer_relevancy", "response_relevancy", "context_precision", "context_recall"}
 
 
@@ -39,8 +43,12 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     return score_trials(rows, source, _scores, "ragas")
 
 
-def _scores(record: Mapping[str, Any]) -> Iterator[Judged]:
+def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
     answer = next((record[name] for name in _ANSWER if name in record), None)
-    for metric in _METRICS:
-        if metric in record:
-            yield Judged(field(record, _QUESTION), "response", metric, record[metric], text=answer)
+    for name in record:
+        metric = str(name).partition("(")[0]  # "factual_correctness(mode=f1)"
+        if metric in _METRICS or metric in _RUBRICS:
+            scale = "1-5" if metric in _RUBRICS else "0-1"
+            yield Judged(field(record, _QUESTION), "response", str(name), record[name], scale=scale, text=answer)
+        elif not math.isnan(number_of(record[name])):
+            yield f"{name} is not known as a score of a model"

@@ -136,7 +136,8 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
     say which fields are context_id, candidate_id, and opponent_id and winner of pairs, or score and scale
     the nearest mapping: --map context_id=q --map candidate_id=system --map score=mark --map scale==LOW-HIGH
     """
-    names = list(dict.fromkeys(str(name) for record in records for name in record))
+    every = dict.fromkeys(str(name) for record in records for name in record)
+    names = [name for name in every if any(_can_be_mapped(record.get(name)) for record in records)] or list(every)
     pairs = {words: pair for words, pair in named.find_pairs(names).items() if not set(words) & _NO_CANDIDATE}
     orders, winner = named.both_orders(names) or _listed_verdicts(records, names), _winner_among(records, names)
     found = next((pair[:2] for pair in pairs.values()), None)
@@ -160,6 +161,10 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
     if isinstance(entries.get("winner_swapped"), dict):
         return Refusal(said, either_order(entries, "the first", "the second"))
     return Refusal(said, (("the nearest mapping", entries),))
+
+
+def _can_be_mapped(value: Any) -> bool:
+    return written(value) is not None or (isinstance(value, list) and len(value) == 2)
 
 
 def _context_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:

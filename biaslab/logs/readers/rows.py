@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 import sys
@@ -243,6 +245,20 @@ def _at(record: Any, path: str) -> Any:
 def plain(text: str | None) -> str | None:
     """Return a text that can be encoded: half a surrogate pair becomes its escape."""
     return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def keyed(value: Any) -> Any:
+    """Return a short key of a list or an object, such as the messages of a conversation; else the value itself.
+
+    Examples
+    --------
+    >>> keyed([{"role": "user", "content": "Why?"}]) == keyed([{"content": "Why?", "role": "user"}]), keyed("q1")
+    (True, 'q1')
+    """
+    if not isinstance(value, list | dict) or not value:
+        return value
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def strings(values: Sequence[str | None]) -> pd.Series:

@@ -87,10 +87,16 @@ def whose(columns: Sequence[str]) -> Refusal | None:
 
 def is_attribute(name: str) -> bool:
     """Return whether a column is called after an attribute."""
-    return bool(set(named.tokens(name)) & named.ATTRIBUTES)
+    return bool(set(named.tokens(name)) & named.ATTRIBUTES or _within_scores(name))
+
+
+def _within_scores(name: str) -> str:
+    """Return the name of a score within an object of scores, such as ``scores.depth``; nothing for another one."""
+    head, dot, tail = name.rpartition(".")
+    return tail if dot and set(named.tokens(head)) & (named.SCORE | {"metrics", "ratings"}) else ""
 
 
 def attribute_of(name: str) -> str:
     """Return the attribute after which a column is called; "overall" for none."""
     words = [word for word in named.tokens(name) if word in named.ATTRIBUTES]
-    return " ".join(words) or "overall"
+    return _within_scores(name).lower() or " ".join(words) or "overall"

@@ -15,7 +15,7 @@ from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL, Rows, Source
+from biaslab.logs.readers.rows import NUMERAL, Rows, Source, keyed
 
 KNOWN = 0.9
 """Share of the values of a column that must be understood."""
@@ -75,7 +75,8 @@ class Table:
     def __post_init__(self) -> None:
         self.names = list(dict.fromkeys(path for record in self.rows.records[:50] for path in _paths(record)))[:_MOST]
         for name in self.names:
-            values = [written(value) for value in self.rows.values(name)]
+            context = bool(named.first_named([name], named.CONTEXT))
+            values = [written(keyed(value) if context else value) for value in self.rows.values(name)]
             self.columns[name] = [None if value is None or not value.strip() else whole(value) for value in values]
         self.used = set(fields_of(self.given))
 
@@ -106,9 +107,14 @@ class Table:
         left = [
             name
             for name in self.names
-            if name and name not in used and not set(named.tokens(name)) & COUNTS and self.distinct(name) > 1
-            and self.is_numeric(name) and not named.first_named([name], named.CONTEXT)
-        ]  # fmt: skip
+            if name not in used
+            and name
+            and not name.endswith("#")  # the place in a list
+            and not set(named.tokens(name)) & COUNTS
+            and not named.first_named([name], named.CONTEXT)
+            and self.distinct(name) > 1
+            and self.is_numeric(name)
+        ]
         if left:
             self.told.append(f"left aside: {', '.join(left)}")
 
