@@ -66,8 +66,10 @@ def page(
     str
         What was read of a log, if ``estimates.attrs["read"]`` says it. For each judge the biases that were found, with
         size and test, those that were not found, those of which the study cannot tell, other figures that matter, such
-        as agreement with humans, and what to do. Last, what could not be tested, by the addition to the log that would
-        allow it (``estimates.attrs["additions"]``, see `biaslab.doctor`), and what is undefined, each reason once.
+        as agreement with humans, and what to do. Then of which estimates more than 5 % of the judgements are missing
+        (``estimates.attrs["missing"]``), for these may bias them. Last, what could not be tested, by the addition to
+        the log that would allow it (``estimates.attrs["additions"]``, see `biaslab.doctor`), and what is undefined,
+        each reason once.
         q-values are over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
 
     Raises
@@ -107,6 +109,9 @@ def page(
         lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
+    if missing := estimates.attrs.get("missing"):
+        lines += ["missing judgements, which may bias an estimate:"]
+        lines += [part for said in missing for part in _item(f"! {said}", width)] + [""]
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
     if len(cells):

@@ -14,6 +14,7 @@ from biaslab.stats.t_inference import FEWEST
 #: a pair it is that where one pair in three is decided by its order.
 _DEVIATIONS = {"share": 0.5, "probability": 0.5, "log odds": 2.0, "logits": 2.0}
 _BOTH_ORDERS = 0.5 / 3**0.5
+_OF_LISTS = "one_list"  # for which lists in balanced orders are better: what the probe of lists needs
 _SPREAD, _POWER, _MATTERS, _STEP = 1.0, 0.8, 0.1, 1.05
 #: What only a study of its own can tell, in which the judge is asked.
 STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
@@ -44,7 +45,7 @@ def addition_for(metric: str, probe: str, held: Holdings) -> str:
     >>> addition_for("first_position_rate", "position", held)
     'judge 40 pairs in the other order'
     """
-    known = _ADDITIONS.get(metric)
+    known = (lambda *_: "") if probe == _OF_LISTS else _ADDITIONS.get(metric)
     matters = find_metric(metric, probe).matters or _MATTERS
     deviation = _DEVIATIONS.get(find_metric(metric, probe).unit, _SPREAD)
     return STUDY if known is None else known(held, _enough(matters, deviation))

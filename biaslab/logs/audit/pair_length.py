@@ -68,7 +68,7 @@ class PairLength(CellMeasure):
         found = paired(trials)
         known = (found["words"] > 0) & (found["opponent_words"] > 0) & (found["words"] != found["opponent_words"])
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
-        return Accepted(found[known], "" if known.any() else why)
+        return Accepted(found[known], _left_out(found, known) if known.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell, each with the decisions that enter it."""
@@ -76,6 +76,16 @@ class PairLength(CellMeasure):
         for name, ratio in _ratios(found).items():
             entering = int(np.asarray(ratio.denominator).astype(bool).sum())
             yield Part({name: ratio}, (entering, len(trials) - len(found)))
+
+
+def _left_out(found: pd.DataFrame, known: pd.Series) -> str:
+    """Return how many judgements say nothing of length, and why; nothing where all do."""
+    if known.all():
+        return ""
+    equal = int((found["words"] > 0).mul(found["words"] == found["opponent_words"]).sum())
+    counts = {"of texts of the same length": equal, "without the lengths of both": int((~known).sum()) - equal}
+    reasons = ", ".join(f"{number:,} {why}" for why, number in counts.items() if number)
+    return f"leaves out {int((~known).sum()):,} of {len(found):,} judgements: {reasons}"
 
 
 def _ratios(found: pd.DataFrame) -> dict[str, Ratio]:

@@ -11,9 +11,9 @@ import pandas as pd
 from biaslab import probes
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
-from biaslab.core.errors import BiaslabError, InputError
+from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import halo, human_agreement, one_order, pair_length, replies
+from biaslab.logs.audit import halo, human_agreement, one_list, one_order, pair_length, replies
 from biaslab.logs.audit.additions import addition_for
 from biaslab.logs.audit.holdings import holdings
 from biaslab.logs.audit.measure import Measure
@@ -33,6 +33,7 @@ _OTHERS: tuple[type[Measure], ...] = (
     halo.Halo,
     pair_length.PairLength,
     one_order.OneOrder,
+    one_list.OneList,
     replies.Subsets,
 )
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
@@ -57,7 +58,7 @@ def audit(
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
         Probes to run; all, and "replies", "human_agreement", "halo", "pair_length",
-        "one_order" and "subsets", by default.
+        "one_order", "one_list" and "subsets", by default.
     resampling : Resampling, optional
         Of the estimates.
     breakdowns : bool
@@ -70,7 +71,8 @@ def audit(
         q-values are over the tests of all of them together.
         ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
         ran; ``attrs["additions"]`` which addition to the log would allow each that gave no estimate;
-        ``attrs["read"]`` what was read of a file. A judge of whose replies more than half could not be read is left
+        ``attrs["read"]`` what was read of a file; ``attrs["missing"]``, where more than 5 % of the judgements of an
+        estimate are missing, how many and why. A judge of whose replies more than half could not be read is left
         out, and ``not_run`` says so.
 
     Raises
@@ -108,9 +110,10 @@ def audit(
     given = prepared(readable if human is None else with_humans(readable, human))
     parts: list[pd.DataFrame] = []
     notes: dict[str, str] = {}
+    missing: dict[str, None] = {}
     for name in every if only is None else [name for name in every if name in only]:
         try:
-            found, note = _run(every[name], given)
+            found, note = _run(every[name], given, missing)
         except BiaslabError as error:
             not_run[name] = str(error).partition("\n")[0]
             continue
@@ -124,6 +127,7 @@ def audit(
     additions = _additions(every, not_run, estimates, given)
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
     estimates.attrs |= {"read": read} if read else {}
+    estimates.attrs |= {"missing": list(missing)} if missing else {}
     return estimates
 
 
@@ -179,11 +183,19 @@ def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
     return found | {kind.name: kind(resampling) for kind in _OTHERS}
 
 
-def _run(measure: Measure | Probe, trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:
+    """Return the estimates and a note; add warnings of missing judgements to those of others, and warn all the same."""
     accepted = measure.accepts(trials)
     if accepted.trials.empty:
         return accepted.trials, accepted.note
-    return (accepted.probe or measure).estimate(accepted.trials), accepted.note
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimates = (accepted.probe or measure).estimate(accepted.trials)
+    for warning in caught:
+        if issubclass(warning.category, MissingDataWarning):
+            missing[str(warning.message).partition("; missing judgements")[0]] = None
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return estimates, accepted.note
 
 
 def prepared(trials: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,9 @@
 """Lists of candidates that a judge ranked in one prompt: ``candidates, ranking`` and what was asked.
 
 ``candidates`` names them in the order shown. ``ranking`` is who is best, next, and so on: a list of their names or
-places (from 1), AlpacaEval's objects ``{"model": …, "rank": 1}``, or a text such as ``[2] > [1] > [3]``. Place effects
-can be told only where each candidate of a list stood equally often in each place; other lists are left out and counted.
+places (from 1), AlpacaEval's objects ``{"model": …, "rank": 1}``, or a text such as ``[2] > [1] > [3]``. Lists of which
+each candidate stood equally often in each place are those of `biaslab.probes.ListPosition`; others, such as lists in
+one order each, say something of places only if their order was random (`biaslab.logs.audit.one_list`).
 """
 
 from __future__ import annotations
@@ -21,17 +22,16 @@ from biaslab.logs.readers.rows import Rows, Source, read_value
 from biaslab.prompts.protocols import list_protocol
 
 FIELDS = frozenset({"candidates", "ranking"})
-_PROBE = "list_position"  # whose trials these are
+_BALANCED, _OTHERS = "list_position", "one_list"  # whose trials these are
 _LEAST, _MOST = 2, 20
-_UNBALANCED = "not every candidate of the list was shown equally often in each place"
-_COLUMNS = ("context_id", "candidate_id", "judge", "attribute", "replicate", "value", "status", "reply")
+_COLUMNS = ("probe", "context_id", "candidate_id", "judge", "attribute", "replicate", "value", "status", "reply")
 _OF_LISTS = ("k", "list_order", "place")  # columns that only trials of lists have
 _NAMES = ("model", "name", "candidate", "id")  # of an object with a rank
 Ranking = tuple[tuple[float, ...], Status]
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one trial a place of every list that was shown in balanced orders; its value is the rank."""
+    """Return one trial a place of every list; its value is the rank."""
     context = _context(rows)
     judge, attribute = rows.take("judge", "id", "unknown"), rows.take("attribute", "id", "overall")
     replicate = rows.take("replicate", "number", 0)
@@ -40,7 +40,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     lists = [
         (context[at], judge[at], attribute[at], replicate[at], frozenset(names or ())) for at, names in enumerate(shown)
     ]
-    rows.leave_out(pd.Series(_unbalanced(lists, shown), dtype=bool), _UNBALANCED)
+    unbalanced = _unbalanced(lists, shown)
     orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
     made: list[tuple[Any, ...]] = []
     places: list[tuple[int, ...]] = []
@@ -53,9 +53,9 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
         read_ = (status, given if isinstance(given, str) else None)
         about = (judge[at], attribute[at], int(replicate[at]))
         for place, (name, rank) in enumerate(zip(names, ranks, strict=True), start=1):
-            made.append((at, context[at], name, *about, rank, *read_))
+            made.append((at, _OTHERS if unbalanced[at] else _BALANCED, context[at], name, *about, rank, *read_))
             places.append((len(names), number, place))
-    trials = trials_of_several(made, _COLUMNS, probe=_PROBE)
+    trials = trials_of_several(made, _COLUMNS)
     columns = {name: [row[at] for row in places] for at, name in enumerate(_OF_LISTS)}
     return trials.assign(**columns, ranked=1)
 

@@ -13,7 +13,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.inference import Resampling
 
 QUICK = Resampling(n=100)
-OTHERS = ("replies", "human_agreement", "halo", "pair_length", "one_order", "subsets", "self_preference")
+OTHERS = ("replies", "human_agreement", "halo", "pair_length", "one_order", "one_list", "subsets", "self_preference")
 
 
 def pair_log(contexts=12, first=0.8, seed=0, **more):

@@ -6,7 +6,6 @@ import math
 import pytest
 
 import biaslab as bl
-from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
 from biaslab.stats import Resampling
 
@@ -82,14 +81,13 @@ def test_what_is_no_ranking_is_a_status(tmp_path, ranking, status):
     assert all(map(math.isnan, trials["value"][3:6]))
 
 
-def test_lists_in_one_order_are_left_out(tmp_path):
+def test_lists_in_one_order_are_those_of_another_measure(tmp_path):
     once = [{"question": f"q{n}", "judge": "j", "candidates": CYCLES[n % 3], "ranking": [1, 2, 3]} for n in range(9)]
-    with pytest.raises(InputError, match="not every candidate of the list was shown equally often in each place"):
-        read_judgements(saved(tmp_path, once))
     whole = [{"question": "all", "judge": "j", "candidates": order, "ranking": [1, 2, 3]} for order in CYCLES]
     trials = read_judgements(saved(tmp_path, once + whole))
-    assert set(trials["context_id"]) == {"all"}
-    assert list(trials.attrs["left_out"].values()) == [9]
+    assert set(trials[trials["probe"] == "list_position"]["context_id"]) == {"all"}
+    assert (trials["probe"] == "one_list").sum() == 27
+    assert trials.attrs["left_out"] == {}
 
 
 @pytest.mark.parametrize("candidates", [None, "x, y", ["x"], ["x", "x"], ["x", None], [["x"], "y"]])
