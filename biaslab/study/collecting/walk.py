@@ -207,7 +207,7 @@ class Walk:
         """Cut requests so that none is asked, not even with others in one pack, that a budget does not have."""
         start = 0
         while start < len(requests):
-            left = self.ledger.requests_left or len(requests)
+            left = self.ledger.affordable or len(requests)
             yield requests[start : start + left]
             start += left
 

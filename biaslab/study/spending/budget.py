@@ -20,6 +20,7 @@ from biaslab.study.spending.token_counts import COUNTED, Floats, TokenCounter
 
 _SAMPLE = 200  # requests whose tokens are counted for an announcement; the others are scaled by their characters
 _SLACK = 1 + 1e-9  # a sum of many parts is off in its last bits
+_FIRST = 4  # requests that tell what one costs
 
 
 @checked(eager=True)
@@ -141,6 +142,7 @@ class Ledger:
         self._checked, self._announces = not self.budget.partial, announces
         self._source, self._started = source, time.monotonic()
         self.requests, self.usage = 0, Usage()
+        self._arrived, self._worth = 0, Usage()  # replies from the store included
         self.begin_plan()
 
     def begin_plan(self) -> None:
@@ -217,16 +219,34 @@ class Ledger:
 
     def count(self, replies: Iterable[Reply]) -> None:
         """Count replies that arrived, without those that came from the store."""
+        replies = list(replies)
+        self._arrived += len(replies)
+        self._worth = Usage.total([self._worth, *(reply.usage for reply in replies)])
         if isinstance(self._source, StoredJudge):
             self.requests, self.usage = self._source.tally.asked, self._source.tally.usage
             return
-        usages = [reply.usage for reply in replies]
-        self.requests, self.usage = self.requests + len(usages), Usage.total([self.usage, *usages])
+        self.requests, self.usage = self._arrived, self._worth
 
     @property
-    def requests_left(self) -> int | None:
-        """Requests that the budget still allows, at least one, after which the limit is seen; None without a limit."""
-        return None if self.budget.requests is None else max(1, self.budget.requests - self.requests)
+    def affordable(self) -> int | None:
+        """Requests that may be sent at once, at what one has cost so far; at least one, and None without a limit.
+
+        Requests are paid for once they are sent, however many are in flight, so a budget that was not checked before
+        the run is approached in portions: a few requests, which tell what one costs, then as many as the rest pays.
+        """
+        budget, left = self.budget, []
+        if budget.requests is not None:
+            left.append(budget.requests - self.requests)
+        if budget.partial:
+            prices = budget.prices or {}
+            limits = [(budget.tokens, self._worth.tokens, self.usage.tokens)]
+            limits.append((budget.dollars, dollars(self._worth, prices) if prices else 0.0, self.dollars))
+            for limit, worth, spent in limits:
+                if limit is not None and not self._arrived:
+                    left.append(_FIRST)
+                elif limit is not None and worth:
+                    left.append(int((limit - spent) / (worth / self._arrived)))
+        return max(1, min(left)) if left else None
 
     @property
     def dollars(self) -> float:
