@@ -88,11 +88,14 @@ def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(available()))
 def test_every_primary_metric_keeps_its_bands(name):
-    """Reduced: 100 studies of 24 contexts; `biaslab validate --check` runs them all."""
-    reduced = {"studies": 100, "population": 1000, "contexts": [24], "curve": []}
-    found = bl.validate([available()[name]], **reduced)
-    assert set(found["metric"]) >= set(available()[name].primary)
+    """Reduced: 100 studies of 24 contexts, and 1,000 where these leave a band; `biaslab validate --check` runs all."""
+    probe, reduced = available()[name], {"population": 1000, "contexts": [24], "curve": []}
+    found = bl.validate([probe], studies=100, **reduced)
+    assert set(found["metric"]) >= set(probe.primary)
     bad = calibration.outside(found)
+    if len(bad):  # one of some hundred cells may, by chance
+        again = bl.validate([probe], sorted(set(bad["metric"])), studies=1000, **{**reduced, "population": 4000})
+        bad = calibration.outside(again)
     assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))
 
 
