@@ -35,7 +35,7 @@ from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, Ne
 from biaslab.core.stopping import Stopped
 
 _INTERRUPTED = 130
-_STOPPED = "biaslab: stopped; everything answered so far is in the store, run it again to go on"
+_STOPPED = "biaslab: stopped; all replies so far are in the store; run the same command again to continue"
 _EPILOG = """
 \b
 Start here:
@@ -43,9 +43,9 @@ Start here:
   biaslab figures --only position --contexts 4
   biaslab probe position --attribute coherence --out position.csv
 \b
-Exit codes: 0 fine, 1 outside of its limits (check), 2 a wrong command or input,
-3 anything else that failed, 4 a log of which more than half could not be read
-or a study too small to tell (check), 130 stopped with Ctrl-C, 143 by SIGTERM.
+Exit codes: 0 success, 1 outside the limits (check), 2 wrong command or input,
+3 any other failure, 4 more than half of a log could not be read, or the study
+is too small to tell (check), 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
 app = typer.Typer(
@@ -83,23 +83,23 @@ app.command("list")(probe.list_everything)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    0 is fine, 1 outside of limits, 2 wrong input, 3 another failure, 4 a log unread or a study too small, 130 stopped.
+    0: success, 1: outside limits, 2: wrong input, 3: other failure, 4: unreadable log or too small study, 130: stopped.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        What stands after ``biaslab``; taken from the command line by default.
+        The arguments after ``biaslab``; default: those of the command line.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     words = [word for word in given if word != "--debug"]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
-        warnings.simplefilter("ignore", NearestDesignWarning)  # what is printed or written says it
+        warnings.simplefilter("ignore", NearestDesignWarning)  # the output itself says it
         try:
             code: int = app(words or ["--help"], prog_name="biaslab", standalone_mode=False) or 0
         except Stopped:
-            with contextlib.suppress(OSError):  # of a terminal that is gone
+            with contextlib.suppress(OSError):  # the terminal is closed
                 typer.echo(_STOPPED, err=True)
             raise
         except Exception as error:
@@ -123,25 +123,25 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; allowed anywhere.")] = False,
 ) -> None:
     pass
 
 
 def _explain(error: Exception) -> tuple[int, str]:
-    """Return the exit code of an error and its one line; lines with a mapping to copy stay apart."""
+    """Return the exit code and the one-line message of an error; lines of a mapping to copy stay separate."""
     lines = str(error).split("\n  ") if isinstance(error, InputError) else [str(error)]
     text = "\n  ".join(" ".join(line.split()) for line in lines)
     if isinstance(error, BiaslabError):
         code = audit.UNREAD if isinstance(error, UnreadableLogError) else 2 if isinstance(error, InputError) else 3
         return code, f"biaslab: {text}"
     if isinstance(error, typer.Abort):
-        return 3, "biaslab: not confirmed, nothing was changed"
+        return 3, "biaslab: not confirmed; nothing was changed"
     if isinstance(error, typer.TyperException):
         if error.message.startswith("Usage:"):  # a group without a command shows its help
             return 2, error.message
         return 2, f"biaslab: {' '.join(error.format_message().split())}"
-    return 3, f"biaslab: unexpected {type(error).__name__}: {text}; --debug shows where"
+    return 3, f"biaslab: unexpected {type(error).__name__}: {text}; run with --debug to see where"
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:

@@ -1,4 +1,4 @@
-"""``biaslab atlas``: recorded judges as numbers, a page to explore them, and how they are made from raw files."""
+"""``biaslab atlas``: list, explore, extend and rebuild the atlas of recorded judges."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.core.written import pairs
 
-app = typer.Typer(help="Explore recorded judges, or add a log to them.", no_args_is_help=True)
+app = typer.Typer(help="Explore the atlas of recorded judges, or add a log to it.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_judges(
-    source: Annotated[str | None, typer.Argument(help="Only this source; all by default.")] = None,
+    source: Annotated[str | None, typer.Argument(help="Show only this source; default: all.")] = None,
 ) -> None:
-    """Show who judged what, and by which name `biaslab audit` and `biaslab card` know it."""
+    """List recorded judges, what they judged, and their names in commands."""
     from biaslab import atlas
 
     typer.echo(atlas.judges(source).drop(columns="source").to_string(index=False))
@@ -28,11 +28,13 @@ def list_judges(
 @app.command()
 def explore(
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
-    folder: Annotated[Path | None, typer.Option(help="Show what `biaslab atlas add` wrote to this folder too.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Also show what `biaslab atlas add` wrote to this folder.")
+    ] = None,
 ) -> None:
-    """Write a page to filter and sort every estimate: judge, metric, data set.
+    """Write a web page to filter and sort all estimates.
 
-    It needs no server and fetches nothing: open the file.
+    The page works offline: open the file in a browser.
     """
     from biaslab import atlas
 
@@ -42,33 +44,36 @@ def explore(
 
 @app.command()
 def add(
-    log: Annotated[Path, typer.Argument(help="A log, an archive or a folder of logs, as `biaslab audit` reads it.")],
-    source: Annotated[str, typer.Option(metavar="NAME", help="What the log is called in the atlas, such as my_pairs.")],
+    log: Annotated[Path, typer.Argument(help="A log, an archive or a folder of logs that `biaslab audit` can read.")],
+    source: Annotated[str, typer.Option(metavar="NAME", help="Name of the log in the atlas, such as my_pairs.")],
     licence: Annotated[
-        str, typer.Option(metavar="SPDX", help="Licence of the log, such as CC-BY-4.0; none if it is not published.")
+        str, typer.Option(metavar="SPDX", help="Licence of the log, such as CC-BY-4.0, or none if unpublished.")
     ],
     judge: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="The judge's name; LOGGED=NAME where the log has several; repeatable."),
+        typer.Option(metavar="NAME", help="The judge's name; LOGGED=NAME if the log has several; may be repeated."),
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Where the three files are written.")] = Path("atlas"),
-    title: Annotated[str, typer.Option(help="What the log is, in a line, with its paper.")] = "",
-    repository: Annotated[str, typer.Option(help="Where it was published: owner/name on GitHub, or an address.")] = "",
-    family: Annotated[str, typer.Option(help="Family of a judge that the atlas does not know, such as Qwen.")] = "",
-    released: Annotated[str, typer.Option(metavar="MONTH", help="Its month of release, such as 2026-01.")] = "",
+    folder: Annotated[Path, typer.Option(help="Output folder for the three files.")] = Path("atlas"),
+    title: Annotated[str, typer.Option(help="One-line description of the log, with its paper.")] = "",
+    repository: Annotated[str, typer.Option(help="Where it was published: owner/name on GitHub, or a URL.")] = "",
+    family: Annotated[str, typer.Option(help="Model family of a judge new to the atlas, such as Qwen.")] = "",
+    released: Annotated[
+        str, typer.Option(metavar="MONTH", help="Release month of a judge new to the atlas, such as 2026-01.")
+    ] = "",
     reasons: Annotated[
-        bool | None, typer.Option("--reasons/--no-reasons", help="Whether it is a reasoning model.")
+        bool | None, typer.Option("--reasons/--no-reasons", help="Whether the judge is a reasoning model.")
     ] = None,
     kind: LogFormat = None,
     mapped: Mapped = None,
     mapping_file: MappingFile = None,
     order_unknown: OrderUnknown = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Write over a contribution of the same name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a contribution of the same name.")] = False,
 ) -> None:
-    """Make a contribution of a log: estimates of its judges, and a data card, without any text.
+    """Turn a log into a contribution to the atlas, without its texts.
 
-    Checks first what `biaslab doctor` checks, the licence, and that neither the judgements nor their
-    estimates are there already. A pull request adds the three files to biaslab/atlas/contributed_logs.
+    First runs the checks of `biaslab doctor`, then checks the licence and that neither the judgements
+    nor their estimates are in the atlas already. To contribute, open a pull request that adds the three
+    files to biaslab/atlas/contributed_logs.
 
     Exit code 4: more than half of the log could not be read.
     """
@@ -90,8 +95,8 @@ def add(
     diagnosis = str(doctor(trials)).replace("the table:", f"{log}:", 1)
     typer.echo(diagnosis.partition("\n\ncannot be estimated")[0].partition("\n\nnext: ")[0])
     typer.echo(f"\n{count(len(made.estimates), 'estimate')} of {judges} written: {folder / source}.json, .csv and .md")
-    typer.echo(f"what would allow more: biaslab doctor {log}")
-    typer.echo(f"look at them: biaslab atlas explore --folder {folder}")
+    typer.echo(f"to see what would allow more: biaslab doctor {log}")
+    typer.echo(f"to explore them: biaslab atlas explore --folder {folder}")
 
 
 def _judges(given: list[str] | None) -> str | dict[str, str] | None:
@@ -102,25 +107,26 @@ def _judges(given: list[str] | None) -> str | dict[str, str] | None:
 
 @app.command()
 def build(
-    folder: Annotated[Path, typer.Argument(help="Folder of raw data, laid out as the data cards say.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of raw data, laid out as described in the data cards.")],
     rows: Annotated[bool, typer.Option("--rows", help="Rebuild rows and data cards.")] = False,
     perplexities: Annotated[
-        bool, typer.Option("--perplexities", help="Compute missing log-perplexities; takes long.")
+        bool, typer.Option("--perplexities", help="Compute missing log-perplexities (slow).")
     ] = False,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Estimate every judge again, also from sources that are not included.")
+        bool,
+        typer.Option("--estimates", help="Estimate every judge again, also from sources not included in the package."),
     ] = False,
     source: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this source; may be repeated. Default: all.")
+        list[str] | None, typer.Option(metavar="NAME", help="Build only this source; may be repeated. Default: all.")
     ] = None,
 ) -> None:
-    """Make what the atlas holds again from the raw files.
+    """Rebuild the atlas from raw files.
 
-    Without a choice rows are made, which takes a minute; estimates take some; log-perplexities
-    take long, may be stopped, and go on where they stopped.
+    By default rebuilds rows, which takes a minute. Estimates take a few minutes.
+    Log-perplexities take long; a stopped run can be resumed.
     """
     if not folder.is_dir():
-        raise InputError("folder", str(folder), "a folder that exists")
+        raise InputError("folder", str(folder), "an existing folder")
     from biaslab.atlas.sources import build_tool
 
     if perplexities:

@@ -1,4 +1,4 @@
-"""``biaslab audit``: what judgements that somebody already has tell of their judge."""
+"""``biaslab audit``: measure biases in judgements that already exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UNREAD = 4
-"""Exit code where more than half of a log could not be read."""
+"""Exit code if more than half of a log could not be read."""
 
 
 def audit(
@@ -39,12 +39,14 @@ def audit(
     humans: Annotated[
         bool,
         typer.Option(
-            "--humans", help="Measure agreement among people in a table of their ratings; no judge is needed."
+            "--humans", help="Measure agreement between human annotators in a table of ratings; needs no judge."
         ),
     ] = False,
     order_unknown: OrderUnknown = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
-    dataset: Annotated[str | None, typer.Option(help="Join human scores of this data set; see `biaslab list`.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Add human scores from this data set; see `biaslab list`.")
+    ] = None,
     path: DataPath = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Run only this probe; may be repeated.")
@@ -55,12 +57,12 @@ def audit(
     ] = None,
     out: Table = None,
 ) -> None:
-    """Audit recorded judgements with every probe that can run.
+    """Audit recorded judgements with every probe that applies.
 
-    Ends in a page: which biases were found, how much, how sure, what to do.
-    `biaslab doctor FILE` says in seconds which can be estimated.
-    Formats are seen from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more;
-    tables with usual columns, such as question, answer_a, answer_b, winner; any other with --map.
+    Prints which biases were found, their size, their uncertainty, and what to do.
+    `biaslab doctor FILE` shows in seconds which biases a log allows to estimate.
+    Detects the format from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more,
+    or tables with common columns such as question, answer_a, answer_b, winner; use --map for others.
 
     Exit code 4: more than half of a log could not be read.
     """
@@ -86,7 +88,7 @@ def audit(
 
 
 def is_log(judge: str) -> bool:
-    """Say whether a judge's name is that of a log or of the atlas; an export of a store is a judge that answers."""
+    """Return whether a judge's name refers to a log or the atlas; an exported store can answer, so it is not a log."""
     from biaslab.logs.exported import is_export
     from biaslab.logs.judge_named import log_named
 
@@ -94,7 +96,7 @@ def is_log(judge: str) -> bool:
 
 
 def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
-    """Audit what the name of a judge names, such as recorded:log.jsonl,configuration=rts or atlas:palm-2@llmbar."""
+    """Audit the log behind a judge's name, such as recorded:log.jsonl,configuration=rts or atlas:palm-2@llmbar."""
     from biaslab.logs.audit import audit as run_audit
     from biaslab.logs.judge_named import log_named
     from biaslab.logs.recorded import rows_where
@@ -106,7 +108,7 @@ def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
 
 
 def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """Return judge, probe and reason of what an audit could not measure."""
+    """Return judge, probe and reason for each probe that could not be measured."""
     from biaslab.probes import names
 
     reasons = {name: why for name, why in estimates.attrs["not_run"].items() if name in names()}
@@ -116,7 +118,7 @@ def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
 def _read(
     files: list[Path], kind: str | None, mapping: dict[str, Any] | Path | None, strict: bool, unread: bool = False
 ) -> pd.DataFrame:
-    """Read all files, and say of each what was read; unless ``unread``, the first that is mostly unread is the last."""
+    """Read all files and report on each; stop at the first that is mostly unreadable, unless ``unread``."""
     import pandas as pd
 
     from biaslab import read_judgements
@@ -141,7 +143,7 @@ def _is_carried(name: str) -> bool:
 
 
 def _carried(name: str) -> pd.DataFrame:
-    """Return the rows of the atlas that a name names, and say under which licence they are."""
+    """Return the atlas rows of a judge and print their licence."""
     from biaslab.atlas.named import rows_named
 
     rows = rows_named(name)
@@ -153,7 +155,7 @@ def _carried(name: str) -> pd.DataFrame:
 
 
 def _require_once(files: list[Path]) -> None:
-    """Raise `InputError` where a log is named twice, or a second one holds the same bytes."""
+    """Raise `InputError` if two of the files are the same or have the same content."""
     seen: dict[object, Path] = {}
     for file in files:
         key: object = file.resolve()
@@ -161,26 +163,24 @@ def _require_once(files: list[Path]) -> None:
             with file.open("rb") as opened:
                 key = hashlib.file_digest(opened, "sha256").hexdigest()
         if key in seen:
-            raise InputError("files", str(file), "every log once", f"it is the same as {seen[key]}: leave one out")
+            raise InputError("files", str(file), "each log once", f"it is identical to {seen[key]}: remove one of them")
         seen[key] = file
 
 
 def _require_readable(file: Path, trials: pd.DataFrame) -> None:
-    """Stop where more than half of a log could not be read, with some of it and what would read it."""
+    """Exit if more than half of a log could not be read, showing examples and how to read them."""
     from biaslab.logs.readers.unread import explain_unread, require_readable
 
     try:
         require_readable(trials)
     except UnreadableLogError as error:
         lines = "".join(f"\n  {line}" for line in explain_unread(trials))
-        typer.echo(
-            f"biaslab: no finding, for more than half of {file} could not be read: {error.value}{lines}", err=True
-        )
+        typer.echo(f"biaslab: no result: more than half of {file} could not be read: {error.value}{lines}", err=True)
         raise typer.Exit(UNREAD) from error
 
 
 def _show(estimates: pd.DataFrame, everything: bool) -> None:
-    """Print the page, or every estimate."""
+    """Print the summary page, or every estimate."""
     from biaslab.cli.text import table
     from biaslab.report import page
 
@@ -194,4 +194,4 @@ def _show(estimates: pd.DataFrame, everything: bool) -> None:
     for name, why in estimates.attrs.get("not_run", {}).items() if everything else ():
         typer.echo(f"{name}: not run, {why}")
     if not everything:
-        typer.echo("every estimate: --all, or --out FILE.csv")
+        typer.echo("for every estimate: --all, or --out FILE.csv")

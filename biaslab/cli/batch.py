@@ -1,4 +1,4 @@
-"""``biaslab batch``: the open requests of a probe as batch files, at OpenAI's servers or on a cluster, and back."""
+"""``biaslab batch``: export requests as batch files, submit them or run them on a cluster, import the replies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from biaslab.core.errors import InputError
 
 app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)
 
-Out = Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="File of the exported requests.")]
+Out = Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="The file of exported requests.")]
 StorePath = Annotated[Path, typer.Option(help="Store of replies.")]
 KeyName = Annotated[str | None, typer.Option(help="Environment variable of the API key.", metavar="NAME")]
 
 
 @app.command()
 def export(
-    name: Annotated[str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, such as position.")],
+    name: Annotated[str, typer.Argument(metavar="PROBE", help="A probe from `biaslab list`, such as position.")],
     out: Out,
     judge: Annotated[str, typer.Option(help="The judge, such as api:gpt-4o-mini.")],
     dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
@@ -30,7 +30,7 @@ def export(
     store: StorePath = Path("judgements.sqlite"),
     seed: Annotated[int | None, typer.Option(help="Random seed, as for `biaslab probe`.")] = None,
 ) -> None:
-    """Export the requests of a probe that the store does not answer; nothing is asked."""
+    """Export the requests of a probe that the store does not answer."""
     from biaslab import load_dataset, load_judge
     from biaslab.judges.api import ApiJudge
     from biaslab.judges.batch_api import export_batch
@@ -44,7 +44,7 @@ def export(
     with open_store(store, create=False) as kept:
         requests = unanswered(chosen, [trial.request for trial in probe.design(data)], kept)
     if not requests:
-        typer.echo("nothing is open: the store holds every reply")
+        typer.echo("nothing to export: all replies are in the store")
         return
     exported = export_batch(chosen, requests, out)
     for file in exported.files:
@@ -56,13 +56,15 @@ def export(
 
 @app.command()
 def submit(out: Out, key: KeyName = None) -> None:
-    """Upload the files and start their batches, each once. This spends money."""
+    """Upload the files and start their batches, each once; costs money."""
     from biaslab.judges.api.batch_jobs import BatchJobs
 
     new = BatchJobs(out, key).submit()
     for job in new:
         typer.echo(f"{job.file}: {job.batch}")
-    typer.echo(f"{len(new)} submitted; next: biaslab batch status {out}" if new else "all files were submitted before")
+    typer.echo(
+        f"{len(new)} submitted; next: biaslab batch status {out}" if new else "all files have been submitted already"
+    )
 
 
 @app.command()
@@ -81,12 +83,12 @@ def status(out: Out, key: KeyName = None) -> None:
 def import_(
     out: Out,
     results: Annotated[
-        list[Path] | None, typer.Argument(help="Result files, such as those of vLLM; downloaded by default.")
+        list[Path] | None, typer.Argument(help="Result files, such as vLLM's; default: download them.")
     ] = None,
     store: StorePath = Path("judgements.sqlite"),
     key: KeyName = None,
 ) -> None:
-    """Import replies into the store; partial results are fine, and so is importing twice."""
+    """Import replies into the store; may be partial or repeated."""
     from biaslab.judges.api.batch_jobs import BatchJobs
     from biaslab.judges.batch_api import import_results, read_keys
     from biaslab.store import Store
@@ -96,10 +98,10 @@ def import_(
     with Store(store) as kept:
         found = import_results(out, files, kept)
     typer.echo(
-        f"{found.stored:,} replies stored, {found.present:,} were there, {found.repeated:,} repeated, "
-        f"{found.unknown:,} of other exports, {found.open:,} requests still open"
+        f"{found.stored:,} replies stored, {found.present:,} already stored, {found.repeated:,} repeated, "
+        f"{found.unknown:,} from other exports, {found.open:,} requests still open"
     )
     for words, count in found.failed.most_common():
         typer.echo(f"  {count:,} × {words}")
     if found.open:
-        typer.echo("the same `biaslab probe` command asks what is open one by one; a new export asks it as a batch")
+        typer.echo("to ask the open requests: run the same `biaslab probe` command, or export another batch")

@@ -1,4 +1,4 @@
-"""``biaslab check``: a gate for judges, with limits that its users set."""
+"""``biaslab check``: a pass/fail gate for judges, with user-defined limits."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _TABLE = "limits"
 def check(
     judge: Annotated[str | None, typer.Option(help="The judge; see `biaslab list`.")] = None,
     estimates: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Check these estimates; no judge is asked.")
+        Path | None, typer.Option(metavar="FILE.csv", help="Check these estimates instead of asking a judge.")
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC=LOW:HIGH", help="Range that a metric may lie in; may be repeated."),
+        typer.Option(metavar="METRIC=LOW:HIGH", help="Allowed range of a metric; may be repeated."),
     ] = None,
     limits: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help='A file with a table [limits]: metric = "LOW:HIGH".')
+        Path | None, typer.Option(metavar="FILE.toml", help='TOML file with a [limits] table: metric = "LOW:HIGH".')
     ] = None,
     dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
     path: DataPath = None,
@@ -43,16 +43,15 @@ def check(
     store: StorePath = Path("judgements.sqlite"),
     out: Table = None,
     runs: Annotated[
-        int, typer.Option(metavar="K", help="Ask everything K times, each run with a store of its own; most decide.")
+        int, typer.Option(metavar="K", help="Run the study K times, each with its own store; the majority decides.")
     ] = 1,
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
 ) -> None:
-    """Check a judge against limits, by exit code: 0, 1 or 4.
+    """Check a judge against limits; the exit code tells the result.
 
-    Exit 0: every interval lies inside its limits. 1: one lies outside. 4: the
-    study was too small to tell, which does not pass. With --runs, what more than
-    half of the runs say decides, so that a judge that answers otherwise each time
-    does not turn a build.
+    Exit code 0: every interval lies inside its limits. 1: one lies outside. 4: the
+    study is too small to tell (counts as a failure). With --runs, the majority of
+    runs decides, so that a judge with random answers does not make builds flaky.
     """
     require_table(out)
     if junit is not None:
@@ -61,10 +60,10 @@ def check(
         require_whole("contexts", contexts, 1)
     require_whole("runs", runs, 1)
     if runs > 1 and estimates is not None:
-        raise InputError("runs", runs, "1 where estimates are checked", "--runs asks a judge: give --judge")
+        raise InputError("runs", runs, "1 with --estimates", "to repeat the study, give --judge instead")
     wanted = _limits(limit, limits)
     if (judge is None) == (estimates is None):
-        raise InputError("judge", judge, "a judge to ask, or a file of estimates: one of the two")
+        raise InputError("judge", judge, "either --judge or --estimates, not both")
     from biaslab.report.limits import check_limits, check_runs, exit_code, to_junit
 
     if estimates is not None:
@@ -86,7 +85,7 @@ def check(
 
 
 def _limits(given: Sequence[str] | None, file: Path | None) -> dict[str, Limit]:
-    """Return limits by metric: those of the file, and those of the command line in their place."""
+    """Return limits by metric; the command line overrides the file."""
     from biaslab.report.limits import Limit
 
     written = {**(_of_file(file) if file else {}), **pairs(given, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2")}
@@ -114,7 +113,7 @@ def _asked(
     param: Sequence[str] | None,
     store: Path,
 ) -> pd.DataFrame:
-    """Return the estimates of the wanted metrics, of every probe that has some of them as primary ones."""
+    """Return the estimates of the metrics, from every probe that has one of them as a primary metric."""
     import pandas as pd
 
     from biaslab import collect, load_dataset, load_judge

@@ -1,4 +1,4 @@
-"""``biaslab compare``: saved judgements of two judges, or of one judge at two times."""
+"""``biaslab compare``: compare saved judgements of two judges, or of one judge at two times."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _FILE = "file"
 
 
 def compare(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Saved trials or logs, or CSV of estimates.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Saved trials, logs, or CSV files of estimates.")
+    ],
     by: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="What to compare. Default: the judges, or the files if there is one judge."
-        ),
+        typer.Option(metavar="COLUMN", help="Column to compare by. Default: judge; with one judge, the file."),
     ] = None,
-    probe: Annotated[str | None, typer.Option(metavar="NAME", help="For a log: the probe to estimate.")] = None,
+    probe: Annotated[str | None, typer.Option(metavar="NAME", help="For logs: the probe to estimate.")] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Compare this metric; may be repeated. Default: primary ones."),
+        typer.Option(metavar="NAME", help="Compare this metric; may be repeated. Default: the primary ones."),
     ] = None,
     reference: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="The reference that the others are compared with.")
+        str | None, typer.Option(metavar="VALUE", help="Reference value to compare the others with.")
     ] = None,
     out: Table = None,
 ) -> None:
-    """Compare judges on the contexts that both judged.
+    """Compare judges on the contexts they share.
 
-    Differences are paired by context. Two files of one judge, such as those of
-    last month and of today, are told apart by their names.
+    Differences are paired by context. Two files of one judge, such as last
+    month's and today's, are distinguished by file name.
     """
     require_table(out)
     import pandas as pd
@@ -53,7 +53,7 @@ def compare(
     frames = [_read(file) for file in files]
     kinds = {"estimate" in frame for frame in frames}
     if len(kinds) > 1:
-        raise InputError("files", [file.name for file in files], "trials alone, or estimates alone")
+        raise InputError("files", [file.name for file in files], "all trials, or all estimates")
     frame = pd.concat([one.assign(**{_FILE: file.stem}) for one, file in zip(frames, files, strict=True)])
     chosen = by or ("judge" if len(set(frame["judge"])) > 1 else _FILE)
     given = None if probe is None else find_probe(probe)()
@@ -64,12 +64,12 @@ def compare(
         typer.echo(f"{names}: {about}" + "".join(f"\n  {words}" for words in rows["words"]))
     left = found.attrs["contexts_left_out"]
     if left:
-        typer.echo(f"left out: {count(left, 'context')} that only one of two judged")
+        typer.echo(f"left out: {count(left, 'context')} judged on one side only")
     write_table(found, out, "estimate")
 
 
 def _read(file: Path) -> pd.DataFrame:
-    """Read estimates, or else judgements of any format."""
+    """Read estimates, or judgements in any known format."""
     from biaslab import read_judgements
 
     if is_there(file) and file.suffix == ".csv":

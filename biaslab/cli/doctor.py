@@ -1,4 +1,4 @@
-"""``biaslab doctor``: what a log is, and which biases can be estimated from it."""
+"""``biaslab doctor``: describe a log and list the biases that can be estimated from it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def doctor(
     mapping_file: MappingFile = None,
     order_unknown: OrderUnknown = False,
 ) -> None:
-    """Say what a log is and which biases it allows.
+    """Describe a log and list which biases can be estimated from it.
 
-    Judges, contexts, orders, replicates, human scores; replies that could not be read;
-    which biases can be estimated, which not and why, and the smallest addition to the log
-    that would allow each. It asks no judge, and ends with the command to run.
+    Shows judges, contexts, orders, replicates and human scores; unreadable replies;
+    which biases can be estimated, and for the others why not and the smallest addition
+    to the log that would allow each. Asks no judge; ends with the next command to run.
     """
     from biaslab.logs.audit import doctor as diagnose
 

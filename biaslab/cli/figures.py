@@ -1,4 +1,4 @@
-"""``biaslab figures``: all figures anew."""
+"""``biaslab figures``: regenerate all figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def figures(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Run only this notebook; may be repeated.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Number of notebooks to run at once.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of notebooks to run in parallel.")] = 1,
     changed: Annotated[bool, typer.Option("--changed", help="Skip notebooks whose figures are up to date.")] = False,
     out: Annotated[
         Path | None,
@@ -48,12 +48,12 @@ def figures(
     ] = None,
     store: StorePath = Path("judgements.sqlite"),
 ) -> None:
-    """Make all figures by running the notebooks, and report the cost.
+    """Run the notebooks, save all figures, and report the cost.
 
-    What is not given is left to each notebook: the embedded judge, bundled texts.
-    -p sets a parameter of the notebooks that have it, such as -p n_pairs=3.
-    --changed executes what it must: figures are up to date while notebook, parameters, the files that they name,
-    biaslab and all that is installed are what they were.
+    Options that you leave out keep each notebook's default: the embedded judge, bundled texts.
+    -p sets a parameter in all notebooks that have it, such as -p n_pairs=3.
+    --changed skips a notebook if its code, its parameters, the files they name, biaslab and all
+    installed packages are unchanged.
     """
     from biaslab.figures.gallery import cost, describe
     from biaslab.figures.precision import FILE, describe_precision, measure_precision
@@ -79,7 +79,7 @@ def figures(
             made = f"{count(sum(len(run.figures) for run in runs), 'figure')} from {count(len(runs), 'notebook')}"
             for folder in dict.fromkeys(file.parent for run in runs for file in run.files):
                 if (folder / "index.html").exists():
-                    typer.echo(f"{folder / 'index.html'} shows all figures of the folder")
+                    typer.echo(f"open {folder / 'index.html'} to see all figures")
                 if told := describe_precision(measure_precision(folder)):
                     typer.echo(f"{told} ({folder / FILE})")
             executed = [run for run in runs if not run.up_to_date]

@@ -1,4 +1,4 @@
-"""Parameters of probes on the command line: ``-p NAME=VALUE``, typed and checked as the probe declares them."""
+"""Probe parameters on the command line: parse ``-p NAME=VALUE`` and check it against the probe's types."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ def make_probes(
     options: Mapping[str, Any],
     protocols: Sequence[Path] | None = None,
 ) -> list[Probe]:
-    """Make probes from the options that they have, and from parameters by name.
+    """Create probes from command-line options and ``-p`` parameters.
 
     Parameters
     ----------
     kinds : sequence of type
-        Their classes.
+        The probe classes.
     given : sequence of str or None
-        ``NAME=VALUE``, for every probe that has the name, or ``PROBE.NAME=VALUE`` for one. What stands here goes before
-        what stands in `options`.
+        ``NAME=VALUE`` for every probe with that parameter, or ``PROBE.NAME=VALUE`` for one probe. Overrides `options`.
     options : mapping
-        Of the command; None is left to the probe, as is what it does not have.
+        Options of the command; None, or an option that a probe lacks, keeps the probe's default.
     protocols : sequence of path, optional
-        Files of prompts and parsers, one of pairs and one of scores at most; each goes to the probes of its form,
-        of two that a probe could take the one in which it asks by default.
+        Files with prompt and parser, at most one for pairs and one for scores; each goes to the probes of its form. A
+        probe that could use both gets the one for its default form.
 
     Raises
     ------
     InputError
-        If no probe has a name, a value is not what it allows, or no probe takes a protocol.
+        If no probe has such a parameter, a value is not allowed, or no probe takes a protocol.
     """
     by_form = _by_form(protocols or (), kinds)
     written, names = pairs(given, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
@@ -61,7 +60,7 @@ def make_probes(
 
 
 def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, Protocol]:
-    """Load protocols, and see that each has a probe."""
+    """Load protocols; raise `InputError` if no probe takes one of them."""
     from biaslab.prompts.protocols import Protocol
 
     forms = {kind.name: forms_of(kind) for kind in kinds}
@@ -69,29 +68,31 @@ def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, P
     for protocol in map(Protocol.from_file, files):
         if not any(protocol.form in each for each in forms.values()):
             taken = ", ".join(f"{name} ({' or '.join(each)})" for name, each in forms.items() if each)
-            taken = taken or "none of them takes one"
-            raise InputError("protocol", f"{protocol.name}, of {protocol.form}s", f"one for the probes: {taken}")
+            taken = taken or "none of them accepts one"
+            raise InputError("protocol", f"{protocol.name} (for {protocol.form}s)", f"one that fits: {taken}")
         if protocol.form in found:
             names = f"{found[protocol.form].name} and {protocol.name}"
-            raise InputError("protocol", names, f"one of {protocol.form}s", "measure one after the other")
+            raise InputError(
+                "protocol", names, f"one protocol for {protocol.form}s", "measure them one after the other"
+            )
         found[protocol.form] = protocol
     return found
 
 
 def forms_of(kind: type[Probe]) -> list[str]:
-    """Return the forms of the protocols that a probe takes."""
+    """Return the forms of protocol that a probe accepts."""
     return [form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"]
 
 
 def _preferred(kind: type[Probe], given: Iterable[str]) -> list[str]:
-    """Return the forms of given protocols that a probe takes, the one in which it asks by default before others."""
+    """Return which of these forms a probe accepts, its default form first."""
     usual = [f"{form}s" for form in given if (f"{form}s",) == tuple(getattr(kind, "asks", ()))]
     return sorted((form for form in given if form in forms_of(kind)), key=lambda form: f"{form}s" not in usual)
 
 
 @cache
 def hints(kind: type[Probe]) -> dict[str, Any]:
-    """Return the type of each parameter of a probe; those of its resampling are called ``resampling.level``."""
+    """Return the type of each probe parameter; resampling parameters are named like ``resampling.level``."""
     found: dict[str, Any] = {}
     types = get_type_hints(kind)
     for each in fields(kind):
@@ -105,7 +106,7 @@ def hints(kind: type[Probe]) -> dict[str, Any]:
 
 
 def _of(kind: type[Probe], written: Mapping[str, str]) -> dict[str, Any]:
-    """Read what is written for a probe; what names the probe goes before what does not."""
+    """Parse the values meant for a probe; ``PROBE.NAME`` overrides ``NAME``."""
     types, values = hints(kind), {}
     for name in sorted(written, key=lambda name: name.startswith(f"{kind.name}.")):
         plain = name.removeprefix(f"{kind.name}.")

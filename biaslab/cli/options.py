@@ -1,4 +1,4 @@
-"""Options that several commands share, the checks of these, and the probe that they name."""
+"""Options shared by several commands, with their checks."""
 
 from __future__ import annotations
 
@@ -22,29 +22,33 @@ Judge = Annotated[
     str | None,
     typer.Option(help="The judge: a name such as smollm2-135m, a folder, a .gguf file or simulated:position=1."),
 ]
-DatasetName = Annotated[str | None, typer.Option(help="The data set, by a name that `biaslab list` shows.")]
+DatasetName = Annotated[str | None, typer.Option(help="The data set; see `biaslab list`.")]
 DataPath = Annotated[Path | None, typer.Option(help="File or folder of a data set that is not bundled with biaslab.")]
 Contexts = Annotated[int | None, typer.Option(help="Use the first N contexts.")]
-StorePath = Annotated[Path, typer.Option(help="Store of replies; what it holds is not asked again.")]
+StorePath = Annotated[Path, typer.Option(help="Store of replies; stored requests are not asked again.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME=COLUMN,…", help="For your own table: its columns, such as text=summary,context=article."
+        metavar="NAME=COLUMN,…", help="For your own table: column names, such as text=summary,context=article."
     ),
 ]
 Scale = Annotated[
     str | None, typer.Option("--scale", metavar="LOW-HIGH", help="For your own table: the scale of its scores.")
 ]
-Noun = Annotated[str | None, typer.Option(help="For your own table: what prompts call a candidate, such as summary.")]
+Noun = Annotated[
+    str | None, typer.Option(help="For your own table: the noun for a candidate in prompts, such as summary.")
+]
 Knobs = Annotated[
     list[str] | None,
     typer.Option(
-        "--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable. Separate list items by commas."
+        "--param", "-p", metavar="NAME=VALUE", help="Set a parameter; may be repeated. Separate list items with commas."
     ),
 ]
 Protocols = Annotated[
     list[Path] | None,
-    typer.Option("--protocol", metavar="FILE", help="Ask with this prompt and parser; one of pairs, one of scores."),
+    typer.Option(
+        "--protocol", metavar="FILE", help="Use this prompt and parser; at most one for pairs and one for scores."
+    ),
 ]
 Attributes = Annotated[
     list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")
@@ -57,34 +61,34 @@ LogFormat = Annotated[
 Mapped = Annotated[
     list[str] | None,
     typer.Option(
-        "--map", metavar="NAME=FIELD", help="Column of trials=field, ==constant or =field~regex; may be repeated."
+        "--map", metavar="NAME=FIELD", help="COLUMN=field, COLUMN==constant or COLUMN=field~regex; may be repeated."
     ),
 ]
 MappingFile = Annotated[
     Path | None,
-    typer.Option("--mapping", metavar="FILE.toml", help="A mapping file, which can do what --map does and more."),
+    typer.Option("--mapping", metavar="FILE.toml", help="A mapping file; can express more than --map."),
 ]
 OrderUnknown = Annotated[
-    bool, typer.Option("--order-unknown", help="The log does not say which of two candidates was shown first.")
+    bool, typer.Option("--order-unknown", help="The log does not record which candidate was shown first.")
 ]
 Table = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")]
 
 
 def require_table(out: Path | None) -> None:
-    """Raise `InputError` unless a table can be written there; a missing folder is created."""
+    """Raise `InputError` unless a table can be written to this path; create a missing folder."""
     if out is not None:
         require_file("out", out, ".csv")
 
 
 def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
-    """Write a table where a file is named, whole or not at all, and say how many rows it has."""
+    """Write a table atomically, if a file is given, and print its number of rows."""
     if out is not None:
         write_csv(frame, out)
         typer.echo(f"{count(len(frame), noun)} written to {out}")
 
 
 def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown: bool) -> dict[str, str] | Path | None:
-    """Return the mapping of a log that the command line gives, entry by entry or as a file."""
+    """Return the mapping of a log from --map entries, a mapping file, or both."""
     entries = dict(_entry(text) for text in [*(mapped or []), *(["order_known==false"] if order_unknown else [])])
     if file is None or not entries:
         return entries or file
@@ -96,7 +100,7 @@ def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown
 def _entry(text: str) -> tuple[str, str]:
     name, equals, expression = text.partition("=")
     if not (name and equals and expression):
-        raise InputError("map", text, "name=field, name==constant or name=field~regular expression")
+        raise InputError("map", text, "NAME=FIELD, NAME==CONSTANT or NAME=FIELD~REGEX")
     return name, expression
 
 
@@ -107,15 +111,15 @@ def name_dataset(
     noun: str | None,
     attributes: Sequence[str] | None,
 ) -> str | None:
-    """Return the name of a data set with what is told of one's own table behind it, as `biaslab.load_dataset` takes it.
+    """Append the options for the user's own table to the data set's name, as `biaslab.load_dataset` expects it.
 
-    A table of which no attribute is named by a column needs those that are wanted.
+    A table whose columns name no attribute needs the attributes listed.
     """
     given = pairs([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
     given |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}
     if dataset is None:
         if given:
-            raise InputError("dataset", None, "the name of one's own table", "add --dataset tabular --path FILE")
+            raise InputError("dataset", None, "a data set of type tabular", "add --dataset tabular --path FILE")
         return None
     from biaslab.datasets import join_name, maps_columns
 
@@ -131,7 +135,7 @@ def make_probe(
     given: Sequence[str] | None = None,
     protocols: Sequence[Path] | None = None,
 ) -> Probe:
-    """Make a probe from what the command line gives."""
+    """Create a probe from the command-line options."""
     from biaslab.cli.knobs import make_probes
     from biaslab.probes import find_probe
 

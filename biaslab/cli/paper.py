@@ -1,4 +1,4 @@
-"""``biaslab paper``: run a published experiment with the paper's own settings."""
+"""``biaslab paper``: run a published experiment with the settings of the paper."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ from biaslab.core.written import pairs
 
 def paper(
     name: Annotated[str, typer.Argument(metavar="PAPER", help="liusie2024, stureborg2024, wang2023 or chen2024.")],
-    item: Annotated[
-        str | None, typer.Argument(help="A table or figure, such as 'Table 5'; without it, list what there is.")
-    ] = None,
+    item: Annotated[str | None, typer.Argument(help="A table or figure, such as 'Table 5'; omit to list them.")] = None,
     judge: Judge = None,
     path: DataPath = None,
     dataset: DatasetName = None,
     contexts: Contexts = None,
     param: Knobs = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the figures, as for biaslab figures.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder, as for biaslab figures.")] = None,
     store: StorePath = Path("judgements.sqlite"),
 ) -> None:
-    """Run a published experiment as the paper did.
+    """Run a published experiment with the settings of the paper.
 
-    All contexts, its samples, its scales, its temperatures; -p and --contexts change single settings.
-    Where an item was done on several data sets, --dataset chooses one.
+    Uses the paper's contexts, samples, scales and temperatures; -p and --contexts change single settings.
+    If the paper used several data sets for an item, choose one with --dataset.
     """
     from biaslab.atlas.published import experiments
 

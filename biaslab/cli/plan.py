@@ -1,4 +1,4 @@
-"""``biaslab plan``: how many contexts an effect needs, and what they cost, before anything is asked."""
+"""``biaslab plan``: sample size and cost of a study, before any judge is asked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from biaslab.core.errors import InputError
 
 def plan(
     name: Annotated[
-        str, typer.Argument(metavar="PROBE", help="A probe that `biaslab list` shows, or correct: labels.")
+        str, typer.Argument(metavar="PROBE", help="A probe from `biaslab list`, or correct to plan human labels.")
     ],
     judge: Annotated[str, typer.Option(help="The judge; see `biaslab list`.")] = "smollm2-135m",
     dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
@@ -38,44 +38,48 @@ def plan(
     param: Knobs = None,
     effect: Annotated[float | None, typer.Option(help="The shift to detect, such as 0.05 for a rate.")] = None,
     contexts: Annotated[
-        int | None, typer.Option(help="Show instead which shift this number of contexts can detect.")
+        int | None, typer.Option(help="Show instead the shift that this many contexts can detect.")
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="The metric; the probe's first by default.")] = None,
-    power: Annotated[float, typer.Option(help="Power: the chance to detect the shift if it exists.")] = 0.8,
-    alpha: Annotated[float, typer.Option(help="Two-sided level of the test.")] = 0.05,
-    card: Annotated[int, typer.Option(metavar="TESTS", help="Plan for a card of so many tests, which corrects.")] = 1,
+    metric: Annotated[str | None, typer.Option(help="The metric; default: the probe's first.")] = None,
+    power: Annotated[float, typer.Option(help="Power: the probability of detecting the shift if it exists.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="Two-sided significance level.")] = 0.05,
+    card: Annotated[
+        int, typer.Option(metavar="TESTS", help="Number of tests on the card, which corrects for them.")
+    ] = 1,
     answer: Annotated[
-        str | None, typer.Option(help="How the judge answers: exact, text or sampled:k; the probe's way by default.")
+        str | None, typer.Option(help="How the judge answers: exact, text or sampled:k; default: the probe's.")
     ] = None,
     flips: Annotated[
-        float | None, typer.Option(help="Share of pairs that flip with their order, such as 0.08.")
+        float | None, typer.Option(help="Share of pairs whose decision flips with the order, such as 0.08.")
     ] = None,
-    price_in: Annotated[float | None, typer.Option(help="Dollars for a million tokens read.")] = None,
-    price_out: Annotated[float | None, typer.Option(help="Dollars for a million tokens written.")] = None,
-    price_cached: Annotated[float | None, typer.Option(help="Dollars for a million tokens read from a cache.")] = None,
+    price_in: Annotated[float | None, typer.Option(help="Dollars per million input tokens.")] = None,
+    price_out: Annotated[float | None, typer.Option(help="Dollars per million output tokens.")] = None,
+    price_cached: Annotated[float | None, typer.Option(help="Dollars per million cached input tokens.")] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Time the judge on two contexts; the replies are kept in the store.")
+        bool, typer.Option("--measure", help="Time the judge on two contexts; keeps the replies in the store.")
     ] = False,
-    store: Annotated[Path, typer.Option(help="Store of replies; what it holds is free.")] = Path("judgements.sqlite"),
+    store: Annotated[Path, typer.Option(help="Store of replies; stored requests cost nothing.")] = Path(
+        "judgements.sqlite"
+    ),
     judged: Annotated[Path | None, typer.Option(metavar="FILE", help="For correct: saved trials, or a log.")] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="For correct: the labels of a pilot; by default those in the trials."),
+        typer.Option(metavar="FILE.csv", help="For correct: pilot labels; default: those in the trials."),
     ] = None,
     estimand: Annotated[
         str | None,
-        typer.Option(help="For correct: mean_score, win_rate or difference; chosen from the trials by default."),
+        typer.Option(help="For correct: mean_score, win_rate or difference; default: depends on the trials."),
     ] = None,
     system: Annotated[
         list[str] | None, typer.Option(help="For correct: a system of interest; may be repeated.")
     ] = None,
-    budget: Annotated[int | None, typer.Option(help="For correct: choose this many contexts to label.")] = None,
+    budget: Annotated[int | None, typer.Option(help="For correct: number of contexts to choose for labelling.")] = None,
     out: Table = None,
 ) -> None:
-    """Plan a study: how many contexts it needs, and what it costs.
+    """Plan a study: the number of contexts it needs, and its cost.
 
-    Only --measure asks the judge anything. `plan correct` says how many contexts
-    people have to label, with a judge's help and without it, and which.
+    Asks the judge only with --measure. `plan correct` shows how many contexts
+    people must label, with and without a judge's help, and chooses them.
     """
     if name == "correct":
         _plan_labels(judged, labels, effect, estimand, system, budget, out, power, alpha)
@@ -87,13 +91,13 @@ def plan(
     given = {"input": price_in, "output": price_out, "cached": price_cached}
     prices = {kind: price for kind, price in given.items() if price is not None}
     if prices and price_in is None:
-        raise InputError("price-in", price_in, "dollars for a million tokens read, where another price is given")
+        raise InputError("price-in", price_in, "dollars per million input tokens, if another price is given")
     chosen = make_probe(name, attribute, given=param)
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path)
     model = load_judge(judge, data)
 
     def planned(seconds: float | None) -> planning.Plan:
-        """Plan with a speed that was measured, or none."""
+        """Plan with a measured speed, or without one."""
         return planning.plan(
             chosen,
             model,
@@ -111,7 +115,7 @@ def plan(
             seconds_per_request=seconds,
         )
 
-    found = planned(None)  # a wrong option is found before the judge is asked
+    found = planned(None)  # reports a wrong option before the judge is asked
     if measure:
         found = planned(measure_speed(chosen, model, data, store))
     typer.echo(str(found))
@@ -128,13 +132,13 @@ def _plan_labels(
     power: float,
     alpha: float,
 ) -> None:
-    """Print how many labels an effect needs, with the judge and without, and choose contexts for a budget."""
+    """Print how many labels an effect needs, with and without the judge; choose contexts for a budget."""
     require_table(out)
     if judged is None:
-        raise InputError("judged", None, "a file of saved trials or a log", "add --judged FILE")
+        raise InputError("judged", None, "saved trials or a log", "add --judged FILE")
     if effect is None and budget is None:
         raise InputError(
-            "effect", None, "a shift to detect, or a budget of contexts", "add --effect .05 or --budget 40"
+            "effect", None, "a shift to detect, or a budget of contexts to label", "add --effect .05 or --budget 40"
         )
     from biaslab import read_judgements
     from biaslab.correct import choose_contexts, plan_labels

@@ -1,4 +1,4 @@
-"""``biaslab probe`` and ``biaslab list``: measure one phenomenon, and see what there is to measure with."""
+"""``biaslab probe``, ``estimate`` and ``list``: measure one bias, and list what is available."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from biaslab.core.output import count
 
 
 def _list_forms(wanted: bool) -> None:
-    """Print what each probe estimates in each form."""
+    """Print what each probe estimates for each form of judging."""
     if not wanted:
         return
     from biaslab.probes import table as forms
@@ -43,11 +43,11 @@ def _list_forms(wanted: bool) -> None:
     raise typer.Exit
 
 
-Seed = Annotated[int | None, typer.Option(help="Random seed of drawn pairs and resampling.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed for drawing pairs and resampling.")]
 
 
 def probe(
-    name: Annotated[str, typer.Argument(help="A probe that `biaslab list` shows, such as position.")],
+    name: Annotated[str, typer.Argument(help="A probe from `biaslab list`, such as position.")],
     judge: Annotated[str, typer.Option(help="The judge; see `biaslab list`.")] = "smollm2-135m",
     dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
     path: DataPath = None,
@@ -62,17 +62,17 @@ def probe(
     out: Table = None,
     seed: Seed = None,
     trials: Annotated[
-        Path | None, typer.Option(metavar="FILE.parquet", help="Write the judgements to this file as they come.")
+        Path | None, typer.Option(metavar="FILE.parquet", help="Write the judgements to this file as they arrive.")
     ] = None,
     _list: Annotated[
         bool,
-        typer.Option("--list", callback=_list_forms, is_eager=True, help="Show each probe by form: pair, score, list."),
+        typer.Option("--list", callback=_list_forms, is_eager=True, help="List the probes by form: pair, score, list."),
     ] = False,
 ) -> None:
-    """Measure one phenomenon and print the estimates.
+    """Measure one bias and print the estimates.
 
-    -p sets a parameter of the probe, such as -p n_pairs=3 -p templates=1,2;
-    a name that it does not have lists those that it has.
+    -p sets a parameter of the probe, such as -p n_pairs=3 -p templates=1,2; an
+    unknown name prints the list of parameters.
     """
     require_table(out)
     if contexts is not None:
@@ -97,7 +97,7 @@ def probe(
 
 def estimate(
     name: Annotated[str, typer.Argument(help="The probe that made the judgements, such as position.")],
-    trials: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Judgements that `biaslab probe` wrote.")],
+    trials: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Judgements written by `biaslab probe`.")],
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Estimate only this metric; may be repeated.")
     ] = None,
@@ -105,10 +105,10 @@ def estimate(
     out: Table = None,
     seed: Seed = None,
 ) -> None:
-    """Estimate from judgements in a file; no judge is asked.
+    """Estimate from saved judgements, without asking a judge.
 
-    The file is one that `biaslab probe --trials` or `biaslab.collect(out=...)`
-    wrote. -p sets a parameter of the probe, which has to be as it was.
+    Reads a file written by `biaslab probe --trials` or `biaslab.collect(out=...)`.
+    -p sets a parameter of the probe; use the values of the original run.
     """
     require_table(out)
     from biaslab.store.trials import TrialsFile
@@ -121,7 +121,7 @@ def estimate(
 
 
 def list_everything() -> None:
-    """Show all probes, data sets, prompts, judges, notebooks."""
+    """List all probes, data sets, prompts, judges and notebooks."""
     from biaslab import datasets, judges, probes, prompts
     from biaslab.figures import list_notebooks
 

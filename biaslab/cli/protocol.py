@@ -1,4 +1,4 @@
-"""``biaslab protocol``: see what a judge's own prompt and parser do before any judge is asked."""
+"""``biaslab protocol``: try out a prompt and its parser before asking a judge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
     from biaslab.prompts.protocols import Protocol
 
-app = typer.Typer(help="Try a judge's own prompt and parser.", no_args_is_help=True)
+app = typer.Typer(help="Try out your own judge prompt and parser.", no_args_is_help=True)
 _MOST_POINTS = 12
 _LISTED = 3  # candidates of a list that are shown
 
@@ -28,20 +28,22 @@ def _group() -> None:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A judge prompt: TOML, or as its authors keep it.")],
-    name: Annotated[str | None, typer.Option(help="Which one, where the file holds several.")] = None,
-    dataset: Annotated[str, typer.Option(help="Show an item of this data set; see `biaslab list`.")] = "graded",
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Judge prompt: a TOML file, or the format of its authors.")
+    ],
+    name: Annotated[str | None, typer.Option(help="Name of the prompt, if the file holds several.")] = None,
+    dataset: Annotated[str, typer.Option(help="Data set of the example item; see `biaslab list`.")] = "graded",
     path: DataPath = None,
-    attribute: Annotated[str | None, typer.Option(help="What is judged; the data set's first by default.")] = None,
-    reply: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Read this reply; may be repeated.")] = None,
+    attribute: Annotated[str | None, typer.Option(help="Attribute to judge; default: the data set's first.")] = None,
+    reply: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Parse this reply; may be repeated.")] = None,
     replies: Annotated[
-        Path | None, typer.Option(metavar="FILE.txt", help="Read the replies in this file, separated by lines of ---.")
+        Path | None, typer.Option(metavar="FILE.txt", help="Parse the replies in this file, separated by lines of ---.")
     ] = None,
 ) -> None:
-    """Show one item as the judge sees it, write each verdict and read it back.
+    """Show the prompt of one item, then write and parse each verdict.
 
-    Replies that you paste are read, too. Exit 2: the file is no protocol, or
-    does not fit the data set; the message says why.
+    Also parses the replies you pass. Exit code 2: the file is not a valid
+    protocol or does not fit the data set; the message says why.
     """
     from biaslab import load_dataset
     from biaslab.prompts.protocols import Protocol
@@ -54,20 +56,20 @@ def check(
         typer.echo(f"  {slot} shows {source}")
     for message in protocol.messages(_first_item(protocol, data, attribute)):
         typer.echo(f"\n--- {message.role}\n{message.content}")
-    typer.echo("\n--- what each verdict looks like, and what it is read as")
+    typer.echo("\n--- each verdict as the judge would write it, and how it is parsed")
     if protocol.form == "list":
         _echo_list(protocol, _LISTED, pasted)
         return
     points = protocol.points if len(protocol.points) <= _MOST_POINTS else (protocol.points[0], protocol.points[-1])
     for value in points:
         written = protocol.write(value)
-        typer.echo(f"  {value:g}: {written!r} is read as {_reading(protocol, written)}")
+        typer.echo(f"  {value:g}: {written!r} is parsed as {_reading(protocol, written)}")
     for text in pasted:
-        typer.echo(f"  reply {_short(text)!r} is read as {_reading(protocol, text)}")
+        typer.echo(f"  reply {_short(text)!r} is parsed as {_reading(protocol, text)}")
 
 
 def _first_item(protocol: Protocol, data: Dataset, attribute: str | None) -> dict[str, object]:
-    """Return what the first context shows: its first and its last candidate, its first alone, or its first three."""
+    """Return an item of the first context: first and last candidate, the first, or the first three."""
     (chosen,) = data.require_attributes([attribute or next(iter(data.attributes))])
     names = data.candidates["candidate_id"].tolist()
     first = {"pair": [names[0], names[-1]], "score": names[:1], "list": names[:_LISTED]}[protocol.form]
@@ -75,26 +77,26 @@ def _first_item(protocol: Protocol, data: Dataset, attribute: str | None) -> dic
 
 
 def _echo_list(protocol: Protocol, k: int, pasted: list[str]) -> None:
-    """Write each best candidate of k, or each ranking, and read it and pasted replies back."""
+    """Print each possible answer for k candidates and each pasted reply with its parsed value."""
     values = permutations(range(1, k + 1)) if protocol.places.ranks else set(permutations((1,) + (0,) * (k - 1)))
     for text in [*map(protocol.write_list, sorted(values)), *pasted]:
         value, status = protocol.parse_list(text, k)
         read = status if status != "ok" else ", ".join(f"{each:g}" for each in value)
         what = "ranks" if protocol.places.ranks else "P(best)"
-        typer.echo(f"  {_short(text)!r} is read as {read if status != 'ok' else f'{what} by place: {read}'}")
+        typer.echo(f"  {_short(text)!r} is parsed as {read if status != 'ok' else f'{what} by position: {read}'}")
 
 
 def _pasted(file: Path) -> list[str]:
     try:
         whole = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError("replies", str(file), f"a text file in UTF-8 ({type(error).__name__})") from None
+        raise InputError("replies", str(file), f"a UTF-8 text file ({type(error).__name__})") from None
     return [text for part in f"\n{whole}\n".split("\n---\n") if (text := part.strip("\n"))]
 
 
 def _how(protocol: Protocol) -> str:
     if protocol.answer == "label":
-        return "a label, whose probability is asked for"
+        return "a label, read from its probability"
     return f"a text of up to {protocol.max_tokens} tokens"
 
 

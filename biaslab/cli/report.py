@@ -1,4 +1,4 @@
-"""``biaslab card`` and ``biaslab table``: from judges to a verdict, from estimates to a paper."""
+"""``biaslab card`` and ``biaslab table``: bias cards of judges, tables for papers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high
 def card(
     judges: Annotated[list[str], typer.Argument(metavar="JUDGE…", help="The judges to measure; see `biaslab list`.")],
     dataset: Annotated[
-        str | None, typer.Option(help="The data set; see `biaslab list`. Default: graded; a log brings its own.")
+        str | None, typer.Option(help="The data set; see `biaslab list`. Default: graded; for a log, its own.")
     ] = None,
     path: DataPath = None,
     columns: Columns = None,
     scale: Scale = None,
     noun: Noun = None,
     contexts: Contexts = None,
-    candidates: Annotated[int, typer.Option(help="Candidates to score in each context, drawn at random.")] = 2,
+    candidates: Annotated[int, typer.Option(help="Candidates to score per context, drawn at random.")] = 2,
     attribute: Attributes = None,
     param: Knobs = None,
     protocol: Protocols = None,
@@ -43,19 +43,18 @@ def card(
         list[str] | None, typer.Option(metavar="NAME", help="Measure this bias; may be repeated. Default: all.")
     ] = None,
     remedies: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Estimates after remedies, with a column `remedy`.")
+        Path | None, typer.Option(metavar="FILE.csv", help="Estimates with remedies applied, with a column `remedy`.")
     ] = None,
     store: Annotated[Path, typer.Option(help="Store of replies.")] = Path("judgements.sqlite"),
     out: Annotated[Path, typer.Option(metavar="STEM", help="Write STEM.html, .md, .png and .csv.")] = Path("card"),
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
-    """Say whether judges can be trusted: the bias card.
+    """Say whether judges can be trusted: make their bias card.
 
-    Several judges stand side by side. What the store holds is not asked again.
-    A log, recorded:FILE or atlas:JUDGE@SOURCE, is read as it is, unless --dataset
-    says what was judged.
-    -p scale=1-10 is for all probes that have a scale, -p position.n_pairs=3 for
-    one.
+    Shows several judges side by side. Replies in the store are not asked again.
+    A log (recorded:FILE or atlas:JUDGE@SOURCE) is audited as it is, unless
+    --dataset names the data that was judged.
+    -p scale=1-10 sets all probes that have a scale; -p position.n_pairs=3 sets one.
     """
     require_file("out", out)
     for name, value in (("contexts", contexts), ("candidates", candidates)):
@@ -85,7 +84,7 @@ def card(
     if not measured.frames:
         raise next(iter(measured.ended.values()), BiaslabError("nothing could be measured"))
     for name, why in measured.ended.items():
-        typer.echo(f"{name}: asked nothing more; {why}")
+        typer.echo(f"{name}: stopped asking: {why}")
     written = measured.card()
     for row in written.biases.to_dict("records"):
         status = STATUS[row["status"]][1]
@@ -95,28 +94,32 @@ def card(
 
 
 def table(
-    estimates: Annotated[Path, typer.Argument(metavar="ESTIMATES.csv", help="Such as `biaslab probe --out` writes.")],
+    estimates: Annotated[
+        Path, typer.Argument(metavar="ESTIMATES.csv", help="Estimates written by `biaslab probe --out`.")
+    ],
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Show this metric; may be repeated. Default: primary ones.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Show this metric; may be repeated. Default: the primary ones."),
     ] = None,
     where: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Keep only these rows; may be repeated.")
     ] = None,
     across: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Make a column of each value of this one.")
+        str | None, typer.Option(metavar="COLUMN", help="Spread this column: one table column per value.")
     ] = None,
-    stars: Annotated[bool, typer.Option("--stars", help="Mark small q-values.")] = False,
+    stars: Annotated[bool, typer.Option("--stars", help="Mark small q-values with stars.")] = False,
     digits: Annotated[int, typer.Option(help="Number of decimals.")] = 3,
-    caption: Annotated[str | None, typer.Option(help="Text before the standard caption.")] = None,
-    label: Annotated[str | None, typer.Option(help="Key of LaTeX's \\label.")] = None,
+    caption: Annotated[str | None, typer.Option(help="Text to put before the standard caption.")] = None,
+    label: Annotated[str | None, typer.Option(help="Key for LaTeX's \\label.")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A .tex, .md, .html or .csv file; shown as Markdown by default.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Output file (.tex, .md, .html or .csv); default: print Markdown."),
     ] = None,
     macros: Annotated[
         Path | None, typer.Option(metavar="FILE.tex", help="Also write the numbers as LaTeX macros.")
     ] = None,
 ) -> None:
-    """Lay out estimates for a paper, as a table and macros."""
+    """Format estimates as a table and macros for a paper."""
     if out is not None:
         require_file("out", out, *_SUFFIXES)
     if macros is not None:
@@ -143,7 +146,7 @@ def table(
 
 
 def read_estimates(path: Path) -> pd.DataFrame:
-    """Read an estimates frame from CSV; only empty cells are missing, so that an attribute may be called "NA"."""
+    """Read estimates from CSV; only empty cells are missing, so an attribute may be called "NA"."""
     if not (is_there(path) and path.is_file()):
         raise InputError("file", str(path), "a CSV file of estimates", "write one with `biaslab probe --out`")
     remedy = "`biaslab audit LOG --out FILE.csv` and `biaslab probe --out FILE.csv` write one"
@@ -153,7 +156,7 @@ def read_estimates(path: Path) -> pd.DataFrame:
         raise InputError("file", str(path), f"a CSV file of estimates ({error})", remedy) from error
     missing = [name for name in _NEEDED if name not in frame]
     if missing:
-        allowed = f"a CSV file of estimates: it lacks {', '.join(missing)}"
+        allowed = f"a CSV file of estimates; these columns are missing: {', '.join(missing)}"
         raise InputError("file", str(path), allowed, remedy)
     return frame
 
@@ -173,14 +176,14 @@ def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
 
 
 def _kinds(names: Sequence[str] | None) -> list[type[Probe]]:
-    """Return the probes of these names, all by default; raise `InputError` if none of them measures a bias."""
+    """Return the named probes, by default all; raise `InputError` if none of them measures a bias."""
     from biaslab.probes import available, find_probe
 
     kinds = [find_probe(name) for name in names] if names else list(available().values())
     if all(_has_no_bias(kind) for kind in kinds):
         biases = [name for name, kind in available().items() if not _has_no_bias(kind)]
         allowed = f"at least one that measures a bias: {', '.join(biases)}"
-        raise InputError("probe", names, allowed, "agreement with references stands on a card beside biases")
+        raise InputError("probe", names, allowed, "a card shows agreement only next to biases")
     return kinds
 
 

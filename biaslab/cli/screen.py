@@ -1,4 +1,4 @@
-"""``biaslab screen``: the biases that people ask for first, at a cost that is said before anything is asked."""
+"""``biaslab screen``: measure the most common biases, with the cost announced first."""
 
 from __future__ import annotations
 
@@ -30,31 +30,33 @@ def screen(
     scale: Scale = None,
     noun: Noun = None,
     contexts: Annotated[int, typer.Option(help="Use the first N contexts.")] = 24,
-    candidates: Annotated[int, typer.Option(help="Candidates of each context, drawn at random.")] = 3,
+    candidates: Annotated[int, typer.Option(help="Candidates per context, drawn at random.")] = 3,
     attribute: Attributes = None,
     protocol: Protocols = None,
     own: Annotated[
-        str | None, typer.Option(metavar="SYSTEM", help="The system whose texts are the judge's own.")
+        str | None, typer.Option(metavar="SYSTEM", help="System of the data set that is the judge itself.")
     ] = None,
     store: StorePath = Path("judgements.sqlite"),
     max_requests: Annotated[int | None, typer.Option(metavar="N", help="Budget: requests.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Budget: tokens read and written.")] = None,
-    max_dollars: Annotated[float | None, typer.Option(help="Budget: dollars, at the prices below.")] = None,
-    price_in: Annotated[float | None, typer.Option(help="Dollars for a million tokens read.")] = None,
-    price_out: Annotated[float | None, typer.Option(help="Dollars for a million tokens written.")] = None,
-    price_cached: Annotated[float | None, typer.Option(help="Dollars for a million tokens read from a cache.")] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Start anyway, and stop where the budget ends.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Say only what would be asked.")] = False,
+    max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Budget: input plus output tokens.")] = None,
+    max_dollars: Annotated[float | None, typer.Option(help="Budget: dollars at the prices below.")] = None,
+    price_in: Annotated[float | None, typer.Option(help="Dollars per million input tokens.")] = None,
+    price_out: Annotated[float | None, typer.Option(help="Dollars per million output tokens.")] = None,
+    price_cached: Annotated[float | None, typer.Option(help="Dollars per million cached input tokens.")] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Start even if the budget is too small; stop when it is spent.")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the plan without asking the judge.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="STEM", help="Write the card as STEM.html, .md, .png and .csv.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
-    """Measure the biases that people ask for first, on one card.
+    """Measure the most common biases on one card.
 
-    Position, length, consistency, round numbers and, with --own, self-preference:
-    as far as the judge, or its --protocol, answers in pairs or in scores. What is
-    going to be asked is said before, and held against the budget.
+    Measures position, length, consistency, round numbers and, with --own,
+    self-preference, as far as the judge (or its --protocol) answers with pairs or
+    scores. Announces requests and cost first, and checks them against the budget.
     """
     if out is not None:
         require_file("out", out)
@@ -72,7 +74,7 @@ def screen(
     about |= {"own": own, "store": store, "budget": budget, "seed": seed}
     if plan:
         planned = bl.plan_screen(asks, data, protocol, **about)
-        typer.echo(f"{asks.id}: {planned or f'everything is in the store ({store})'}")
+        typer.echo(f"{asks.id}: {planned or f'nothing to ask: all replies are in the store ({store})'}")
         return
     found = bl.screen(asks, data, protocol, progress=sys.stderr.isatty(), say=typer.echo, **about)
     typer.echo(f"\n{found}")
@@ -81,13 +83,13 @@ def screen(
 
 
 def _budget(limits: dict[str, float | None], prices: dict[str, float | None], partial: bool) -> Any:
-    """Return the budget that is given, if any."""
+    """Return the budget, if the options set one."""
     from biaslab.study.spending import Budget
 
     known = {name: price for name, price in prices.items() if price is not None}
     if known and "input" not in known:
-        raise InputError("price-in", None, "dollars for a million tokens read, where another price is given")
+        raise InputError("price-in", None, "dollars per million input tokens, if another price is given")
     given = {name: limit for name, limit in limits.items() if limit is not None}
     if partial and not given:
-        raise InputError("partial", True, "only with a budget", "add --max-requests, --max-tokens or --max-dollars")
+        raise InputError("partial", True, "used with a budget", "add --max-requests, --max-tokens or --max-dollars")
     return Budget(**given, prices=known or None, partial=partial) if given or known else None  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""``biaslab store``: look into a store of replies, export it, delete from it, and merge several into one."""
+"""``biaslab store``: inspect, export, prune and merge stores of replies."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typer
 from biaslab.core.output import count
 from biaslab.store import Store
 
-app = typer.Typer(help="Look into a store of replies, export, trim or merge it.", no_args_is_help=True)
+app = typer.Typer(help="Inspect, export, prune or merge stores of replies.", no_args_is_help=True)
 
-StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The store's file, such as replies.sqlite.")]
+StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The store, such as replies.sqlite.")]
 
 
 @app.command()
 def info(path: StorePath) -> None:
-    """Show how many replies of which judge are stored, what they cost, and since when."""
+    """Show number, cost and dates of the replies of each judge."""
     with Store(path, create=False) as store:
         frame = store.info()
     size = frame.attrs["bytes"] / 2**20
@@ -33,9 +33,9 @@ def info(path: StorePath) -> None:
 @app.command()
 def export(
     path: StorePath,
-    out: Annotated[Path, typer.Argument(help="The file to write: ends in .parquet, .csv or .jsonl.")],
+    out: Annotated[Path, typer.Argument(help="Output file ending in .parquet, .csv or .jsonl.")],
 ) -> None:
-    """Write every reply, with its request and its cost, to one file."""
+    """Write all replies with their requests and costs to one file."""
     with Store(path, create=False) as store:
         count = store.export(out)
     typer.echo(f"{count:,} replies written to {out}")
@@ -49,10 +49,10 @@ def prune(
         str | None,
         typer.Option(metavar="DATE", help="Delete replies stored before this date (UTC), such as 2025-06-30."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many replies would be deleted.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
-    """Delete the replies of a judge, or those before a date, or both at once, and shrink the file."""
+    """Delete replies of a judge, before a date, or both; shrink the file."""
     with Store(path, create=False) as store:
         count = store.prune(judge, older_than, dry_run=True)
         if dry_run or not count:
@@ -66,17 +66,17 @@ def prune(
 
 @app.command()
 def merge(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The store to create; the file must not exist.")],
-    stores: Annotated[list[Path], typer.Argument(metavar="STORE…", help="At least two stores; they are only read.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The store to create; must not exist yet.")],
+    stores: Annotated[list[Path], typer.Argument(metavar="STORE…", help="At least two stores, opened read-only.")],
     first_wins: Annotated[
-        bool, typer.Option("--first-wins", help="If stores hold different replies, keep the first store's.")
+        bool, typer.Option("--first-wins", help="Where replies differ, keep the first store's.")
     ] = False,
 ) -> None:
-    """Merge several stores into one, such as those of drivers that each asked a part of a study."""
+    """Merge several stores, such as those of parallel runs, into one."""
     from biaslab.store.merging import merge_stores
 
     merged = merge_stores(out, stores, first_wins)
     typer.echo(f"{out}: {count(merged.replies, 'reply')} from {len(stores)} stores")
     if merged.repeated:
-        other = f", {merged.different:,} with another reply in a later one" if merged.different else ""
-        typer.echo(f"{count(merged.repeated, 'reply')} in several stores, kept once{other}")
+        other = f", {merged.different:,} with a different reply in a later store" if merged.different else ""
+        typer.echo(f"{count(merged.repeated, 'reply')} found in several stores, kept once{other}")

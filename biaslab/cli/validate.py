@@ -1,4 +1,4 @@
-"""``biaslab validate``: see whether every primary metric keeps its promises."""
+"""``biaslab validate``: check type-I error, coverage and power of every primary metric by simulation."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ def validate(
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Validate this metric; may be repeated.")
     ] = None,
-    studies: Annotated[int, typer.Option(help="Simulated studies for each row.")] = 1000,
+    studies: Annotated[int, typer.Option(help="Simulated studies per row.")] = 1000,
     contexts: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Contexts in a study; may be repeated. Default: 8, 24, 100.")
+        list[int] | None, typer.Option(metavar="N", help="Contexts per study; may be repeated. Default: 8, 24, 100.")
     ] = None,
-    population: Annotated[int, typer.Option(help="Contexts of the population that studies draw from.")] = 5_000,
-    jobs: Annotated[int, typer.Option(help="Processes; the result does not depend on it.")] = 1,
+    population: Annotated[
+        int, typer.Option(help="Size of the population of contexts that studies sample from.")
+    ] = 5_000,
+    jobs: Annotated[int, typer.Option(help="Number of processes; does not affect the results.")] = 1,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     mode: Annotated[
         list[str] | None,
@@ -38,26 +40,26 @@ def validate(
     ] = None,
     generator: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Whom studies draw: judge, two_judges, t3 ...; may be repeated."),
+        typer.Option(metavar="NAME", help="Data generator of the studies: judge, two_judges, t3 ...; may be repeated."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All metrics, modes and generators: the full table of the docs.")
+        bool, typer.Option("--all", help="All metrics, modes and generators: the full table in the docs.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="Write rows to this file as they come; a second run continues it."),
+        typer.Option(metavar="FILE.csv", help="Write rows to this file as they are finished; a second run resumes."),
     ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Also write the table as a page.")] = None,
     promises: Annotated[
-        bool, typer.Option("--promises", help="Simulate instead what cards, plans and corrections promise.")
+        bool, typer.Option("--promises", help="Instead simulate the guarantees of cards, plans and corrections.")
     ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 3 if a metric leaves its band.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with code 3 if a metric is outside its band.")] = False,
 ) -> None:
-    """Measure error rates and power on simulated judges.
+    """Measure error rates, coverage and power on simulated judges.
 
-    All probes by default. Bands: type-I error .035 to .065, coverage .93 to .97,
-    power within .05 of the plan; in other modes and with other generators .03 to
-    .07 and .92 to .98. Each is widened by the Monte-Carlo error.
+    Default: all probes. Bands: type-I error .035 to .065, coverage .93 to .97,
+    power within .05 of the planned power; for other modes and generators .03 to .07
+    and .92 to .98. Each band is widened by the Monte-Carlo error.
     """
     require_table(out)
     from biaslab import calibration
@@ -84,7 +86,7 @@ def validate(
     if page is not None:
         write_page(found, page, _command(everything, studies, population, seed, out))
     left = calibration.outside(found)
-    typer.echo(f"{len(found) - len(left)} of {len(found)} shares keep their band")
+    typer.echo(f"{len(found) - len(left)} of {len(found)} rates lie within their band")
     for row in left.itertuples():
         typer.echo(f"biaslab: {calibration.describe(row)}", err=check)
     if check and len(left):
@@ -92,14 +94,16 @@ def validate(
 
 
 def _refuse_a_choice(option: str, wanted: bool, **chosen: object) -> None:
-    """Raise `InputError` where a whole table is wanted, and something is chosen."""
+    """Raise `InputError` if a whole table is requested together with a selection."""
     given = [name for name, value in chosen.items() if value]
     if wanted and given:
-        raise InputError(option, ", ".join(f"--{name}" for name in given), "no choice beside it", "leave one out")
+        raise InputError(
+            option, ", ".join(f"--{name}" for name in given), "no selection with it", "drop one of the options"
+        )
 
 
 def _keep_promises(studies: int, seed: int, out: Path | None, page: Path | None, check: bool) -> None:
-    """Simulate the promises of cards, plans and corrections, and print, write and check them."""
+    """Simulate the guarantees of cards, plans and corrections; print, write and check them."""
     from datetime import date
 
     from biaslab.calibration.promises import keep_promises, render_promises
@@ -107,7 +111,7 @@ def _keep_promises(studies: int, seed: int, out: Path | None, page: Path | None,
 
     found = keep_promises(studies, seed=seed)
     for row in found.itertuples():
-        band = f"band {row.low:g} to {row.high:g}{'' if row.kept else ', left'}"
+        band = f"band {row.low:g} to {row.high:g}{'' if row.kept else ', outside'}"
         typer.echo(f"{row.promise}: {row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {band}: {row.sentence}")
     if out is not None:
         write_csv(found, out)
@@ -120,7 +124,7 @@ def _keep_promises(studies: int, seed: int, out: Path | None, page: Path | None,
 
 
 def _command(everything: bool, studies: int, population: int, seed: int, out: Path | None) -> str:
-    """Return the command that makes the table again."""
+    """Return the command that reproduces the table."""
     given = f"--studies {studies} --population {population} --seed {seed}"
     return f"biaslab validate {'--all ' if everything else ''}{given}{f' --out {out.name}' if out else ''}"
 

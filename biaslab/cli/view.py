@@ -1,4 +1,4 @@
-"""``biaslab view``: the judgements of a study as one page, without a server."""
+"""``biaslab view``: browse the judgements of a study on one offline web page."""
 
 from __future__ import annotations
 
@@ -24,30 +24,32 @@ _KEY = "[0-9a-f]{64}"
 
 def view(
     source: Annotated[
-        Path, typer.Argument(metavar="STORE_OR_TRIALS", help="A store of replies, saved trials or any log.")
+        Path, typer.Argument(metavar="STORE_OR_TRIALS", help="A store of replies, saved trials, or a log.")
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("view.html"),
     probe: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only judgements of this probe; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Show only this probe; may be repeated.")
     ] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only judgements of this attribute; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Show only this attribute; may be repeated.")
     ] = None,
-    judge: Annotated[str | None, typer.Option(help="Only judgements by the judge with exactly this id.")] = None,
+    judge: Annotated[str | None, typer.Option(help="Show only the judge with exactly this id.")] = None,
     most: Annotated[
-        int, typer.Option("--max", help="Show at most this many cards; flips, ties and unread replies come first.")
+        int, typer.Option("--max", help="Maximum number of cards; flips, ties and unread replies come first.")
     ] = 200,
-    sort: Annotated[str, typer.Option(help="What comes first: flips, ties, unread, effects or trials.")] = "flips",
-    store: Annotated[Path | None, typer.Option(help="For trials: the store with their prompts and replies.")] = None,
+    sort: Annotated[str, typer.Option(help="Sort order: flips, ties, unread, effects or trials first.")] = "flips",
+    store: Annotated[
+        Path | None, typer.Option(help="For trials: the store that has their prompts and replies.")
+    ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="The data set; see `biaslab list`. A bundled one is found automatically.")
+        str | None, typer.Option(help="The data set; see `biaslab list`. Bundled ones are found automatically.")
     ] = None,
     path: DataPath = None,
 ) -> None:
-    """Write a page of prompts, replies and what was read.
+    """Write a web page of prompts, replies and their parsed values.
 
-    It needs no server and fetches nothing: open the file. Filters by probe, attribute, status, context.
-    Of a store the probes' prompts are looked for with the data set, graded by default.
+    The page works offline and has filters by probe, attribute, status and context. For a store, the
+    probes' prompts are rebuilt from the data set (default: graded) to match the stored replies.
     """
     from biaslab.report.evidence.grouping import SORTS
 
@@ -55,7 +57,7 @@ def view(
     require_one_of("sort", sort, SORTS)
     require_file("out", out, ".html")
     if not source.exists():
-        raise InputError("source", str(source), "a store or a file of trials that exists")
+        raise InputError("source", str(source), "an existing store or file of trials")
     from biaslab import load_dataset
     from biaslab.report.evidence import show
 
@@ -84,20 +86,22 @@ def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataF
     from biaslab.report.evidence import trials_of_store
 
     if sys.stderr.isatty():
-        typer.echo(f"looking for what probes ask about {data.name} …", err=True)
+        typer.echo(f"matching stored replies to the probes' prompts on {data.name} …", err=True)
     trials = trials_of_store(source, data, probes)
     if trials.empty:
-        allowed = f"one with replies about {data.name}" if probes else "one with replies"
-        raise InputError("store", str(source), allowed, "--dataset says what was judged")
+        allowed = f"a store with replies about {data.name}" if probes else "a store with replies"
+        raise InputError("store", str(source), allowed, "name the data that was judged with --dataset")
     unknown = int((trials["probe"] == "unknown").sum())
     if unknown:
-        told = f"{count(unknown, 'reply')} answer{'s' if unknown == 1 else ''} nothing that a probe"
-        typer.echo(f"{told} with default parameters asks about {data.name}: prompt and reply alone are shown")
+        typer.echo(
+            f"{count(unknown, 'reply')} matched no prompt of a probe with default parameters on {data.name}; "
+            "only prompt and reply are shown"
+        )
     return trials
 
 
 def _saved(source: Path) -> pd.DataFrame:
-    """Read trials as they were saved, with their keys; or any log."""
+    """Read saved trials with their keys, or a log."""
     import pandas as pd
 
     from biaslab import read_judgements

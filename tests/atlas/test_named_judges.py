@@ -107,7 +107,7 @@ def test_audit_and_card_of_a_name(capsys):
 @pytest.mark.usefixtures("_work_in")
 def test_a_name_that_is_given_twice_or_is_none(capsys):
     assert main(["audit", NAMES["mt_bench"], NAMES["mt_bench"]]) == 2
-    assert "every log once" in capsys.readouterr().err
+    assert "each log once" in capsys.readouterr().err
     assert main(["audit", "atlas:nobody@mt_bench"]) == 2
     assert "judge is 'nobody'" in capsys.readouterr().err
 

@@ -41,7 +41,7 @@ def test_export_submit_status_import(capsys):
         assert "0 judge calls, 60 replies from the store" in capsys.readouterr().out
         assert not server.asked
         assert main([*EXPORT, judge]) == 0
-        assert "nothing is open" in capsys.readouterr().out
+        assert "nothing to export" in capsys.readouterr().out
 
 
 def test_a_file_of_results_from_a_cluster(capsys):

@@ -98,7 +98,7 @@ def test_a_server_that_refuses_the_key_halfway_is_asked_nothing_more(capsys):
         assert card(server, "verbosity", "position", "source", "comparative") == 0
     assert len(asked) <= 64  # what was in flight of one probe
     said = capsys.readouterr().out
-    assert "asked nothing more; the server refuses (HTTP 401" in said
+    assert "stopped asking: the server refuses (HTTP 401" in said
     assert "Not measured: position, source, comparative (the server refuses (HTTP 401" in Path("card.md").read_text()
     assert set(pd.read_csv("card.csv")["probe"]) == {"verbosity"}
 

@@ -191,7 +191,7 @@ def test_ctrl_c_keeps_what_was_answered_and_leaves_no_kernel(jobs):
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=200)
     assert process.returncode == 130
-    assert said == "biaslab: stopped; everything answered so far is in the store, run it again to go on\n"
+    assert said == "biaslab: stopped; all replies so far are in the store; run the same command again to continue\n"
     with bl.Store("judgements.sqlite") as store:
         assert len(store) == 30
     kernels = [int(path.read_text()) for path in Path().glob("pid-*")]
@@ -227,4 +227,6 @@ def test_ctrl_c_is_one_line_however_long_the_kernel_takes_to_end():
     write_notebook("one", STUDY, "import os, time\nPath('pid-NAME').write_text(str(os.getpid()))\ntime.sleep(99)")
     done = subprocess.run([sys.executable, "-c", SLOW_TO_END], capture_output=True, text=True, timeout=100)
     assert done.returncode == 130
-    assert done.stderr == "biaslab: stopped; everything answered so far is in the store, run it again to go on\n"
+    assert (
+        done.stderr == "biaslab: stopped; all replies so far are in the store; run the same command again to continue\n"
+    )

@@ -27,10 +27,10 @@ def test_an_item_is_shown_and_verdicts_are_written_and_read_back(mine, tmp_path,
     shown = capsys.readouterr().out
     assert "answer_1 shows first" in shown
     assert "Be fair." in shown
-    assert "'[[1]]' is read as P(first wins) = 1" in shown
-    assert "'[[=]]' is read as a tie" in shown
-    assert "reply '[[2]]' is read as P(first wins) = 0" in shown
-    assert "reply 'Neither, really' is read as off_format" in shown
+    assert "'[[1]]' is parsed as P(first wins) = 1" in shown
+    assert "'[[=]]' is parsed as a tie" in shown
+    assert "reply '[[2]]' is parsed as P(first wins) = 0" in shown
+    assert "reply 'Neither, really' is parsed as off_format" in shown
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_card_asks_each_probe_with_the_protocol_of_its_form(mine, tmp_path, ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("probe position --protocol score.toml", "one for the probes: position (pair)"),
-        ("probe sweep --protocol mine.toml", "none of them takes one"),
-        ("probe position --protocol mine.toml --protocol mine.toml", "one of pairs"),
+        ("probe position --protocol score.toml", "one that fits: position (pair)"),
+        ("probe sweep --protocol mine.toml", "none of them accepts one"),
+        ("probe position --protocol mine.toml --protocol mine.toml", "one protocol for pairs"),
         ("probe position --protocol gone.toml", "a text file"),
     ],
 )

@@ -24,10 +24,10 @@ def test_what_is_planned_is_asked_and_the_page_is_written(capsys):
     said = capsys.readouterr().out
     assert ", 5 probes: 72 requests; " in said
     assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in said
-    assert "self_preference not measured: name the system" in said
+    assert "self_preference not measured: set own to the judge's own system" in said
     assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}
     assert main([*WORDS, "--plan"]) == 0
-    assert "everything is in the store (judgements.sqlite)" in capsys.readouterr().out
+    assert "all replies are in the store (judgements.sqlite)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_page_of_a_store_shows_what_no_probe_knows(study, tmp_path, capsys):
     out = tmp_path / "page.html"
     assert main(["view", str(folder / "s.sqlite"), "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "1 reply answers nothing that a probe" in said
+    assert "1 reply matched no prompt of a probe" in said
     page = out.read_text(encoding="utf-8")
     assert "What is &lt;b&gt;this&lt;/b&gt;?" in page
     assert "<option>position</option><option>unknown</option>" in page
@@ -106,7 +106,7 @@ def test_wrong_wishes_are_said_before_anything_is_written(study, tmp_path, capsy
         ([trials, "--probe", "source"], "among position"),
         ([trials, "--attribute", "beauty"], "among fluency"),
         ([trials, "--max", "0"], "at least 1"),
-        ([str(folder / "s.sqlite"), "--probe", "source"], "--dataset says what was judged"),
+        ([str(folder / "s.sqlite"), "--probe", "source"], "name the data that was judged with --dataset"),
     ):
         assert main(["view", *arguments]) == 2
         assert what in capsys.readouterr().err

@@ -42,7 +42,7 @@ def test_what_was_changed_is_kept_unless_asked(capsys):
     done = copy_notebooks("mine")
     assert (done.written, done.kept, len(done.same)) == ((lost,), (changed,), len(NAMES) - 2)
     assert main(["notebooks", "copy", "mine"]) == 0
-    assert "kept as they are, for they differ: position.ipynb; --overwrite replaces them" in capsys.readouterr().out
+    assert "kept your changed versions of: position.ipynb; use --overwrite to replace them" in capsys.readouterr().out
     assert json.loads(changed.read_text()) == {"mine": True}
     assert main(["notebooks", "copy", "mine", "--overwrite"]) == 0
     assert changed.read_bytes() == (bundled() / "position.ipynb").read_bytes()

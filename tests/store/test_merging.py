@@ -126,4 +126,4 @@ def test_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*words, "--first-wins"])
     assert done.exit_code == 0
     assert "all: 5 replies from 2 stores" in done.output
-    assert "1 reply in several stores, kept once, 1 with another reply in a later one" in done.output
+    assert "1 reply found in several stores, kept once, 1 with a different reply in a later store" in done.output

@@ -77,7 +77,7 @@ COMMANDS = {
     ),
     "columns without a file": (
         ["figures", "--columns", "text=summary"],
-        *("dataset", "None", "the name of one's own table", "add --dataset tabular --path FILE"),
+        *("dataset", "None", "a data set of type tabular", "add --dataset tabular --path FILE"),
     ),
     "a column that the table lacks": (
         ["probe", "position", "--dataset", "tabular", "--path", "wide.csv", "--columns", "text=summry"],
@@ -173,7 +173,7 @@ COMMANDS = {
     ),
     "a price of answers alone": (
         ["plan", "position", *SIMULATED[:2], "--effect", "0.1", "--price-out", "3"],
-        *("price-in", "None", "dollars for a million tokens", "where another price is given"),
+        *("price-in", "None", "dollars per million input tokens", "if another price is given"),
     ),
 }
 CALLS = {

@@ -79,7 +79,7 @@ def test_the_same_log_twice_is_refused(tmp_path, capsys):
     copy = lines(tmp_path, pair(1, "[[A]]"), name="copy.jsonl")
     for second in (file, copy):
         assert main(["audit", file, second]) == 2
-        assert "it is the same as" in capsys.readouterr().err
+        assert "it is identical to" in capsys.readouterr().err
 
 
 def test_a_mapping_file_and_what_is_mapped_beside_it(tmp_path, capsys):

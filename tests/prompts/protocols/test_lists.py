@@ -155,8 +155,8 @@ def test_a_list_is_checked_on_the_command_line(tmp_path):
     file.write_text('template = "{question}\\n\\n{candidates}\\n\\nRank them."\nform = "list"\nreplies = "order"\n')
     result = CliRunner().invoke(app, ["protocol", "check", str(file), "--reply", "[3] > [1]"])
     assert result.exit_code == 0, result.output
-    assert "'[2] > [1] > [3]' is read as ranks by place: 2, 1, 3" in result.output
-    assert "'[3] > [1]' is read as incomplete" in result.output
+    assert "'[2] > [1] > [3]' is parsed as ranks by position: 2, 1, 3" in result.output
+    assert "'[3] > [1]' is parsed as incomplete" in result.output
 
 
 @pytest.mark.parametrize(
