@@ -1,6 +1,6 @@
-r"""Estimates to papers: tables, macros, and the bias card of a judge.
+r"""Report estimates: verdicts, the bias card of a judge, and tables and macros for papers.
 
-Sees nothing but estimates frames, except `biaslab.screen`, which also asks.
+Works on estimates frames alone, except for `biaslab.screen`, which also asks a judge.
 
 Examples
 --------

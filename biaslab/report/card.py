@@ -1,4 +1,4 @@
-"""The bias card: on one page, which biases a judge has, what it is good for, and which settings to use."""
+"""The bias card: one page on which biases a judge has, what it is fit for, and which remedies help."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 @checked
 @dataclass(frozen=True, eq=False)
 class Card:
-    """The card, which JupyterLab shows as HTML.
+    """A bias card; JupyterLab shows it as HTML.
 
     Attributes
     ----------
     biases : pandas.DataFrame
-        One row a judge × primary metric: ``judge, probe, metric, label, status, verdict, standing, strongest, estimate,
-        interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``. ``status`` is one of *bias*,
-        *slight*, *none*, *unclear*, *untested*; ``standing`` and what follows are those of the strongest cell.
-        ``sides`` are those on which a bias was found, and ``n_open`` counts the cells that are inconclusive.
+        One row per judge and primary metric: ``judge, probe, metric, label, status, verdict, standing, strongest,
+        estimate, interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``. ``status`` is one of
+        *bias*, *slight*, *none*, *unclear*, *untested*; ``standing`` and the columns after it describe the strongest
+        cell. ``sides`` lists the sides of the null on which a bias was found; ``n_open`` counts inconclusive cells.
     quality : pandas.DataFrame
-        How well each judge agrees with the reference scores: ``judge, label, cell, estimate, interval``; and how many
-        cells have a chance level, and are shown above it: ``with_chance, above_chance``.
+        Agreement of each judge with the reference scores: ``judge, label, cell, estimate, interval``, the number of
+        cells that have a chance level (``with_chance``), and the number shown to be above it (``above_chance``).
     cells : pandas.DataFrame
-        Every estimate of a primary metric, with its sentence: see `biaslab.report.findings`.
+        All estimates of primary metrics with their verdicts; see `biaslab.report.findings`.
     unmeasured : tuple of tuple of str
-        Judge, probe and the reason why it was not measured.
+        Judge, probe and the reason why the probe was not measured.
     otherwise : tuple of tuple of str
-        Judge, probe and what was asked differently than planned, and why.
+        Judge, probe, and what was asked differently than planned, with the reason.
     """
 
     biases: pd.DataFrame
@@ -60,12 +60,12 @@ class Card:
 
     @property
     def judges(self) -> list[str]:
-        """The judges, in the order in which they were given."""
+        """The judges, in input order."""
         return [str(name) for name in dict.fromkeys(self.cells["judge"])]
 
     @property
     def overall(self) -> dict[str, str]:
-        """What each judge is fit for and what not, as far as its biases tell: the first line of the card.
+        """What each judge is and is not fit for, judging by its biases: the first line of the card.
 
         Examples
         --------
@@ -81,15 +81,15 @@ class Card:
         return fitness(own, quality)
 
     def to_html(self) -> str:
-        """Return a page that needs no other file."""
+        """Return a self-contained HTML page."""
         return self._html("card.html.j2", self._picture_bytes())
 
     def to_markdown(self) -> str:
-        """Return the card as Markdown, without the figure and the table of all estimates."""
+        """Return the card as Markdown, without the figure and without the table of all estimates."""
         return templates().get_template("card.md.j2").render(**self._facts())
 
     def plot(self) -> Axes:
-        """Draw every estimate as its distance from no bias, in units of the smallest distance that matters."""
+        """Plot each estimate's distance from no bias, in units of the smallest distance that matters."""
         from biaslab.report.card_figure import draw
 
         about = self._facts()
@@ -97,14 +97,14 @@ class Card:
         return draw(self.biases, self.cells, " · ".join([*facts, f"q over {about['tests']}"]))
 
     def save(self, stem: str | PathLike[str], picture: bool = True) -> list[Path]:
-        """Write the card as ``.html``, ``.md`` and ``.png``, and its estimates as ``.csv``; return the files.
+        """Save the card as ``.html``, ``.md`` and ``.png`` and its estimates as ``.csv``; return the paths.
 
         Parameters
         ----------
         stem : str or Path
-            Their common beginning.
+            Path of the files, without suffix.
         picture : bool
-            Draw the figure, which takes longest; without it there is no ``.png``, and none on the page.
+            Draw the figure, which takes most of the time; otherwise there is no ``.png`` and no figure on the page.
         """
         require_file("stem", f"{stem}.html")
         drawn = self._picture_bytes() if picture else b""
@@ -187,25 +187,25 @@ def card(
     otherwise: Sequence[tuple[str, str, str]] = (),
     reference: str | pd.DataFrame | None = "atlas",
 ) -> Card:
-    """Make the bias card of one judge or several from the estimates of several probes.
+    """Make the bias card of one or more judges from the estimates of several probes.
 
     Parameters
     ----------
     estimates : pandas.DataFrame or sequence of them
-        Estimates frames. Primary metrics get verdicts, and metrics of quality show what the judge is good for; other
-        metrics are left out. q-values are computed anew over the tests on the card: see `biaslab.stats.corrected`.
+        Estimates frames. The card has a verdict on each primary metric and shows quality metrics as agreement; other
+        metrics are left out. q-values are recomputed over the tests on the card; see `biaslab.stats.corrected`.
     remedies : pandas.DataFrame, optional
-        What `biaslab.mitigation.remedies` or `biaslab.ranking.compare_remedies` returned for the same metrics. A remedy
-        is named only if a paired test, corrected over the remedies tried, shows that it helps.
+        Result of `biaslab.mitigation.remedies` or `biaslab.ranking.compare_remedies` for the same metrics. The card
+        names a remedy only if a paired test, corrected for the number of remedies tried, shows that it helps.
     matters : mapping of str to float, optional
         See `biaslab.report.verdicts`.
     unmeasured : sequence of tuple of str
-        Judge, probe and reason of what could not be measured, to be listed on the card.
+        Judge, probe and reason, to list as not measured on the card.
     otherwise : sequence of tuple of str
-        Judge, probe and what was asked differently than planned (``trials.attrs["otherwise"]``), to be listed too.
+        Judge, probe and what was asked differently than planned (``trials.attrs["otherwise"]``), to list on the card.
     reference : {"atlas"}, pandas.DataFrame or None
-        Compare each bias with those of the atlas's recorded judges, or of another estimates frame (see
-        `biaslab.report.comparing`); None for no comparison.
+        Compare each bias with the recorded judges of the atlas, or with those in another estimates frame (see
+        `biaslab.report.comparing`); None: no comparison.
 
     Returns
     -------
@@ -214,9 +214,9 @@ def card(
     Raises
     ------
     TrialsError
-        If there is no estimate of a primary metric, or a column is missing.
+        If no primary metric has an estimate, or a column is missing.
     InputError
-        If a smallest effect that matters, or the reference, is refused.
+        If `matters` or `reference` is invalid.
 
     Examples
     --------
@@ -249,6 +249,6 @@ def card(
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:
-    """Name a bias by its probe, and by its metric where the probe has several."""
+    """Return the probe's name for a bias, plus the metric's if the probe has several."""
     name = str(row["probe"]).replace("_", " ")
     return name if (own["probe"] == row["probe"]).sum() == 1 else f"{name}: {row['label']}"

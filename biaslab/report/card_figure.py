@@ -1,4 +1,4 @@
-"""The figure of a bias card: every tested estimate as its distance from no bias."""
+"""The figure of a bias card: each tested estimate as a distance from no bias."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _INCH, _LINE = 2.54, 0.28  # centimetres of an inch, and of a line of a verdict
 _WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
 #: The colours of a traffic light, told apart by the colour-blind and, by their marks, by everybody.
 _LIGHTS = {"bias": "#9c2f00", "slight": "#8a6400", "none": "#00614d", "unclear": "0.3", "untested": "0.3"}
-_CROWDED = 20  # how far the axis reaches, in units of what matters, where three numbers a decade have no room
+_CROWDED = 20  # axis limit, in units of what matters, beyond which three labels per decade do not fit
 
 
 @styled
 def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
-    """Draw one row per judge and metric: its cells in units of the smallest effect that matters, and the verdict.
+    """Draw one row per judge and metric, with its cells in units of the smallest effect that matters, and its verdict.
 
-    What was tested of no judge has no row; a line above names it.
+    Metrics tested for no judge have no row; a line above the axes names them.
 
     Parameters
     ----------
     biases, cells : pandas.DataFrame
-        Of a `biaslab.report.Card`.
+        Attributes of a `biaslab.report.Card`.
     facts : str
-        Stands above: data, n, level.
+        Line above the axes: data, n, level.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     rows = sorted(keys, key=lambda key: (order[key[:2]], judges.index(key[2])))
     [ax] = panels(1)
     figure: Figure = ax.figure  # type: ignore[assignment]
-    figure.set_layout_engine("none")  # the words stand outside the axes, which are not to shrink for them
+    figure.set_layout_engine("none")  # the text lies outside the axes, which must not shrink to make room for it
     most = max(len(_words(row)) for row in shown.to_dict("records"))
     figure.set_size_inches(9 / _INCH, (2.6 + max(1.0, _LINE * (most + 0.4)) * len(rows)) / _INCH)
     ax.axvspan(-1, 1, color="0.92", zorder=0, linewidth=0)
@@ -78,7 +78,7 @@ def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, index: int) -> None:
 
 
 def _write(ax: Axes, row: Mapping[Any, Any], place: int, number: str, first: bool) -> None:
-    """Write the metric on the left and the verdict on the right of a row; nothing in them is taken for mathematics."""
+    """Write the metric left and the verdict right of a row, as plain text rather than mathtext."""
     at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "parse_math": False, "fontsize": 6.5}
     light: dict[str, Any] = {"color": _LIGHTS[row["status"]], "fontweight": "bold"}
     name = [f"{str(row['probe']).replace('_', ' ')}:", *textwrap.wrap(str(row["label"]), 34)] if first else []
@@ -93,16 +93,16 @@ def _write(ax: Axes, row: Mapping[Any, Any], place: int, number: str, first: boo
 
 
 def _words(row: Mapping[Any, Any]) -> list[str]:
-    """Return the lines of a verdict, and the evidence for what is found."""
+    """Return the lines of a verdict, with the numbers if a bias was found."""
     is_bias = row["status"] in ("bias", "slight")
-    standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # how many; what they judged is in the table
+    standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # the count only
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if is_bias else []
     verdict = "; ".join(filter(None, (row["verdict"], standing)))
     return [*textwrap.wrap(f"{STATUS[row['status']][1]}: {verdict}", _WIDTH), *evidence]
 
 
 def _not_tested(left: pd.DataFrame) -> list[str]:
-    """Name the metrics that have no row, on as many lines as it takes."""
+    """Return lines that name the metrics without a row."""
     names = [
         f"{str(probe).replace('_', ' ')} ({label})" for probe, label in zip(left["probe"], left["label"], strict=True)
     ]
@@ -127,7 +127,7 @@ def _finish(ax: Axes, rows: int, facts: list[str], judges: list[str]) -> None:
 
 
 def _mark(ax: Axes, reach: float) -> None:
-    """Write numbers at 1, 2, 5, 10, …, or the powers of ten alone where more have no room; short ticks between."""
+    """Label 1, 2, 5, 10, …, or only powers of ten if space is short; put minor ticks between."""
     steps = (1, 2, 5) if reach < _CROWDED else (1,)
     ticks = [step * 10**power for power in range(4) for step in steps if step * 10**power <= reach]
     ax.set_xticks([*(-tick for tick in ticks), 0, *ticks], [*(f"−{tick}" for tick in ticks), "0", *map(str, ticks)])

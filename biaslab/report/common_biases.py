@@ -1,4 +1,4 @@
-"""The biases that people ask for first: which probes find them, and on which texts; see `biaslab.screen`."""
+"""The probes and texts with which `biaslab.screen` measures the most common biases."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from biaslab.stats import Resampling
 
 Given = Protocol | str | PathLike[str]
 
-#: One scale for all scores, so that one question serves all probes; on it round numbers show.
+#: One scale for all scores, so that probes share requests; wide enough to show round numbers.
 SCALE = "1-100"
-#: Samples of each score where the judge answers with text, and of each verdict where a protocol asks for text.
+#: Samples per score if the judge answers with text, and per verdict if a protocol asks for text.
 _SCORES, _VERDICTS = 3, 2
 
 
 def draw_texts(dataset: Dataset, contexts: int, candidates: int, own: str | None, seed: int) -> Dataset:
-    """Return the first contexts, with some candidates of each; the judge's own texts are among them."""
+    """Return the first contexts with a random draw of candidates each, always including the judge's own texts."""
     require_whole("contexts", contexts, 1)
     require_whole("candidates", candidates, 2)
     require_whole("seed", seed, 0)
@@ -60,7 +60,7 @@ def choose_probes(
     own: str | None,
     seed: int,
 ) -> tuple[list[Probe], list[tuple[str, str, str]]]:
-    """Return the probes of the forms in which the judge answers, and why others are left out."""
+    """Return the probes that fit the judge's forms of answering, and the reasons why others do not."""
     by_form = _by_form(protocol)
     chosen = data.require_attributes(attributes)[: None if attributes else 1]
     makers = {"pair": _of_pairs, "score": _of_scores}
@@ -69,42 +69,43 @@ def choose_probes(
     probes = [probe for form in forms for probe in whole[form]]
     asked, answers = {probe.name for probe in probes}, " and ".join(f"{form}s" for form in forms)
     if not probes:
-        raise InputError("judge", judge.id, "a judge of pairs or of scores, whose kinds say so")
+        raise InputError("judge", judge.id, "a judge that answers pairs or scores, as its `kinds` declares")
     missing = [
-        (judge.id, probe.name, f"it is estimated from {form}s, and {answers} are asked for")
+        (judge.id, probe.name, f"needs {form}s, but the judge is asked for {answers}")
         for form in whole.keys() - {*forms}
         for probe in whole[form]
         if probe.name not in asked
     ]
     if own is None:
         systems = [str(name) for name in dict.fromkeys(data.candidates["system"]) if name]
-        remedy = f"own=…, one of {', '.join(systems)}" if systems else "but the data set does not say who wrote what"
-        missing.append((judge.id, SelfPreference.name, f"name the system whose texts are the judge's own: {remedy}"))
+        why = f"set own to the judge's own system: {', '.join(systems)}"
+        why = why if systems else "the data set does not say which system wrote which text"
+        missing.append((judge.id, SelfPreference.name, why))
     return probes, missing
 
 
 def _by_form(protocol: Given | Sequence[Given] | None) -> dict[str, Protocol]:
-    """Load protocols, one of each form."""
+    """Load protocols, at most one per form."""
     given = [protocol] if isinstance(protocol, str | PathLike | Protocol) else protocol or ()
     found: dict[str, Protocol] = {}
     for loaded in map(Protocol.loaded, given):
         require_one_of("protocol.form", loaded.form, ("pair", "score"))
         if loaded.form in found:
             names = f"{found[loaded.form].name} and {loaded.name}"
-            raise InputError("protocol", names, f"one of {loaded.form}s", "screen one after the other")
+            raise InputError("protocol", names, f"one protocol for {loaded.form}s", "screen them one after the other")
         found[loaded.form] = loaded
     return found
 
 
 def _forms_of(judge: Judge) -> set[str]:
-    """Return the forms in which a judge answers without a protocol."""
+    """Return the forms (pair, score) that a judge answers without a protocol."""
     if judge.kinds & {Choice, Completion}:
         return {"pair", "score"}
     return {form for form, kind in (("pair", Compare), ("score", Score)) if kind in judge.kinds}
 
 
 def _of_pairs(attributes: Sequence[str], protocol: Protocol | None, own: str | None, seed: int) -> list[Probe]:
-    """Return what is asked of a judge of pairs."""
+    """Return the probes for a judge that compares pairs."""
     again = protocol is not None and protocol.answer == "text" and protocol.temperature > 0
     how: dict[str, Any] = {"protocol": protocol, "replicates": _VERDICTS if again else 1, **_seeded(seed)}
     mine = SelfPreference(attributes, own=own, asks=("pairs",), **how)
@@ -113,7 +114,7 @@ def _of_pairs(attributes: Sequence[str], protocol: Protocol | None, own: str | N
 
 
 def _of_scores(attributes: Sequence[str], protocol: Protocol | None, own: str | None, seed: int) -> list[Probe]:
-    """Return what is asked of a judge of scores, all with the same questions."""
+    """Return the probes for a judge that scores; all ask the same questions."""
     how: dict[str, Any] = {"protocol": protocol, **_seeded(seed)}
     again: dict[str, Any] = {"max_tokens": 16} if protocol is None else {}
     mine = SelfPreference(attributes, own=own, asks=("scores",), scale=SCALE, **how)
@@ -126,5 +127,5 @@ def _of_scores(attributes: Sequence[str], protocol: Protocol | None, own: str | 
 
 
 def _seeded(seed: int) -> dict[str, Any]:
-    """Return the seed of the draws of a probe and of its estimates."""
+    """Return the seeds for a probe's random draws and its resampling."""
     return {"seed": seed, "resampling": Resampling(seed=seed)}

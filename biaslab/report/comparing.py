@@ -1,10 +1,10 @@
-"""Place an estimate among those of other judges: which of them compare with it, and how many it exceeds.
+"""Compare an estimate with those of other judges: which are comparable, and how many it exceeds.
 
-Estimates of different judges compare where their metric declares so (`biaslab.core.Comparison`): they have the same
-probe and metric, the conditions that the metric names are alike, and they are over all items. So verdicts on pairs
-compare with verdicts on pairs, whether read in text or taken from the likelier label, and points only with points of
-the same scale; metrics that depend on how was answered, such as logits, declare nothing. Texts differ all the same, so
-that a standing among other judges says what is usual, and is no test.
+Two estimates are comparable if they are over all items, have the same probe and metric, and agree in the conditions
+that the metric names (`biaslab.core.Comparison`). Verdicts on pairs compare with verdicts on pairs, whether parsed from
+text or taken from the likelier label; points compare only on the same scale. Metrics that depend on the answer mode,
+such as logits, declare no comparison. The judged texts still differ, so a rank among other judges shows what is usual;
+it is not a test.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from biaslab.stats import is_above, require_columns
 if TYPE_CHECKING:
     from biaslab.core import Comparison
 
-#: Nothing is said among fewer judges.
+#: Fewer comparable judges give no comparison.
 FEWEST = 5
-_REFERENCES = "biaslab.references"  # entry points: frames of judges to stand among, by name
+_REFERENCES = "biaslab.references"  # entry points: estimates frames of reference judges, by name
 _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")
-_NAMED = 5  # data sets that a sentence has room for
+_NAMED = 5  # data sets named in a sentence
 _NUMBERS = ["estimate", "ci_low", "ci_high"]
 
 
 @dataclass(frozen=True, eq=False)
 class Peers:
-    """Judges whose estimates of a metric compare.
+    """Judges with comparable estimates of a metric.
 
     Attributes
     ----------
     judges : pandas.DataFrame
-        One row a judge, whose name is the index: ``estimate, ci_low, ci_high``, each the median over the cells (data
-        sets, prompts, attributes) in which the judge was measured, so that every judge counts once.
+        One row per judge, indexed by name: ``estimate, ci_low, ci_high``, each the median over the cells (data sets,
+        prompts, attributes) in which the judge was measured, so that every judge counts once.
     datasets : tuple of str
-        What they judged.
+        The data sets they judged.
     comparison : Comparison
-        What was asked of them, and what is alike.
+        What makes them comparable.
     """
 
     judges: pd.DataFrame
@@ -54,18 +54,18 @@ class Peers:
 
     @property
     def label(self) -> str:
-        """Number of judges and what they were asked, for a legend."""
+        """Number of judges and what they judged, for a legend."""
         return f"{count(len(self.judges), 'recorded judge')} ({self.comparison.of})"
 
     def standing(self, row: Mapping[Any, Any], above: bool) -> str:
-        """Count the judges that an estimate exceeds, and those whose intervals do not overlap its own.
+        """Count the judges that an estimate exceeds, and how many of their intervals do not overlap its own.
 
         Parameters
         ----------
         row : mapping
-            ``estimate``, ``ci_low`` and ``ci_high`` of the judge at hand.
+            ``estimate``, ``ci_low`` and ``ci_high`` of this judge.
         above : bool
-            Whether more of the metric is meant, or less.
+            Whether "more so" means a higher estimate; otherwise a lower one.
 
         Examples
         --------
@@ -73,7 +73,7 @@ class Peers:
         >>> rows = {"estimate": [0.5, 0.6, 0.9], "ci_low": [0.4, 0.5, 0.8], "ci_high": [0.6, 0.7, 1.0]}
         >>> peers = Peers(pd.DataFrame(rows, index=list("abc")), ("chats",), Comparison("verdicts on pairs"))
         >>> peers.standing({"estimate": 0.7, "ci_low": 0.65, "ci_high": 0.75}, above=True)
-        'more so than 2 of 3 recorded judges (verdicts on pairs; chats), 1 of them with intervals apart'
+        'more so than 2 of 3 recorded judges (verdicts on pairs; chats), 1 of them with a non-overlapping interval'
         """
         value, low, high = (float(row[name]) for name in _NUMBERS)
         if above:
@@ -84,11 +84,11 @@ class Peers:
             apart = [is_above(one, high) for one in self.judges["ci_low"]]
         clearly = sum(both for both in map(all, zip(behind, apart, strict=True)))
         words = f"more so than {sum(behind)} of {self._described}"
-        return f"{words}, {clearly} of them with intervals apart" if any(behind) else words
+        return f"{words}, {clearly} of them with a non-overlapping interval" if any(behind) else words
 
     @property
     def spread(self) -> str:
-        """Range and median of their estimates, for an estimate that shows no bias."""
+        """Range and median of the judges' estimates, to accompany an estimate that shows no bias."""
         values = self.judges["estimate"]
         return f"{self._described}: {values.min():.2f} to {values.max():.2f}, median {values.median():.2f}"
 
@@ -100,17 +100,17 @@ class Peers:
 
 
 def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:
-    """Return the estimates of judges to compare with.
+    """Return the estimates of the reference judges.
 
     Parameters
     ----------
     reference : {"atlas"} or pandas.DataFrame
-        The recorded judges of `biaslab.atlas`, or an estimates frame of one's own.
+        The recorded judges of `biaslab.atlas`, or your own estimates frame.
 
     Raises
     ------
     InputError
-        If it is another name.
+        If the name is unknown.
     TrialsError
         If a column is missing.
     """
@@ -129,14 +129,14 @@ def _named(reference: str) -> pd.DataFrame:
 
 
 def find_peers(row: Mapping[Any, Any], reference: pd.DataFrame) -> Peers | None:
-    """Return the judges whose estimates compare with one, or None where they are fewer than five.
+    """Return the judges comparable with an estimate, or None if there are fewer than five.
 
     Parameters
     ----------
     row : mapping
-        Of an estimates frame.
+        A row of an estimates frame.
     reference : pandas.DataFrame
-        From `judges_of`. The judge of the row itself is left out.
+        From `judges_of`. The row's own judge is excluded.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Decide what an estimate shows: a bias, none that matters, or nothing that its data can tell."""
+"""Decide what an estimate shows: a bias, no bias that matters, or inconclusive."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from biaslab.stats import (
 )
 
 Finding = Literal["above", "below", "none", "blind", "untested"]
-#: Why a finding is inconclusive: the test is significant, but the interval contains the null; the reverse; there is no
-#: interval; the interval contains shifts that matter; no context has an effect, but there are too few of them; so few
-#: contexts cannot find anything among so many tests; what is missing decides, or how reliable human scores are.
+#: Why a finding is inconclusive: the test is significant but the interval contains the null, or the reverse; there is
+#: no interval; the interval contains shifts that matter; no context has an effect, but there are too few contexts; too
+#: few contexts for the number of tests; the result depends on missing judgements, or on human scores' reliability.
 Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
-#: Share of contexts that may have an effect although none was seen to, where a metric without bounds does not vary.
+#: Share of contexts that may have an unseen effect, for a metric without bounds that does not vary.
 RARE = 0.1
 
 
 def decide(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
-    """Return what an estimate shows, and where that is inconclusive, why."""
+    """Return what an estimate shows and, if inconclusive, why."""
     if record.get("method") == BY_CONSTRUCTION:
         return "none", ""
     if np.isnan(record["q_value"]) or null is None:
@@ -56,7 +56,7 @@ def decide(record: Mapping[Any, Any], null: float | None, size: float | None) ->
 def _significant(
     record: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None
 ) -> tuple[Finding, Doubt]:
-    """Return what a significant estimate shows, unless its interval, what is missing or human errors decide."""
+    """Return what a significant estimate shows, unless its interval, missing data or human error leave it open."""
     if side is None:
         return "blind", "contains"
     if decided_by_missing(record, null, side):
@@ -65,7 +65,7 @@ def _significant(
 
 
 def _needs_reliability(record: Mapping[Any, Any]) -> bool:
-    """Return whether a finding holds only if human scores, whose errors are unknown, are reliable enough."""
+    """Return whether a finding depends on the unknown reliability of human scores."""
     return is_above(needed_reliability(reason(record, "")), LEAST_RELIABILITY)
 
 
@@ -77,17 +77,17 @@ def excludes(record: Mapping[Any, Any], null: float | None, size: float | None) 
 
 
 def is_never(record: Mapping[Any, Any], size: float | None) -> bool:
-    """Return whether no context differs, and no interval says how large a shift could be that matters."""
+    """Return whether no context shows an effect and no interval bounds its size."""
     unvarying = str(record.get("method", "")).startswith(WITHOUT_SPREAD)
     return unvarying and (size is None or record["ci_low"] == record["ci_high"])
 
 
 def share_unseen(record: Mapping[Any, Any]) -> float:
-    """Return the largest share of contexts that may show an effect although none was seen to."""
+    """Return the largest share of contexts that may have an effect although none was observed."""
     return unseen_share(max(int(record["n_contexts"]), 1), record["ci_level"])
 
 
 def reason(record: Mapping[Any, Any], otherwise: str) -> str:
-    """Return the note of an estimate, or other words where it has none."""
+    """Return the note of an estimate, or a default if it has none."""
     note = record.get("note")
     return note if isinstance(note, str) and note else otherwise

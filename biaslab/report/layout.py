@@ -1,4 +1,4 @@
-"""Lay out a table of estimates as text: heads, rows and caption, for any output format."""
+"""Turn estimates into the text of a table (headers, rows, caption) for any output format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 @dataclass(frozen=True)
 class Layout:
-    """A table as text: heads, rows, which columns are numbers, and the caption."""
+    """The text of a table: headers, rows, which columns are numeric, and the caption."""
 
     header: list[str]
     rows: list[list[str]]
@@ -43,7 +43,7 @@ class Layout:
 
 
 def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
-    """Return the rows of the metrics, without those of single bins, and q-values over the tests among them.
+    """Return the rows of the metrics, without single bins, with q-values over their tests.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
 
 
 def metric_of(row: dict[Any, Any]) -> Metric:
-    """Return how the metric of a row is read."""
+    """Return the metric of a row."""
     return find_metric(row["metric"], row["probe"])
 
 
@@ -99,7 +99,9 @@ def lay_out(
             cells = {condition_text(record[across]): " ".join(estimate)}
         if line.keys() & cells.keys():
             where = f"{cell(record, [across or ''])}; {', '.join(texts)}"
-            raise TrialsError("across", across, "a column that tells all rows apart", f"two rows fall on {where}")
+            raise TrialsError(
+                "across", across, "a column that distinguishes all rows", f"two rows share the cell {where}"
+            )
         line |= cells
     columns = list(dict.fromkeys(name for line in lines.values() for name in line))
     body = [[*map(str, key[: len(leading)]), *(line.get(name, "") for name in columns)] for key, line in lines.items()]
@@ -113,7 +115,7 @@ def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
 
 
 def _estimate(record: dict[Any, Any], stars: bool, digits: int) -> tuple[str, str]:
-    """Write an estimate, with stars if wanted, and its interval."""
+    """Format an estimate, optionally with stars, and its interval."""
     q, p = record.get("q_value", float("nan")), record.get("p_value", float("nan"))
     mark = next((sign for bound, sign in _STARS if (q if q == q else p) < bound), "") if stars else ""
     return number(record["estimate"], digits) + mark, interval(record["ci_low"], record["ci_high"], digits)
@@ -128,7 +130,7 @@ def _level(rows: pd.DataFrame) -> str:
 
 
 def _caption(rows: pd.DataFrame, caption: str | None, several: bool, stars: bool) -> str:
-    """Write the facts of a table: metric, judge, data, n, level, seed, version, and why something is missing."""
+    """Return the caption: metric, judge, data, n, level, seed, version, and why values are missing."""
     alone = [name for name in conditions(rows) if not varying(rows, [name])]
     what = cell(rows.iloc[0].to_dict(), alone)
     first = "Estimates" if several else metric_of(rows.iloc[0].to_dict()).axis
@@ -139,9 +141,9 @@ def _caption(rows: pd.DataFrame, caption: str | None, several: bool, stars: bool
         f"n = {span(rows['n_contexts'].dropna())} contexts, {_level(rows)} intervals",
     ]
     if "q_value" in rows and rows["q_value"].notna().any():
-        facts.append(f"q: p corrected over what is shown, {correction(rows)}")
+        facts.append(f"q: p corrected for the tests in this table, {correction(rows)}")
     if stars:
-        facts.append("* q < .05, ** q < .01, *** q < .001 (p where there is no q)")
+        facts.append("* q < .05, ** q < .01, *** q < .001 (p if there is no q)")
     notes: list[str] = list(rows.loc[rows["estimate"].isna(), "note"].dropna().unique()) if "note" in rows else []
     facts += [f"–: {note}" for note in notes if note]
     seeds: list[float] = list(rows["seed"].dropna().unique()) if "seed" in rows else []

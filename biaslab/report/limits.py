@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Place = Literal["inside", "outside", "unclear"]
-_FORM = "LOW:HIGH, one of which may be left out, such as .4:.6 or :.2"
+_FORM = "LOW:HIGH, where one side may be omitted, such as .4:.6 or :.2"
 
 
 @checked(eager=True)
 @dataclass(frozen=True)
 class Limit:
-    """From where to where a metric may lie; both ends are allowed.
+    """Allowed range of a metric, inclusive.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Limit:
 
     @classmethod
     def read(cls, metric: str, text: str) -> Limit:
-        """Read a limit as people write it, for a metric that a message names."""
+        """Parse a limit such as ".4:.6"; `metric` is used in error messages."""
         low, colon, high = text.partition(":")
         try:
             if not colon or not (low.strip() or high.strip()):
@@ -54,7 +54,7 @@ class Limit:
             raise InputError(f"limit of {metric}", text, _FORM) from None
 
     def place(self, low: float, high: float) -> Place:
-        """Return whether an interval lies inside the limits, outside, or across one of them."""
+        """Return whether an interval lies inside the limits, outside, or across one."""
         if np.isnan([low, high]).any():
             return "unclear"
         if is_above(low, self.high) or is_above(self.low, high):
@@ -69,7 +69,7 @@ class Limit:
 
 @checked
 def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.DataFrame:
-    """Check whether the intervals of the named metrics lie inside their limits.
+    """Check whether the intervals of metrics lie inside their limits.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     Returns
     -------
     pandas.DataFrame
-        The rows of these metrics with ``place``: "inside" (the whole interval is), "outside" (all of it is beyond one
-        limit) or "unclear" (it crosses one, or there is none: the study was too small to tell), and ``sentence``.
+        The rows of these metrics with ``place``, "inside" (the whole interval), "outside" (the whole interval is beyond
+        a limit) or "unclear" (it crosses a limit or is missing: the study was too small to tell), and ``sentence``.
 
     Raises
     ------
@@ -91,8 +91,8 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
 
     Notes
     -----
-    Inside means that a bias beyond the limit is excluded, at half the error of the interval (2.5 % with 95 %): a test
-    of equivalence. To find no difference from the null is not enough.
+    "Inside" is an equivalence test: it excludes a bias beyond the limit at half the error rate of the interval (2.5 %
+    for 95 %). Failing to find a difference from the null would not be enough.
 
     References
     ----------
@@ -110,7 +110,7 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     metrics = list(dict.fromkeys(estimates["metric"]))
     for name in limits:
         if name not in metrics:
-            allowed = f"a metric that was estimated: {', '.join(metrics)}"
+            allowed = f"an estimated metric: {', '.join(metrics)}"
             raise TrialsError("limit", name, allowed, did_you_mean(name, metrics))
     chosen = estimates[estimates["metric"].isin(list(limits))]
     columns = ["judge"] * (len(set(chosen["judge"])) > 1) + varying(chosen, conditions(chosen))
@@ -126,32 +126,32 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
 
 @checked
 def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Decide over several runs of one study, so that a judge that answers otherwise each time does not turn a verdict.
+    """Combine the results of several runs of a study by majority, so that a random judge gives a stable result.
 
-    A metric is inside its limits, or outside, where more than half of the runs say so, and unclear otherwise.
+    A metric is inside (or outside) its limits if more than half of the runs say so, and unclear otherwise.
 
     Parameters
     ----------
     runs : sequence of pandas.DataFrame
-        What `check_limits` found of each run with the same limits: at least one.
+        Results of `check_limits` for each run, with the same limits; at least one.
 
     Returns
     -------
     pandas.DataFrame
-        The rows of the first run with the ``place`` over all runs, and ``runs``, ``inside`` and ``outside``: how many
-        runs there were, and said so. ``error_rate`` is the most by which a metric that lies on a limit or beyond is
-        called inside, however the runs depend on each other. ``sentence`` says it.
+        The rows of the first run with the majority ``place``, the number of ``runs``, and how many said ``inside`` and
+        ``outside``. ``error_rate`` bounds the probability that a metric on or beyond its limit is called inside,
+        whatever the dependence between runs. ``sentence`` puts it into words.
 
     Raises
     ------
     InputError
-        If there is no run, or the runs have other rows than the first.
+        If there is no run, or the runs differ in their rows.
 
     Notes
     -----
-    One run errs in at most α / 2 of studies (2.5 % with 95 % intervals). Runs share their contexts, so that they are
-    not independent; whatever their dependence, m of K runs err together in at most K / m times as many (Rüger 1978),
-    which is less than twice.
+    One run errs with probability at most α / 2 (2.5 % with 95 % intervals). Runs share contexts, so they are not
+    independent. Under any dependence, m of K runs err with at most K / m times that probability (Rüger 1978), which is
+    less than twice for a majority.
 
     References
     ----------
@@ -168,16 +168,16 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     ...     for e in (0.50, 0.52, 0.57)
     ... ]
     >>> print(check_runs(runs)["sentence"][0])
-    first_position_rate: inside in 2 of 3 runs, estimates 0.500 to 0.570; wrongly in at most 3.8 % of studies
+    first_position_rate: inside in 2 of 3 runs, estimates 0.500 to 0.570; error rate at most 3.8 %
     """
     if not runs:
-        raise InputError("runs", runs, "at least one frame that check_limits returned")
+        raise InputError("runs", runs, "at least one frame from check_limits")
     for run in runs:
         require_columns(run, (*LEADING, "estimate", "place", "sentence"), "runs")
     names = [*LEADING, *conditions(runs[0].drop(columns=["place", "sentence"]))]
     keys = [[tuple(map(str, key)) for key in run[names].itertuples(index=False)] for run in runs]
     if any(key != keys[0] for key in keys):
-        raise InputError("runs", f"{len(runs)} runs", "runs of one study, with the same rows", "ask the same each time")
+        raise InputError("runs", f"{len(runs)} runs", "runs with the same rows", "run the same study each time")
     count, needed = len(runs), len(runs) // 2 + 1
     said = {place: np.sum([run["place"] == place for run in runs], axis=0) for place in ("inside", "outside")}
     place = np.select([said["inside"] >= needed, said["outside"] >= needed], ["inside", "outside"], "unclear")
@@ -191,14 +191,14 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
         votes = f"{said.get(place[at], said['inside'])[at]} of {count} runs"
         told = f"inside in {votes}, outside in {said['outside'][at]}: unclear" if place[at] == "unclear" else ""
         told = told or f"{place[at]} in {votes}"
-        error = f"; wrongly in at most {100 * rate[at]:.2g} % of studies" if place[at] == "inside" else ""
+        error = f"; error rate at most {100 * rate[at]:.2g} %" if place[at] == "inside" else ""
         sentences.append(f"{str(words).partition(': ')[0]}: {told}{span}{error}")
     found = {"place": place, "runs": count, **said, "error_rate": rate, "sentence": sentences}
     return runs[0].assign(**found)
 
 
 def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:
-    """Write what `check_limits` found as a JUnit report: outside is a failure, unclear an error.
+    """Format the result of `check_limits` as a JUnit report: outside is a failure, unclear an error.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:
 
 
 def exit_code(places: Sequence[str]) -> int:
-    """Return 1 if anything lies outside, else 4 if anything is unclear, else 0.
+    """Return 1 if any place is outside, else 4 if any is unclear, else 0.
 
     Examples
     --------

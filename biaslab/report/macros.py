@@ -1,4 +1,4 @@
-r"""Estimates as LaTeX macros, so that the numbers in a paper's text are those of the last run."""
+r"""Write estimates as LaTeX macros, so that the numbers in a paper always match the last run."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ def to_macros(
 ) -> str:
     r"""Write a ``\newcommand`` for every estimate, its interval and its n.
 
-    ``\biasPositionRateCoherence`` is the estimate, with ``CI`` after it the interval, with ``N`` the number of
-    contexts. A name is made of the prefix, the probe, what the metric's name adds to it, the attribute, and every other
-    condition that varies within the metric, such as ``TemplateOne``; digits are spelt, for names hold letters only.
+    ``\biasPositionRateCoherence`` is the estimate; the suffix ``CI`` gives the interval and ``N`` the number of
+    contexts. A name consists of the prefix, the probe, the rest of the metric's name, the attribute, and every other
+    condition that varies within the metric, such as ``TemplateOne``; digits are spelled out.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame. Estimates of single bins, such as those of ``human_gap``, are left out.
+        The estimates frame. Rows for single bins, such as those of ``human_gap``, are left out.
     metric : str or sequence of str, optional
-        Which metrics; all of the frame by default.
+        Which metrics; default: all.
     digits : int
         Decimals.
     prefix : str
-        What every name begins with; letters only.
+        Prefix of every name; letters only.
 
     Returns
     -------
     str
-        A ``.tex`` file to ``\input`` in a preamble.
+        Content of a ``.tex`` file to ``\input`` in the preamble.
 
     Raises
     ------
     InputError
-        If the prefix holds anything but letters.
+        If the prefix contains anything but letters.
     TrialsError
-        If two rows would have one name; the message names both.
+        If two rows would get the same name; the message names both.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def to_macros(
     """
     check_digits(digits)
     if not re.fullmatch(r"[A-Za-z]+", prefix):
-        raise InputError("prefix", prefix, "letters A to Z only, as in names of LaTeX commands")
+        raise InputError("prefix", prefix, "letters A to Z only, as in LaTeX command names")
     rows = chosen_rows(estimates, metric)
     made: dict[str, str] = {}
     origin: dict[str, str] = {}
@@ -83,15 +83,15 @@ def to_macros(
             for suffix, text in values.items():
                 name = stem + suffix
                 if name in made:
-                    remedy = f"\\{name} would be {origin[name]} and {where}; rename a condition, or choose rows"
-                    raise TrialsError("macros", name, "one row a name", remedy)
+                    remedy = f"\\{name} would mean both {origin[name]} and {where}; rename a condition or select rows"
+                    raise TrialsError("macros", name, "one row per name", remedy)
                 made[name], origin[name] = text, where
     lines = [f"\\newcommand{{\\{name}}}{{{_in_text(text)}}}" for name, text in made.items()]
-    return "\n".join([f"% biaslab {version()}; one macro an estimate", *lines]) + "\n"
+    return "\n".join([f"% biaslab {version()}; one macro per estimate", *lines]) + "\n"
 
 
 def macro_name(record: dict[Any, Any], columns: Sequence[str]) -> str:
-    """Return the name of a row's macro without prefix, letters only.
+    """Return the macro name of a row, without prefix, in letters only.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def macro_name(record: dict[Any, Any], columns: Sequence[str]) -> str:
 
 
 def _letters(text: str) -> str:
-    """Spell text with letters only, each word capitalised."""
+    """Spell text in letters only, with each word capitalised."""
     plain = unicodedata.normalize("NFKD", _MINUS.sub(" Minus ", text))
     spelt = "".join(f" {_DIGITS[letter]} " if letter in _DIGITS else _SIGNS.get(letter, letter) for letter in plain)
     words = re.findall(r"[A-Za-z]+", "".join(letter for letter in spelt if not unicodedata.combining(letter)))
@@ -116,5 +116,5 @@ def _letters(text: str) -> str:
 
 
 def _in_text(text: str) -> str:
-    """Write a number for running text: in math only where it has a minus sign, which text would print as a hyphen."""
+    """Format a number for running text, in math mode only if it has a minus sign."""
     return f"\\ensuremath{{{text.replace('−', '-')}}}" if "−" in text else tex(text)

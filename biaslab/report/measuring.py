@@ -1,4 +1,4 @@
-"""Measure every probe of a judge in turn, and keep the estimates, or the reason why there are none, as they come."""
+"""Measure the probes of a judge one by one, keeping the estimates or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ if TYPE_CHECKING:
     from biaslab.datasets import Dataset
     from biaslab.probes.base import Probe
 
-#: Errors of one probe after which the others may still be measured.
+#: Errors that end one probe but not the others.
 _OF_ONE = (InputError, JudgeError, BudgetExceededError, MissingDependencyError)
-_OF_ALL = frozenset({401, 402, 403, 404, 429})  # a server that says one of these for good says so to everything
+_OF_ALL = frozenset({401, 402, 403, 404, 429})  # a server that keeps returning one of these fails for every request
 
 
 @dataclass
 class Measured:
-    """Estimates so far, and the reasons where there are none; the card is saved after each probe.
+    """Estimates so far, and reasons for missing ones; saves the card after each probe.
 
     Parameters
     ----------
     out : Path, optional
-        Where the card is saved: what its files begin with. Nothing is saved by default.
+        Path of the card's files, without suffix. Default: do not save.
     remedies : pandas.DataFrame, optional
-        As of `biaslab.report.card`.
+        As in `biaslab.report.card`.
     frames : list of pandas.DataFrame
-        Estimates.
+        Estimates frames.
     missing, otherwise : list of tuple of str
-        Judge, probe, and why it was not measured or what was asked otherwise.
+        Judge, probe, and why it was not measured or what was asked differently.
     ended : dict of str to BiaslabError
-        Judges that were asked nothing more, by id, and why.
+        Judges that are no longer asked, by id, with the error.
     trials : list of pandas.DataFrame
-        Judgements of each probe that was measured.
+        Judgements of each measured probe.
     everything : bool
-        Estimate all metrics; else those of a card.
+        Estimate all metrics; otherwise only those on a card.
     say : callable
-        Is told what happens, a line at a time.
+        Receives progress messages, one line at a time.
     progress : bool, optional
-        Show progress bars; by default in a terminal.
+        Show progress bars; default: only in a terminal.
     """
 
     out: Path | None = None
@@ -76,12 +76,12 @@ class Measured:
     progress: bool | None = None
 
     def card(self, reference: str | pd.DataFrame | None = "atlas") -> Card:
-        """Return the card of everything so far."""
+        """Return the card of all estimates so far."""
         told = {"unmeasured": self.missing, "otherwise": self.otherwise, "reference": reference}
         return card(self.frames, self.remedies, **told)  # type: ignore[arg-type]
 
     def save(self) -> None:
-        """Save the card so far, without its figure; nothing where no bias was measured yet."""
+        """Save the card so far, without its figure; do nothing if no bias has been measured yet."""
         if self.out is None:
             return
         try:
@@ -98,28 +98,28 @@ def measure_all(
     measured: Measured,
     budget: Budget | None = None,
 ) -> Announcement | None:
-    """Measure every probe of one judge as far as it can be asked; estimates are added and saved probe by probe.
+    """Measure all probes of one judge, adding and saving estimates probe by probe.
 
     Parameters
     ----------
     judge, data, store
         As for `biaslab.collect`.
     probes : sequence of Probe
-        In the order in which they are asked.
+        The probes, in the order to ask.
     measured : Measured
-        What is added to.
+        The results to add to.
     budget : Budget, optional
-        For all probes together; by default each run has the limits of the judge, where it has any.
+        Budget for all probes together; default: the judge's own limits, if any, for each run.
 
     Returns
     -------
     Announcement or None
-        What was going to be asked; None where the store held everything.
+        The planned requests; None if the store held all replies.
 
     Raises
     ------
     BudgetExceededError
-        Before anything is asked, if the budget does not cover all probes, unless it is partial.
+        Before asking, if the budget does not cover all probes and is not partial.
     """
     planned = foresee_all(probes, judge, data, store, budget)
     if planned is not None:
@@ -144,20 +144,20 @@ def measure_all(
 
 
 class _Left:
-    """The rest of a budget that several runs share."""
+    """The remainder of a budget shared by several runs."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget, self._began = budget, time.monotonic()
         self._spent = {"requests": 0, "tokens": 0, "dollars": 0.0}
 
     def spend(self, attrs: dict[Any, Any]) -> None:
-        """Take away what a run has spent."""
+        """Subtract what a run has spent."""
         for name, told in (("requests", "asked"), ("tokens", "tokens"), ("dollars", "dollars")):
             self._spent[name] += attrs[told]
 
     @property
     def budget(self) -> Budget:
-        """The budget of the next run; raises `BudgetExceededError` where nothing is left."""
+        """The budget for the next run; raises `BudgetExceededError` if nothing is left."""
         spent = {**self._spent, "minutes": (time.monotonic() - self._began) / 60}
         left = {name: limit - spent[name] for name in spent if (limit := getattr(self._budget, name)) is not None}
         over = [name for name, amount in left.items() if amount <= 0]
@@ -167,7 +167,7 @@ class _Left:
 
 
 def _ends_all(error: BiaslabError, answered: bool) -> bool:
-    """Return whether every further request to a judge would fail too."""
+    """Return whether all further requests to the judge would fail too."""
     if isinstance(error, UnreachableError | ModelLoadError):
         return True
     return isinstance(error, ServerError) and (error.status in _OF_ALL or (error.status is None and not answered))
@@ -176,10 +176,10 @@ def _ends_all(error: BiaslabError, answered: bool) -> bool:
 def _measure(
     probe: Probe, judge: Judge, data: Dataset, store: Path, measured: Measured, left: _Left | None
 ) -> pd.DataFrame:
-    """Measure what a card shows of one probe: its primary metrics, and how well the judge agrees with references."""
+    """Measure the metrics of one probe that a card shows: the primary ones, and agreement with references."""
     bars = sys.stderr.isatty() if measured.progress is None else measured.progress
     limits = None if left is None else left.budget
-    how: dict[str, Any] = {"progress": bars, "budget": limits, "announce": False}  # all probes were announced at once
+    how: dict[str, Any] = {"progress": bars, "budget": limits, "announce": False}  # all probes were announced together
     trials = collect(probe, judge, data, store=store, **how)
     if left is not None:
         left.spend(trials.attrs)
@@ -190,7 +190,7 @@ def _measure(
     measured.say(f"{probe.name} of {judge.id}: {count(len(estimates), 'estimate')}; {told}")
     if "otherwise" in trials.attrs:
         otherwise = (judge.id, probe.name, trials.attrs["otherwise"])
-        if otherwise not in measured.otherwise:  # verbosity of pairs and of scores say the same
+        if otherwise not in measured.otherwise:  # verbosity of pairs and of scores give the same message
             measured.otherwise.append(otherwise)
             measured.say(f"  {trials.attrs['otherwise']}")
     measured.trials.append(trials)

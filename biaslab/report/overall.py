@@ -1,4 +1,4 @@
-"""What a judge is fit for: the first line of its card, computed from the verdicts on its biases."""
+"""Decide what a judge is fit for, from the verdicts on its biases: the first line of its card."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, Literal
 from biaslab.core import find_metric
 
 Light = Literal["bias", "none", "unclear", "untested"]
-#: By the status of a bias: what that says of the uses that the bias would spoil. The earlier of two decides.
+#: Status of a bias → fitness for the uses that the bias would spoil. Earlier entries take precedence.
 _SAYS: dict[str, Literal["unfit", "unknown", "fit"]] = {
     "bias": "unfit",
     "unclear": "unknown",
-    "slight": "fit",  # unless it is inconclusive in another cell
+    "slight": "fit",  # unless inconclusive in another cell
     "none": "fit",
 }
-_NO_AGREEMENT = "its agreement with the reference scores was not measured, so this is about biases only"
-_BY_CHANCE = "its agreement with the reference scores is not shown to be above chance"
+_NO_AGREEMENT = "agreement with the reference scores was not measured, so this covers biases only"
+_BY_CHANCE = "agreement with the reference scores is not shown to be above chance"
 
 
 @dataclass(frozen=True)
 class Fitness:
-    """What a judge may be used for, as far as its biases tell.
+    """What a judge may be used for, judging by its biases.
 
     Attributes
     ----------
     unfit, fit, unknown : tuple of str
-        Uses that a bias spoils, uses for which every bias that matters is excluded, and uses of which the study cannot
-        tell.
+        Uses that a bias spoils, uses for which every bias that matters is excluded, and uses for which the study is
+        inconclusive.
     hedges : tuple of str
-        What the line leaves open.
+        Reservations.
     """
 
     unfit: tuple[str, ...] = ()
@@ -40,12 +40,12 @@ class Fitness:
 
     @property
     def light(self) -> Light:
-        """The status whose colour and mark the line has: the worst that it says."""
+        """The worst status among the uses, which sets colour and mark."""
         return "bias" if self.unfit else "unclear" if self.unknown else "none" if self.fit else "untested"
 
     @property
     def parts(self) -> list[tuple[Light, str, str]]:
-        """What is said: status, the words before the uses, and the uses."""
+        """The sentences: status, opening words, and uses."""
         said: list[tuple[Light, str, tuple[str, ...]]] = [
             ("bias", "Do not use for", self.unfit),
             ("none", "Fine for", self.fit),
@@ -59,20 +59,20 @@ class Fitness:
 
 
 def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, Any]]) -> Fitness:
-    """Sum up what a judge may be used for.
+    """Summarise what a judge may be used for.
 
     Parameters
     ----------
     biases : iterable of mapping
-        What `biaslab.report.summary.sum_up` returned for each metric of one judge.
+        Results of `biaslab.report.summary.sum_up` for each metric of one judge.
     quality : iterable of mapping
-        What `biaslab.report.summary.agreements` returned for this judge.
+        Result of `biaslab.report.summary.agreements` for this judge.
 
     Returns
     -------
     Fitness
-        A use is unfit if any of the biases that would spoil it is found, unknown if any of them is inconclusive, and
-        fit if every one of them is excluded or slight in all cells; a bias that was not tested says nothing.
+        A use is unfit if any bias that would spoil it is found, unknown if any is inconclusive, and fit if all are
+        excluded or slight in all cells. Untested biases are ignored.
 
     Examples
     --------
@@ -90,20 +90,20 @@ def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, 
 
 
 def _says(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
-    """Return the uses that a bias bears on, each with what its status says."""
+    """Return the uses that a bias affects, each with its fitness."""
     if row["status"] not in _SAYS:
         return []
     says = "unknown" if row["status"] == "slight" and row["n_open"] else _SAYS[row["status"]]
     use = find_metric(row["metric"], row["probe"]).use
     sides = dict(zip(("above", "below"), use if isinstance(use, tuple) else (use, use), strict=True))
     spoilt = [sides[side] for side in row["sides"]] if row["status"] == "bias" else list(sides.values())
-    if row["status"] == "bias" and not any(spoilt):  # it lies on the side on which no use suffers
+    if row["status"] == "bias" and not any(spoilt):  # a bias in the direction that spoils no use
         return [(use, "fit") for use in sides.values() if use]
     return [(use, says) for use in dict.fromkeys(spoilt) if use]
 
 
 def _hedges(quality: list[Mapping[Any, Any]]) -> list[str]:
-    """Write what is known of how well the judge agrees with the reference, where that limits the line."""
+    """Return reservations about the judge's agreement with the reference scores."""
     if not quality:
         return [_NO_AGREEMENT]
     cells, above = (sum(int(row[name]) for row in quality) for name in ("with_chance", "above_chance"))
@@ -111,7 +111,7 @@ def _hedges(quality: list[Mapping[Any, Any]]) -> list[str]:
 
 
 def _joined(uses: tuple[str, ...]) -> str:
-    """Join uses, the last by "and": by semicolons where one of them has a comma."""
+    """Join uses with commas and "and", or with semicolons if one of them contains a comma."""
     comma = ";" if any("," in use for use in uses) else ","
     comma = "" if comma == "," and len(uses) == 2 else comma
     return uses[0] if len(uses) == 1 else f"{f'{comma} '.join(uses[:-1])}{comma} and {uses[-1]}"

@@ -1,4 +1,4 @@
-"""Estimates as a table to read in a notebook: a row each, with the columns that say something."""
+"""Show estimates as a compact table in a notebook."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _STATUS = {"above": "bias", "below": "bias", "none": "none", "blind": "unclear"}
 
 
 class Overview(pd.DataFrame):
-    """The frame that `overview` returns, which JupyterLab shows with intervals as bars and verdicts in words.
+    """The frame returned by `overview`; JupyterLab shows it with interval bars and verdicts.
 
-    All that is computed from it, such as a selection, is a plain frame, and is shown as one.
+    Anything derived from it, such as a selection, is a plain frame.
     """
 
     _told: tuple[pd.DataFrame, list[str], int]
 
     @classmethod
     def of(cls, table: pd.DataFrame, estimates: pd.DataFrame, named: list[str], digits: int) -> Overview:
-        """Return a table that knows the estimates it was made of, and what tells them apart."""
+        """Return a table that remembers its estimates and their distinguishing columns."""
         shown = cls(table)
         object.__setattr__(shown, "_told", (estimates, named, digits))
         return shown
 
     @property
     def plain(self) -> pd.DataFrame:
-        """The same as a plain frame."""
+        """The same table as a plain frame."""
         return pd.DataFrame(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -62,7 +62,7 @@ class Overview(pd.DataFrame):
         estimates, named, digits = self._told
         try:
             rows = findings_as_tested(estimates.reset_index(drop=True))
-        except TrialsError:  # a column is missing that verdicts need
+        except TrialsError:  # a column needed for verdicts is missing
             return self.plain.to_html(max_rows=_MOST)
         return templates().get_template("overview.html.j2").render(**_facts(rows, named, digits))
 
@@ -74,30 +74,29 @@ def overview(
     metric: str | Sequence[str] | None = None,
     across: str | Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return what a reader of estimates needs: what was estimated, its interval, its test, and on how much it rests.
+    """Summarise estimates for reading: what was estimated, interval, test and sample size.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        From ``probe.estimate``, or several of them together; all of it stays in the CSV files of the figures. Estimates
-        of single bins, such as those of ``human_gap``, are left out where there are others.
+        From ``probe.estimate``, or several such frames together. Rows for single bins, such as those of ``human_gap``,
+        are left out if there are others.
     digits : int
-        Decimals of estimates, intervals and effects.
+        Decimals for estimates, intervals and effects.
     metric : str or sequence of str, optional
-        Which metrics; all of them by default.
+        Which metrics; default: all.
     across : str or sequence of str, optional
-        Conditions whose values have a column each; the cells then hold estimates with their intervals alone.
+        Conditions to spread over columns, one per value; cells then hold only estimates with intervals.
 
     Returns
     -------
     Overview
-        A frame of texts, a row for each estimate. The index says which it is: the metric, and the attribute and those
-        conditions that differ. ``estimate`` stands with its interval; ``q_value`` (corrected for the tests of the
-        study) and ``mde`` (the smallest effect that a test alone detects with 80 % power) where something is tested;
-        ``detectable`` (the same, as these tests are corrected together) where there are several; ``n_contexts``;
-        ``n_dropped`` (judgements that are missing) and ``note`` where there are any. JupyterLab shows it with intervals
-        as bars, on one axis a metric, and verdicts by the same q-values (see `biaslab.report.findings`); ``plain`` is
-        the frame alone.
+        A frame of strings, one row per estimate, indexed by metric, attribute and the conditions that vary. Columns:
+        ``estimate`` with its interval; if tested, ``q_value`` (corrected over the tests of the study) and ``mde`` (the
+        smallest effect that the single test detects with 80 % power); if there are several tests, ``detectable`` (the
+        same after correction); ``n_contexts``; and, if any, ``n_dropped`` (missing judgements) and ``note``. JupyterLab
+        shows intervals as bars, on one axis per metric, and verdicts by the same q-values (see
+        `biaslab.report.findings`); ``plain`` is the frame alone.
 
     Examples
     --------
@@ -135,22 +134,22 @@ def overview(
 
 @checked
 def crossed(estimates: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], digits: int = 2) -> pd.DataFrame:
-    """Cross conditions: a table of estimates with their intervals, by those in its rows and those in its columns.
+    """Cross-tabulate estimates with their intervals by conditions in rows and columns.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        From ``probe.estimate`` or another function that returns the estimates frame.
+        An estimates frame, such as from ``probe.estimate``.
     rows, columns : sequence of str
-        Names of its columns, such as ``"attribute"`` or ``"metric"``. Those of the columns that do not vary are left
-        out, unless none does.
+        Column names of the frame, such as ``"attribute"`` or ``"metric"``. Conditions in `columns` that do not vary are
+        left out, unless none varies.
     digits : int
-        Decimals of estimates and intervals.
+        Decimals for estimates and intervals.
 
     Returns
     -------
     pandas.DataFrame
-        Texts, in the order of the frame; of several estimates in a cell the first, an en dash where there is none.
+        Strings, in the order of the frame; the first estimate if a cell has several, an en dash if it has none.
 
     Raises
     ------
@@ -173,14 +172,14 @@ def crossed(estimates: pd.DataFrame, rows: Sequence[str], columns: Sequence[str]
 
 
 def _spread(table: pd.DataFrame, across: list[str]) -> pd.DataFrame:
-    """Give each value of some conditions a column of its own."""
-    require_columns(table, across, "estimates that differ in what stands across")
+    """Spread the values of conditions over columns."""
+    require_columns(table, across, "estimates with these conditions")
     index = [name for name in table if name not in (*across, "estimate")]
     return table.pivot_table("estimate", index, across, "first", sort=False).fillna(MISSING)
 
 
 def _facts(rows: pd.DataFrame, named: list[str], digits: int) -> dict[str, Any]:
-    """Return what the template shows of classified estimates."""
+    """Return the template's variables for classified estimates."""
     named = [name for name in named if name != "metric"]
     scales = {key: _Scale(part) for key, part in rows.groupby(["probe", "metric"])}
     lines = [
@@ -213,7 +212,7 @@ def _line(row: Mapping[Any, Any], names: list[str], scale: _Scale, digits: int) 
 
 
 class _Scale:
-    """Where a value lies on the axis that all rows of one metric share."""
+    """Position of a value on the axis shared by all rows of one metric."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
         values = rows[["estimate", "ci_low", "ci_high", "null"]].to_numpy(float)
@@ -223,7 +222,7 @@ class _Scale:
         self.low, self.high = low - margin, high + margin
 
     def place(self, value: float) -> float | None:
-        """Return pixels from the left, within the axis; None where there is no value."""
+        """Return the position in pixels from the left, clipped to the axis; None for a missing value."""
         if math.isnan(value):
             return None
         return round(_BAR * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 1)

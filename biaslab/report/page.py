@@ -1,7 +1,7 @@
-"""An audit as a page of text, in the order in which it is read.
+"""Write an audit as a page of text.
 
-What was read, for each judge the verdicts (found, not found, cannot tell) and what to do, and last what could not be
-tested, by what would allow it.
+The page says what was read, then for each judge the verdicts (found, not found, cannot tell) and what to do, and last
+what could not be tested, grouped by what would allow it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from biaslab.report.verdicts import findings
 from biaslab.report.wording import correction, levels
 from biaslab.stats import require_columns
 
-#: What a reader wants to know beside biases, and which rows of it.
+#: Figures other than biases, and which of their rows to show.
 _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
     ("replies", "readable_rate"): {},
     ("replies", "first_label_rate"): {},
@@ -34,8 +34,8 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
     ("consistency", "sample_alpha"): {"level": "interval"},
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
-_OF_ANSWERS = "label_mass"  # which texts do not have, as everybody knows
-#: The verdicts, and under which words they stand.
+_OF_ANSWERS = "label_mass"  # text answers never have it, so its absence needs no mention
+#: Headings and the verdicts below them.
 _VERDICTS = {"found": ("bias", "slight"), "not found": ("none",), "cannot tell": ("unclear",)}
 _SLIGHT = {"slight": "slight: "}
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
@@ -55,22 +55,21 @@ def page(
     estimates : pandas.DataFrame
         Estimates of several probes, of one judge or several, such as `biaslab.audit` returns.
     not_run : mapping of str to str, optional
-        Why something could not be estimated at all; ``estimates.attrs["not_run"]`` by default.
+        Reasons why probes did not run; default: ``estimates.attrs["not_run"]``.
     width : int
         Characters per line.
     reference : {"atlas"}, pandas.DataFrame or None
-        Judges to compare with: see `biaslab.report.card`.
+        Judges to compare with; see `biaslab.report.card`.
 
     Returns
     -------
     str
-        What was read of a log, if ``estimates.attrs["read"]`` says it. For each judge the biases that were found, with
-        size and test, those that were not found, those of which the study cannot tell, other figures that matter, such
-        as agreement with humans, and what to do. Then of which estimates more than 5 % of the judgements are missing
-        (``estimates.attrs["missing"]``), for these may bias them. Last, what could not be tested, by the addition to
-        the log that would allow it (``estimates.attrs["additions"]``, see `biaslab.doctor`), and what is undefined,
-        each reason once.
-        q-values are over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
+        What was read from a log (``estimates.attrs["read"]``). For each judge: the biases found, with size and test;
+        those not found; those for which the study cannot tell; other figures such as agreement with humans; and what to
+        do. Then the estimates of which more than 5 % of the judgements are missing (``estimates.attrs["missing"]``).
+        Last, what could not be tested, grouped by the addition to the log that would allow it
+        (``estimates.attrs["additions"]``, see `biaslab.doctor`), and what is undefined, with each reason once. q-values
+        are over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
 
     Raises
     ------
@@ -126,7 +125,7 @@ def _head(judge: str, own: pd.DataFrame) -> str:
 
 
 def _biases(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Write what was found, what was not found, and of what the study cannot tell."""
+    """Return lines on the biases found, not found, and those for which the study cannot tell."""
     lines: list[str] = []
     for words, statuses in _VERDICTS.items():
         of = [row for status in statuses for row in rows if row["status"] == status]
@@ -146,7 +145,7 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def _advice(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Write what to do about what was found, each advice once."""
+    """Return the advice on the biases found, each once."""
     advice: dict[str, list[str]] = {}
     for row in rows:
         if row["advice"]:
@@ -158,7 +157,7 @@ def _advice(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 
 def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, str]], width: int) -> list[str]:
-    """Write figures other than biases, such as agreement with humans; a range where there are many cells."""
+    """Return lines on other figures, such as agreement with humans; a range if there are many cells."""
     lines: list[str] = []
     for (probe, metric), where in chosen.items():
         rows = own[(own["probe"] == probe) & (own["metric"] == metric) & own["estimate"].notna()]
@@ -173,7 +172,7 @@ def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, st
 
 
 def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapping[str, str], width: int) -> list[str]:
-    """List what could not be tested by what would allow it, then what is undefined or did not run, by reason."""
+    """List what could not be tested by what would allow it, then what is undefined or did not run by reason."""
     lacking, reasons = [], dict[str, list[str]]()
     for name, why in not_run.items():
         if name not in additions:
@@ -189,8 +188,10 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
             lacking.append((additions[str(probe)], name, str(note)))
         else:
             reasons.setdefault(str(note), []).append(name)
-    lines = ["could not be tested, by what would allow it:", *lacking_lines(lacking, width), ""] if lacking else []
-    lines += ["not said:"] if reasons else []
+    lines = (
+        ["could not be tested, grouped by what would allow it:", *lacking_lines(lacking, width), ""] if lacking else []
+    )
+    lines += ["not estimated:"] if reasons else []
     for why, names in reasons.items():
         lines += _item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
     return [*lines, ""] if reasons else lines
@@ -198,13 +199,13 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
 
 def _legend(cells: pd.DataFrame) -> str:
     return (
-        f"{levels(cells)} intervals over contexts. Found: q is below .05, over {correction(cells)}, and the interval "
-        "does not contain the fair value. Not found: the interval excludes every shift that matters."
+        f"{levels(cells)} intervals over contexts. Found: q < .05 (corrected over {correction(cells)}), and the "
+        "interval excludes the fair value. Not found: the interval excludes every shift that matters."
     )
 
 
 def _item(text: str, width: int) -> Sequence[str]:
-    """Wrap an item of a list, its further lines under the first."""
+    """Wrap a list item with a hanging indent."""
     indent = " " * (2 + len(text) - len(text.lstrip()))
     options: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": f"{indent}  ", "break_long_words": False}
     return textwrap.wrap(text.lstrip(), width, **options)

@@ -1,4 +1,4 @@
-"""Which remedy is shown to help with a bias: paired tests, corrected over the remedies that were tried."""
+"""Find the remedy that is shown to reduce a bias: paired tests, corrected for the number of remedies tried."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _PART = ("attribute", "template", "orders")
 
 
 def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
-    """Write which remedy is shown to help with one metric of one judge, and by how much; or that none is.
+    """Return a sentence on which remedy is shown to reduce a bias, and by how much, or that none is.
 
     Parameters
     ----------
     cells : pandas.DataFrame
-        Rows of `biaslab.report.findings` of one judge and metric.
+        Rows of `biaslab.report.findings` for one judge and metric.
     remedies : pandas.DataFrame
-        What `biaslab.mitigation.remedies` returns; or an estimates frame with a column ``remedy`` ("none" or empty
-        without one) and ``against`` ("none" where the estimate is the paired difference to no remedy), such as
-        `biaslab.ranking.compare_remedies` returns.
+        Result of `biaslab.mitigation.remedies`, or an estimates frame such as from `biaslab.ranking.compare_remedies`
+        with the columns ``remedy`` ("none" or empty without a remedy) and ``against`` ("none" if the estimate is the
+        paired difference to no remedy).
 
     Returns
     -------
     str
-        Empty if no remedy of the metric was measured for this judge.
+        Empty if no remedy was measured for this judge and metric.
 
     Raises
     ------
@@ -47,16 +47,16 @@ def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
 
     Notes
     -----
-    A remedy helps if the estimate lies nearer to the null with it: it moves towards the null, and not as far beyond it.
-    Both are tested by Student's t, paired over contexts, and the larger p-value counts (Berger 1982). The direction is
-    that of the bias, so that tests are one-sided where the interval without a remedy leaves out the null. p-values are
-    corrected over the remedies by Holm's procedure: of remedies that do nothing, one is named in at most 5 % of
-    studies. Several cells of one metric share contexts; they are averaged, with the mean of their standard errors,
-    which is enough whatever their correlation.
+    A remedy helps if it brings the estimate nearer to the null: the estimate moves towards the null, and does not end
+    up as far beyond it. Both are tested by Student's t, paired over contexts, and the larger p-value counts (Berger
+    1982). The direction is that of the bias, so tests are one-sided if the interval without a remedy excludes the null.
+    p-values are corrected over the remedies by Holm's procedure: if no remedy works, one is named in at most 5 % of
+    studies. Several cells of one metric share contexts; they are averaged, using the mean of their standard errors,
+    which is conservative whatever their correlation.
 
-    **Choosing is estimating.** The best of several is also the luckiest. Its estimate is shrunk towards that without a
-    remedy by the share of the remedies' effects that noise explains (Efron & Morris 1973), and its interval holds for
-    all that were tried at once.
+    **Selection.** The best of several remedies is also the luckiest. Its estimate is shrunk towards the one without a
+    remedy by the share of the variance of effects that noise explains (Efron & Morris 1973), and its interval is
+    simultaneous over all remedies tried.
 
     References
     ----------
@@ -71,19 +71,19 @@ def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
     tried = [_Tried.of(str(name), part, null) for name, part in rows.groupby("remedy", sort=False)]
     names = ", ".join(one.name for one in tried)
     if all(math.isnan(one.p_value) for one in tried):
-        return f"not tested: {names}, without paired differences (see biaslab.mitigation.remedies)"
+        return f"not tested: {names} (no paired differences; see biaslab.mitigation.remedies)"
     tested = [one for one in tried if not math.isnan(one.p_value)]
     helpful = multipletests([one.p_value for one in tested], ALPHA, "holm")[0]
     if helpful.any():
         best = min((one for one, helps in zip(tested, helpful, strict=True) if helps), key=lambda one: one.left)
         return best.words(tested)
     least = max(one.detectable(len(tested)) for one in tested)
-    can = f"the smallest help this study detects is {size(least)} (80 % power)" if least > 0 else "too few contexts"
-    return f"none is shown to help of {names}; {can}"
+    can = f"can detect an improvement ≥ {size(least)} (80 % power)" if least > 0 else "too few contexts"
+    return f"none of {names} is shown to help; {can}"
 
 
 def _measured(cells: pd.DataFrame, remedies: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a remedy and cell: both states and their paired difference, NaN where that was not measured."""
+    """Return one row per remedy and cell: estimates without and with it and the paired difference (NaN if missing)."""
     first = cells.iloc[0]
     if "difference" in remedies:
         require_columns(remedies, ("judge", "metric", "remedy", *_MEASURED), "remedies")
@@ -113,7 +113,7 @@ def _measured(cells: pd.DataFrame, remedies: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A remedy over all cells of a metric: how much nearer to the null the estimate lies with it."""
+    """A remedy over all cells of a metric: how much nearer to the null it brings the estimate."""
 
     name: str
     before: float
@@ -129,7 +129,7 @@ class _Tried:
 
     @classmethod
     def of(cls, name: str, rows: pd.DataFrame, null: float) -> _Tried:
-        """Test that a remedy helps in these cells, on average."""
+        """Test whether a remedy helps in these cells, on average."""
         contexts, cells = int(rows["n_contexts"].min()), len(rows)
         before, after = rows["before"].mean(), rows["after"].mean()
         errors = {column: rows[column].fillna(0.0).to_numpy(float) for column in ("before_se", "after_se", "se")}
@@ -158,14 +158,14 @@ class _Tried:
         )
 
     def detectable(self, tried: int) -> float:
-        """Return the smallest help that this study detects with 80 % power, corrected over the remedies tried."""
+        """Return the smallest improvement detectable with 80 % power, corrected for the number of remedies tried."""
         level = ALPHA / tried / (1 if self.one_sided else 2)
         if self.contexts < 2 or 2.0**-self.contexts > level:
             return math.nan
         return float(np.sum(stats.t.ppf([1 - level, 0.8], self.contexts - 1))) * self.se
 
     def words(self, tried: Sequence[_Tried]) -> str:
-        """Write what this remedy, the best of those tried, does."""
+        """Return a sentence on this remedy, the best of those tried."""
         if len(tried) > 1:
             after_squared = [one.after_se**2 for one in tried]
             spread = max(float(np.mean([(one.before - one.after) ** 2 for one in tried]) - np.mean(after_squared)), 0.0)
@@ -177,7 +177,7 @@ class _Tried:
         low, high = min(self.after - reach, after), max(self.after + reach, after)
         shown = f"{self.name}: {number(self.before)} becomes {number(after)} {interval(low, high)}"
         about = [f"means of {self.cells} cells"] * (self.cells > 1)
-        about += [f"the best of {len(tried)}: shrunk, interval for all at once"] * (len(tried) > 1)
+        about += [f"best of {len(tried)}: shrunk, simultaneous interval"] * (len(tried) > 1)
         return f"{shown} ({'; '.join(about)})" if about else shown
 
 

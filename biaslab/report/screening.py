@@ -1,4 +1,4 @@
-"""Screen a judge: the biases that people ask for first, in one call, at a cost that is known beforehand."""
+"""Screen a judge for the most common biases in one call, with the cost announced first."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from biaslab.study.spending.announcement import Announcement, foresee_all
 from biaslab.study.spending.budget import Budget, budget_of
 from biaslab.study.spending.cost import unanswered
 
-#: What stands beside a card's tests: how stable and how decided the answers are.
+#: Figures shown next to a card's tests: stability and decisiveness of the answers.
 BESIDE = ("order_consistency", "resampling_consistency", "tie_rate", "sample_alpha")
 
 
 @dataclass(frozen=True, eq=False)
 class Screen:
-    """Findings of `screen`: JupyterLab shows the card, and ``print`` its findings.
+    """Result of `screen`: JupyterLab shows the card, and ``print`` the findings.
 
     Attributes
     ----------
     estimates : pandas.DataFrame
-        The estimates frame of all probes; q-values are over the tests of this screen.
+        Estimates of all probes; q-values are over the tests of this screen.
     card : biaslab.report.Card
         The bias card.
     trials : pandas.DataFrame
-        One row per judgement of any probe; columns that a probe does not have are empty. ``attrs`` has what was
-        ``asked``, ``stored``, and its ``tokens`` and ``dollars``.
+        One row per judgement of any probe; columns that a probe lacks are empty. ``attrs`` has the numbers ``asked``
+        and ``stored``, ``tokens`` and ``dollars``.
     planned : Announcement or None
-        What was going to be asked; None where the store held every reply.
+        The planned requests; None if the store held all replies.
     """
 
     estimates: pd.DataFrame = field(repr=False)
@@ -64,7 +64,7 @@ class Screen:
     def __str__(self) -> str:
         rows = self.card.biases.to_dict("records")
         lines = [f"{row['probe']}, {row['label']}: {STATUS[row['status']][1]}: {row['verdict']}" for row in rows]
-        lines += [f"beside it: {words}" for words in self._beside()]
+        lines += [f"also: {words}" for words in self._beside()]
         lines += [f"{probe} not measured: {why}" for _, probe, why in self.card.unmeasured]
         lines += [words for _, _, words in self.card.otherwise]
         return "\n".join([*lines, f"“found” means q < .05 over {correction(self.card.cells)} on this card"])
@@ -97,63 +97,63 @@ def screen(
     say: Callable[[str], object] | None = None,
     reference: str | pd.DataFrame | None = "atlas",
 ) -> Screen:
-    """Measure the biases that people ask for first: position, length, consistency, round numbers, self-preference.
+    """Measure the most common biases: position, length, consistency, round numbers, self-preference.
 
-    What is measured follows from how the judge answers. A judge of pairs (a protocol of pairs, a function of two texts)
-    is asked for every pair of the drawn candidates in both orders, a judge of scores for each candidate's score, and a
-    judge that answers both for both. Probes that ask the same share one reply. Before the first request it is said how
-    many there are, with their tokens, and the price where prices are known.
+    The judge determines what is measured. A judge that compares pairs (a pair protocol, a function of two texts) is
+    asked about every pair of the drawn candidates in both orders; a judge that scores is asked for each candidate's
+    score; a judge that does both is asked for both. Probes with the same request share one reply. The number of
+    requests, their tokens and (if prices are known) their price are announced before the first request.
 
     Parameters
     ----------
     judge : Judge or function
-        Who is asked. A function becomes a `biaslab.FunctionJudge`.
+        The judge. A function becomes a `biaslab.FunctionJudge`.
     dataset : Dataset
-        What is judged.
+        The data to judge.
     protocol : Protocol, path, or sequence of them, optional
-        Ask with this prompt and parser instead of biaslab's own: one of pairs, one of scores, or one of either. Only
-        what they ask for is measured.
+        Prompt and parser to use instead of biaslab's own: one for pairs, one for scores, or both. Only biases in these
+        forms are measured.
     contexts : int
-        The first contexts, at most; all that there are where these are fewer.
+        Maximum number of contexts; uses the first ones.
     candidates : int
-        Candidates of each context, drawn at random, at least 2.
+        Candidates per context, drawn at random; at least 2.
     attributes : sequence of str, optional
-        What is judged; the data set's first attribute by default.
+        Attributes to judge; default: the data set's first.
     own : str, optional
-        The system of the data set whose texts are the judge's own. Without, self-preference is not measured.
+        The system of the data set that is the judge itself. Without it, self-preference is not measured.
     store : Store or path, optional
-        Where replies are kept; by default only until the screen is done.
+        Store of replies; default: a temporary one.
     budget : Budget, optional
-        For all probes together. A screen that it does not cover is not started, unless the budget is ``partial``. By
-        default the limits and prices of the judge, where it has any.
+        Budget for all probes together. The screen does not start if the budget does not cover it, unless the budget is
+        ``partial``. Default: the judge's own limits and prices, if any.
     seed : int
-        Of everything drawn at random.
+        Random seed.
     progress : bool
-        Show progress bars, and say what is going to be asked.
+        Show progress bars and announce the requests.
     say : callable, optional
-        Is told what is going to be asked and what was, a line at a time; with ``progress``, standard error by default.
+        Receives the announcement and progress, one line at a time; default with ``progress``: standard error.
     reference : {"atlas"}, pandas.DataFrame or None
-        Compare each bias with others': see `biaslab.report.card`.
+        Judges to compare with; see `biaslab.report.card`.
 
     Returns
     -------
     Screen
-        With ``estimates``, ``card`` and ``trials``. What could not be measured is on the card, with the reason.
+        With ``estimates``, ``card`` and ``trials``. The card lists what could not be measured, with the reason.
 
     Raises
     ------
     InputError
-        If an argument lies outside its range, or two protocols have one form.
+        If an argument is out of range, or two protocols have the same form.
     BudgetExceededError
-        Before anything is asked, if the budget does not cover the screen.
+        Before asking, if the budget does not cover the screen.
     BiaslabError
-        The first reason, if nothing could be measured.
+        If nothing could be measured; the message gives the first reason.
 
     Notes
     -----
-    All scores are on the scale 1-100, or that of the protocol. Where the judge gives no label probabilities, each score
-    is sampled three times; verdicts of a protocol are asked twice, unless its temperature is 0. A server is asked one
-    question before the announcement, because only its answer shows whether it gives label probabilities.
+    Scores use the scale 1-100, or that of the protocol. If the judge gives no label probabilities, each score is
+    sampled three times; verdicts of a protocol are asked twice, unless its temperature is 0. A server is asked one
+    question before the announcement, because only its reply shows whether it returns label probabilities.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def screen(
         missing=missing, everything=True, say=say or (_told if progress else _untold), progress=progress
     )
     with _kept(store) as path, warnings.catch_warnings():
-        warnings.simplefilter("ignore", NearestDesignWarning)  # the card says it
+        warnings.simplefilter("ignore", NearestDesignWarning)  # shown on the card
         _see_how_it_answers(asked, probes, data, path)
         planned = measure_all(asked, probes, data, path, measured, budget or budget_of(asked))
     if not measured.frames:
@@ -195,19 +195,19 @@ def plan_screen(
     budget: Budget | None = None,
     seed: int = 0,
 ) -> Announcement | None:
-    """Plan `screen` with the same arguments: count its requests and ask nothing.
+    """Plan a `screen` with the same arguments: count its requests without asking.
 
-    Of a server of which it is not known yet whether it gives label probabilities it is assumed that it does.
+    Assumes that a server returns label probabilities unless it is known not to.
 
     Returns
     -------
     Announcement or None
-        Requests, tokens and price; printed as one line. None where the store holds every reply.
+        Requests, tokens and price; prints as one line. None if the store holds all replies.
 
     Raises
     ------
     InputError, BudgetExceededError
-        As `screen`.
+        As in `screen`.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def plan_screen(
 
 
 def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> None:
-    """Ask a server the first open question for label probabilities; it is remembered if it does not give them."""
+    """Ask a server one question with label probabilities; it is remembered if the server does not return them."""
     server = as_judge(judge)
     if server.prices is None or server.asks:
         return
@@ -238,7 +238,7 @@ def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, st
 
 
 def _screened(measured: Measured, planned: Announcement | None, reference: str | pd.DataFrame | None) -> Screen:
-    """Put together what was measured."""
+    """Combine the results into a `Screen`."""
     frames = [frame.dropna(axis=1, how="all") for frame in measured.frames]
     estimates = pd.concat(frames, ignore_index=True).reindex(
         columns=list(dict.fromkeys(name for frame in measured.frames for name in frame))
@@ -253,7 +253,7 @@ def _screened(measured: Measured, planned: Announcement | None, reference: str |
 
 @contextmanager
 def _kept(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
-    """Yield the file of the store; without one, a file that is gone afterwards."""
+    """Yield the path of the store, or of a temporary one."""
     if store is not None:
         yield Path(store.path if isinstance(store, Store) else store)
         return

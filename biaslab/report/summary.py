@@ -1,4 +1,4 @@
-"""Sum up the verdicts on all cells of one metric of a judge, for cards and pages."""
+"""Summarise the verdicts on all cells of one metric of a judge, for cards and pages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from biaslab.report.remedy import best_remedy
 from biaslab.report.verdicts import detectable, findings, side_words
 from biaslab.report.wording import ONE_TEST, evidence, interval, probability, size
 
-_FEW = 4  # cells of agreement that a page has room for
+_FEW = 4  # cells of agreement that a page lists
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.decisions.Doubt`
-#: What decides a finding that is inconclusive, by the doubt.
+#: What would settle an inconclusive finding, by the reason for it.
 _DECIDES = {
     **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
-    "missing": "judge again what is missing",
+    "missing": "judge the missing items again",
     "reliability": "have a second person rate the texts",
 }
-#: What a card says of a bias: its mark, which needs no colour, and the words.
+#: Mark (distinguishable without colour) and words for each status on a card.
 STATUS = {
     "bias": ("●", "found"),
     "slight": ("◐", "found, but slight"),
@@ -32,21 +32,21 @@ STATUS = {
 
 
 def is_bias(metric: str, probe: str) -> bool:
-    """Return whether a card gives a verdict on a metric: it is primary, and none of quality."""
+    """Return whether a card gives a verdict on a metric: it is primary and not a quality metric."""
     return is_primary(metric, probe) and not find_metric(metric, probe).quality
 
 
 def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TEST) -> dict[str, Any]:
-    """Sum up all cells of one metric of one judge; cells without a test count only where there are no others.
+    """Summarise all cells of one metric of one judge; cells without a test count only if there are no others.
 
     Parameters
     ----------
     part : pandas.DataFrame
-        These cells, from `biaslab.report.findings`.
+        The cells, from `biaslab.report.findings`.
     remedies : pandas.DataFrame, optional
         See `biaslab.report.remedy.best_remedy`.
     over : str
-        Among how many tests they stand, in words.
+        Number of tests that were corrected for, in words.
     """
     tested = part[part["finding"] != "untested"]
     part = tested if len(tested) else part
@@ -82,7 +82,7 @@ def sum_up(part: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TE
 
 
 def _to_do(status: str, doubt: str) -> str:
-    """Write what to do where no advice is given: what would decide what is inconclusive, or nothing."""
+    """Return what would settle an inconclusive finding, or an empty string."""
     return _DECIDES.get(doubt, "") if status == "unclear" else "nothing" if status in ("none", "slight") else ""
 
 
@@ -95,7 +95,7 @@ def _status(part: pd.DataFrame) -> str:
 
 
 def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
-    """Return the cell farthest from the null or, if none is above or below it, the least conclusive one."""
+    """Return the cell farthest from the null or, if none shows a bias, the least conclusive one."""
     if len(shown):
         return shown.iloc[int((shown["estimate"] - shown["null"]).abs().to_numpy().argmax())]
     torn = next((kind for kind in _TORN if kind in set(part["doubt"])), None)
@@ -106,12 +106,12 @@ def _strongest(part: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
 
 
 def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: str, strongest: pd.Series) -> str:
-    """Write one verdict on all cells of a metric."""
+    """Return one verdict on all cells of a metric."""
     of = f" of {len(part)}" if len(part) > 1 else ""
     if len(shown):
         slight = int(shown["slight"].sum())
-        aside = f", {slight} of them less than matters" if slight and status == "bias" else ""
-        aside = ", less than matters" if status == "slight" else aside
+        aside = f", {slight} of them too small to matter" if slight and status == "bias" else ""
+        aside = ", too small to matter" if status == "slight" else aside
         counts = shown["finding"].value_counts(sort=False)
         ways = [f"{side_words(metric, str(way))}{of and f' (in {n}{of})'}" for way, n in counts.items()]
         return "; ".join(ways) + aside
@@ -122,7 +122,7 @@ def _verdict(part: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: st
 
 
 def _hedges(part: pd.DataFrame, shown: pd.DataFrame) -> str:
-    """Join the hedges of the cells, each once."""
+    """Join the distinct hedges of the cells."""
     said = (shown if len(shown) else part)["hedge"]
     return "".join(f"; {hedge}" for hedge in dict.fromkeys(said) if hedge)
 
@@ -132,7 +132,7 @@ def _why(part: pd.DataFrame) -> str:
 
 
 def agreements(rows: pd.DataFrame) -> pd.DataFrame:
-    """List how well judges agree with the reference scores: every cell if there are few, else their range."""
+    """List the agreement of judges with reference scores: every cell if there are few, else their range."""
     cells = findings(rows[rows["estimate"].notna()]) if len(rows) else rows
     lines = []
     for (judge, probe, name), part in cells.groupby(["judge", "probe", "metric"], sort=False):

@@ -1,4 +1,4 @@
-"""Estimates as tables for papers: booktabs LaTeX, Markdown, HTML and CSV."""
+"""Format estimates as tables for papers: LaTeX (booktabs), Markdown, HTML and CSV."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ def to_latex(
     caption: str | None = None,
     label: str | None = None,
 ) -> str:
-    r"""Lay out estimates as a LaTeX table; the paper needs ``\usepackage{booktabs}``.
+    r"""Format estimates as a LaTeX table; needs ``\usepackage{booktabs}``.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame. Estimates of single bins, such as those of ``human_gap``, are left out.
+        The estimates frame. Rows for single bins, such as those of ``human_gap``, are left out.
     metric : str or sequence of str, optional
-        Which metrics; all of the frame by default.
+        Which metrics; default: all.
     across : str, optional
-        Condition column whose values become columns, with the interval beside each estimate.
+        Condition to spread over columns, one per value, with the interval next to each estimate.
     stars : bool
-        Mark q-values (p-values where a metric has no q) below .05, .01 and .001; off, because intervals say more.
+        Mark q-values (p-values if a metric has no q) below .05, .01 and .001. Off by default: intervals say more.
     digits : int
         Decimals.
     caption : str, optional
-        Stands before the facts that every table states: metric, judge, data set, n, level, seed, version.
+        Text before the standard caption: metric, judge, data set, n, level, seed, version.
     label : str, optional
-        Of ``\label``.
+        Key for ``\label``.
 
     Returns
     -------
     str
-        A ``table`` with a ``tabular``. All text that comes from data is escaped.
+        A ``table`` with a ``tabular``. Text from data is escaped.
 
     Raises
     ------
     InputError
-        If ``digits`` is not a whole number from 0 to 12, or the label holds more than letters, digits and ``:-_.``.
+        If ``digits`` is not an integer from 0 to 12, or the label contains anything but letters, digits and ``:-_.``.
     TrialsError
-        If a column is missing, no row is left, or two rows fall on one place of ``across``.
+        If a column is missing, no row is left, or two rows share a cell of ``across``.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def to_markdown(
     digits: int = 3,
     caption: str | None = None,
 ) -> str:
-    """Lay out estimates as a Markdown table with its caption below; parameters as in `to_latex`."""
+    """Format estimates as a Markdown table with a caption; parameters as in `to_latex`."""
     return _render("table.md.j2", lay_out(estimates, metric, across, stars, digits, caption))
 
 
@@ -97,15 +97,15 @@ def to_html(
     digits: int = 3,
     caption: str | None = None,
 ) -> str:
-    """Lay out estimates as an HTML table with a caption; parameters as in `to_latex`."""
+    """Format estimates as an HTML table with a caption; parameters as in `to_latex`."""
     return _render("table.html.j2", lay_out(estimates, metric, across, stars, digits, caption))
 
 
 @checked
 def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3) -> str:
-    """Write estimates as CSV for a spreadsheet: what varies, estimate, interval, test and counts, numbers rounded.
+    """Format estimates as CSV for a spreadsheet: conditions, estimate, interval, test and counts, rounded.
 
-    Text that a spreadsheet would take for a formula gets an apostrophe before it.
+    Text that a spreadsheet would read as a formula is prefixed with an apostrophe.
     """
     rows = chosen_rows(estimates, metric)
     check_digits(digits)
@@ -120,21 +120,21 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
 
 @checked
 def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) -> Path:
-    """Write a table to a file; its suffix says how: .tex, .md, .html or .csv.
+    """Write a table to a .tex, .md, .html or .csv file.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         The estimates frame.
     path : str or path
-        The file, which is replaced.
+        Output file; overwritten if it exists. Its suffix sets the format.
     **options
-        Of `to_latex`, `to_markdown`, `to_html` or `to_csv`.
+        Options of `to_latex`, `to_markdown`, `to_html` or `to_csv`.
 
     Raises
     ------
     InputError
-        If the suffix is another, or its folder cannot be made.
+        If the suffix is not supported, or the folder cannot be created.
     """
     kinds: dict[str, Callable[..., str]] = {".tex": to_latex, ".md": to_markdown, ".html": to_html, ".csv": to_csv}
     target = require_file("path", path, *kinds)

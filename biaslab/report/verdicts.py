@@ -1,4 +1,4 @@
-"""Verdicts on estimates: what is found, what is excluded, what is inconclusive, and the words for each."""
+"""Verdicts on estimates: biases found, excluded or inconclusive, in words."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from biaslab.stats import (
 ADDED = (
     "detectable", "finding", "doubt", "slight", "hedge", "null", "matters", "cell", "standing", "words", "sentence",
 )  # fmt: skip
-#: Log odds that make nearly certain, .993, what was an even chance: an interval that reaches further tells no size.
+#: Log odds that move an even chance to .993: an interval that reaches further does not bound the size.
 _ANY_SIZE = 5.0
-_NARROWER = "it takes more of them, label probabilities in place of verdicts, or human scores by two annotators"
+_NARROWER = "use more contexts, label probabilities instead of verdicts, or human scores by two annotators"
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
@@ -58,29 +58,29 @@ def verdicts(
     reference: str | pd.DataFrame | None = None,
     metric: str | Sequence[str] | None = None,
 ) -> list[str]:
-    """Write a verdict on each estimate: one sentence, in the words that its probe declares.
+    """Return one sentence per estimate that says what it shows, in the words that its probe declares.
 
-    **Multiple testing.** q-values are computed anew over the tests of exactly these rows, and each sentence says over
-    how many. So pass all rows that are read together, and select rows by condition, never by result.
+    **Multiple testing.** q-values are recomputed over the tests in exactly these rows, and each sentence says how many
+    there are. Pass all rows that will be interpreted together; select rows by condition, never by result.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         The estimates frame, or rows of several.
     matters : mapping of str to float, optional
-        Smallest distance from the null that matters, by metric; replaces the one that the probe declares.
+        Smallest distance from the null that matters, by metric; overrides the one that the probe declares.
     null : float, optional
-        Null of metrics for which no probe declares one, such as 0 for differences.
+        Null value for metrics without a declared one, such as 0 for differences.
     reference : {"atlas"} or pandas.DataFrame, optional
-        Compare each estimate with those of the atlas's judges, or of another estimates frame, if at least five are
-        comparable: see `biaslab.report.comparing`.
+        Compare each estimate with the judges of the atlas, or with those in another estimates frame, if at least five
+        are comparable; see `biaslab.report.comparing`.
     metric : str or sequence of str, optional
-        Only the verdicts on these, which are then the tests that q-values are over.
+        Use only these metrics; q-values are then over their tests.
 
     Returns
     -------
     list of str
-        One sentence per row; it names the judge where there are several.
+        One sentence per row, with the judge's name if there are several.
 
     Examples
     --------
@@ -113,37 +113,37 @@ def findings(
     Returns
     -------
     pandas.DataFrame
-        The estimates, with ``q_value`` over the rows that have a test and a null (see `biaslab.stats.corrected`), and:
+        The estimates with ``q_value`` over the rows that have a test and a null (see `biaslab.stats.corrected`), and:
 
-        * ``detectable`` — the smallest shift that is found among these rows with 80 % power, the others being as they
-          are; ``mde`` is that of the test alone (see `biaslab.stats.corrected_effects`). NaN where there is none.
+        * ``detectable`` — smallest shift detected with 80 % power after correction for these rows, given the other
+          results; ``mde`` is the same for the single test (see `biaslab.stats.corrected_effects`). NaN if none.
         * ``finding`` — *above* or *below* the null (q is below .05, and the interval does not contain the null), *none*
           (the interval excludes every shift that matters), *blind* (inconclusive) or *untested*.
-        * ``doubt`` — why it is inconclusive; so is what is significant, where the bounds of what is missing hold the
-          null (Horowitz & Manski 2000) or there are none, and where it holds only for human scores of a reliability
-          that is not known.
+        * ``doubt`` — why it is inconclusive. A significant estimate is inconclusive too if its missing-data bounds
+          (Horowitz & Manski 2000) contain the null or do not exist, or if it depends on the unknown reliability of
+          human scores.
         * ``slight`` — above or below, but the interval excludes every shift that matters.
         * ``hedge`` — what else could explain the finding.
         * ``null``, ``matters`` — fair value, and the smallest distance from it that matters.
-        * ``cell`` — the attribute, and the conditions that vary.
-        * ``standing`` — comparison with the judges of the reference.
-        * ``words``, ``sentence`` — the verdict, alone and with the numbers.
+        * ``cell`` — the attribute and the conditions that vary.
+        * ``standing`` — comparison with the reference judges.
+        * ``words``, ``sentence`` — the verdict, without and with the numbers.
 
     Raises
     ------
     InputError
-        If a smallest effect is not above 0 or its metric is not in the frame, or the reference is unknown.
+        If a value of `matters` is not above 0, its metric is not in the frame, or the reference is unknown.
     TrialsError
         If a column is missing.
 
     Notes
     -----
-    *None* is a test of equivalence (Schuirmann 1987): a 95 % interval inside ± what matters excludes a shift of that
-    size at 2.5 %.
+    *None* is an equivalence test (Schuirmann 1987): a 95 % interval inside ± the smallest effect that matters excludes
+    a shift of that size at the 2.5 % level.
 
-    **No variation between contexts.** G contexts without an effect leave room for a share of up to 1 − (α/2)^(1/G) of
-    contexts with one. If the metric has bounds, the interval allows for that. Otherwise, or where no size is declared
-    to matter, *none* takes a share below `biaslab.report.decisions.RARE`, which 36 contexts give.
+    **No variation between contexts.** If G contexts show no effect, a share of up to 1 − (α/2)^(1/G) of all contexts
+    may still have one. If the metric has bounds, the interval allows for that. Otherwise, or if no smallest effect that
+    matters is declared, *none* requires a share below `biaslab.report.decisions.RARE`, reached with 36 contexts.
 
     References
     ----------
@@ -158,7 +158,7 @@ def findings(
 
 
 def findings_as_tested(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Classify estimates as `findings` does, but by the q-values that they have: over the tests of their study.
+    """Classify estimates like `findings`, but keep their q-values, which are over the tests of their study.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def _classified(
 def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, float]:
     for name, least in matters.items():
         if name not in set(estimates["metric"]) or not (isinstance(least, int | float) and 0 < least < math.inf):
-            allowed = f"numbers above 0 by metric, among {', '.join(dict.fromkeys(estimates['metric']))}"
+            allowed = f"numbers above 0 for metrics among {', '.join(dict.fromkeys(estimates['metric']))}"
             raise InputError("matters", {name: least}, allowed)
     return dict(matters)
 
@@ -214,7 +214,7 @@ def _metric(name: str, probe: str, null: float | None) -> Metric:
 
 
 def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
-    """Return the columns that tell the rows of one judge and metric apart, the attribute always among them."""
+    """Return the columns that distinguish the rows of one judge and metric, always including the attribute."""
     names: dict[Any, list[str]] = {}
     for key, part in estimates.groupby(["judge", "probe", "metric"], sort=False):
         columns = conditions(part)
@@ -223,7 +223,7 @@ def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
 
 
 def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:
-    """Compare an estimate with those of other judges; where it shows no bias, give their range."""
+    """Compare an estimate with those of other judges; if it shows no bias, give their range."""
     peers = None if finding == "untested" else find_peers(record, others)
     if peers is None:
         return ""
@@ -231,7 +231,7 @@ def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame)
 
 
 def _evidence(record: Mapping[Any, Any], null: float | None, over: str) -> str:
-    """Write estimate, interval and test; a single test, for which nothing is corrected, as p."""
+    """Return estimate, interval and test in words; a single test, which needs no correction, as p."""
     if np.isnan(record["estimate"]):
         return ""
     value, bounds = evidence(record, null)
@@ -253,7 +253,7 @@ def _words(
 
 
 def side_words(metric: Metric, side: str) -> str:
-    """Return the words that a probe declares for an estimate on one side of the null.
+    """Return the probe's words for an estimate on one side of the null.
 
     Examples
     --------
@@ -266,11 +266,11 @@ def side_words(metric: Metric, side: str) -> str:
 
 
 def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None, over: str) -> str:
-    """Write which effects are excluded."""
+    """Say which effects are excluded."""
     if record.get("method") == BY_CONSTRUCTION:
         return f"{_effect(metric)}, by construction"
     if is_never(record, size):
-        few = f"at most {percent(share_unseen(record), 2)} of contexts can have one"
+        few = f"at most {percent(share_unseen(record), 2)} of all contexts can have one"
         return f"no effect in any of {record['n_contexts']:,.0f} contexts: {few}"
     if size is None:
         return f"no effect detected; can detect {detectable(record, over)} (80 % power)"
@@ -278,7 +278,7 @@ def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None, over
 
 
 def detectable(record: Mapping[Any, Any], over: str) -> str:
-    """Write the smallest effect detected with 80 % power: by the test alone, and among all tests.
+    """Return the smallest effect detected with 80 % power, by the single test and after correction, in words.
 
     Examples
     --------
@@ -300,40 +300,40 @@ def _effect(metric: Metric) -> str:
 
 
 def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float | None, over: str) -> str:
-    """Write why an estimate is inconclusive."""
+    """Say why an estimate is inconclusive."""
     null = fair(metric.null)
     if doubt == "contains":
         has_interval = not np.isnan([record["ci_low"], record["ci_high"]]).any()
-        return f"significant, but {f'the interval contains {null}' if has_interval else 'without an interval'}"
+        return f"significant, but {f'the interval contains {null}' if has_interval else 'there is no interval'}"
     if doubt == "leaves out":
         uncorrected = significant(record["p_value"])
-        why = f"not once corrected over {over}" if uncorrected else "the test does not reject it"
-        return f"the interval leaves out {null}, but {why}"
+        why = f"the test is not significant after correction for {over}" if uncorrected else "the test does not reject"
+        return f"the interval excludes {null}, but {why}"
     if doubt == "few":
         contexts = f"no effect in any of {record['n_contexts']:,.0f} contexts"
-        return f"{contexts}, but up to {percent(share_unseen(record), 2)} of contexts could have one"
+        return f"{contexts}, but up to {percent(share_unseen(record), 2)} of all contexts could have one"
     if doubt == "missing":
         dropped = record.get("n_dropped", math.nan)
-        many = f"{dropped:,.0f} missing judgements decide" if dropped > 0 else "missing judgements decide"
+        many = f"depends on {dropped:,.0f} missing judgements" if dropped > 0 else "depends on missing judgements"
         low, high = float(record["bound_low"]), float(record["bound_high"])
         if np.isnan([low, high]).any():
-            return f"{many}: nothing bounds their effect"
+            return f"{many}, whose effect is unbounded"
         tipping = [said for said in reason(record, "").split("; ") if said.startswith(TIPPING)]
-        return "; ".join([f"{many}, with which the interval can lie anywhere in {bounds_of(low, high)}", *tipping])
+        return "; ".join([f"{many}: with them, the interval could lie anywhere in {bounds_of(low, high)}", *tipping])
     if doubt == "reliability":
-        return f"{reason(record, '')}, which one rating does not tell"
+        return f"{reason(record, '')}, which a single rating cannot show"
     if doubt == "powerless":
-        return f"no effect of any size can be found among {over} with {record['n_contexts']:,.0f} contexts"
+        return f"{record['n_contexts']:,.0f} contexts cannot show an effect of any size among {over}"
     if doubt == "unknown" or metric.null is None or size is None:
         return reason(record, "no interval")
     reach = max(metric.null - record["ci_low"], record["ci_high"] - metric.null)
     if metric.unit == "logits" and reach > _ANY_SIZE:
-        return f"{record['n_contexts']:,.0f} contexts leave any size open: {_NARROWER}"
-    return f"a shift of up to {written(reach, size)} is possible, and ≥ {written(size, reach)} matters"
+        return f"{record['n_contexts']:,.0f} contexts do not bound the size: {_NARROWER}"
+    return f"a shift of up to {written(reach, size)} is possible; ≥ {written(size, reach)} matters"
 
 
 def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size: float | None) -> str:
-    """Write what else could explain a verdict: missing data (by the bounds of the estimate), and its note."""
+    """Say what else could explain a verdict: missing data (by the bounds of the estimate), and its note."""
     if null is None or finding not in ("above", "below", "none"):
         return ""
     low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))

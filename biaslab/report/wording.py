@@ -1,4 +1,4 @@
-"""Write numbers, conditions and text from data for readers, and escape them for LaTeX, Markdown and HTML."""
+"""Format numbers, conditions and data text for readers, and escape them for LaTeX, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ONE_TEST = "1 test"
 _MOST = 12  # decimals, to which `biaslab.core.output.number` rounds
-_BOUNDS = ("bound_low", "bound_high")  # of what is missing: no condition
+_BOUNDS = ("bound_low", "bound_high")  # missing-data bounds are not conditions
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
     "omega"
@@ -58,7 +58,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~$])")
 
 
 def digits_apart(values: Iterable[float], other: float | None, digits: int = 3) -> int:
-    """Return how many decimals show of each value on which side of another it lies, at least ``digits``.
+    """Return the number of decimals (at least ``digits``) that shows on which side of `other` each value lies.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def digits_apart(values: Iterable[float], other: float | None, digits: int = 3) 
 
 
 def size(value: float, *others: float | None) -> str:
-    """Write a size, such as the smallest shift that is detected, to two decimals: never as none, or as another one.
+    """Format a size to two decimals, or more if it would otherwise read as 0 or as one of `others`.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def size(value: float, *others: float | None) -> str:
 
 
 def fair(null: float | None) -> str:
-    """Write a null with as many decimals as it has.
+    """Format a null value without trailing zeros.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def fair(null: float | None) -> str:
 
 
 def evidence(row: Mapping[Any, Any], null: float | None) -> tuple[str, str]:
-    """Write an estimate and its interval so that both show on which side of the null they lie.
+    """Format an estimate and its interval with enough decimals to show on which side of the null they lie.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def evidence(row: Mapping[Any, Any], null: float | None) -> tuple[str, str]:
 
 
 def interval(low: Any, high: Any, digits: int = 3) -> str:
-    """Write an interval, an en dash where there is none.
+    """Format an interval; an en dash if there is none.
 
     Examples
     --------
@@ -124,13 +124,13 @@ def interval(low: Any, high: Any, digits: int = 3) -> str:
 
 
 def check_digits(digits: int) -> None:
-    """Raise `InputError` unless it is a number of decimals."""
+    """Raise `InputError` unless `digits` is a valid number of decimals."""
     if isinstance(digits, bool) or not isinstance(digits, int) or not 0 <= digits <= 12:
         raise InputError("digits", digits, "a whole number from 0 to 12")
 
 
 def with_interval(row: Mapping[Any, Any], digits: int = 3) -> str:
-    """Write an estimate with its interval, or alone where there is none.
+    """Format an estimate with its interval, if it has one.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def with_interval(row: Mapping[Any, Any], digits: int = 3) -> str:
 
 
 def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
-    """Return the estimates of one or several metrics, or all of them.
+    """Select the estimates of one or more metrics; default: all.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> p
 
 @checked
 def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
-    """Write each estimate of a frame with its interval, an en dash where there is none.
+    """Format each estimate of a frame with its interval; an en dash if there is none.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
 
 
 def probability(value: float) -> str:
-    """Write a p- or q-value: three digits, the smallest as "<0.001", and more where it nearly is .05.
+    """Format a p- or q-value to three decimals, "<0.001" for the smallest, and more decimals near .05.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def probability(value: float) -> str:
 
 
 def correction(estimates: pd.DataFrame) -> str:
-    """Write how many tests the q-values of these rows are corrected over.
+    """Say how many tests the q-values of these rows are corrected for.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def correction(estimates: pd.DataFrame) -> str:
 
 
 def percent(share: float, digits: int = 4) -> str:
-    """Write a share such as the level 0.95 for reading.
+    """Format a share as a percentage.
 
     Examples
     --------
@@ -208,12 +208,12 @@ def percent(share: float, digits: int = 4) -> str:
 
 
 def levels(rows: pd.DataFrame) -> str:
-    """Write the levels of intervals: "95 %", or each of several."""
+    """Format the confidence levels of intervals, such as "95 %"."""
     return "/".join(percent(level) for level in rows["ci_level"].dropna().unique())
 
 
 def span(values: Iterable[float]) -> str:
-    """Write the least and the greatest of whole numbers, such as contexts.
+    """Format the range of integers, such as numbers of contexts.
 
     Examples
     --------
@@ -225,9 +225,9 @@ def span(values: Iterable[float]) -> str:
 
 
 def tex(text: object) -> str:
-    r"""Escape text for LaTeX, so that it is printed and never obeyed; line breaks become blanks.
+    r"""Escape text for LaTeX; line breaks become spaces.
 
-    Letters that are neither ASCII nor known here stay, and need a LaTeX that has them, such as LuaLaTeX.
+    Unknown non-ASCII letters are kept and need an engine that supports them, such as LuaLaTeX.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def tex(text: object) -> str:
 
 
 def markdown(text: object) -> str:
-    r"""Escape text for Markdown, table cells included.
+    r"""Escape text for Markdown, including table cells.
 
     Examples
     --------
@@ -249,18 +249,18 @@ def markdown(text: object) -> str:
 
 
 def conditions(estimates: pd.DataFrame) -> list[str]:
-    """Return the condition columns of an estimates frame that hold anything, in order."""
+    """Return the non-empty condition columns of an estimates frame, in order."""
     fixed = {*LEADING, *TRAILING, *_BOUNDS}
     return [name for name in estimates.columns if name not in fixed and estimates[name].notna().any()]
 
 
 def varying(estimates: pd.DataFrame, columns: list[str]) -> list[str]:
-    """Return those columns that hold more than one value."""
+    """Return the columns with more than one value."""
     return [name for name in columns if len(estimates[name].drop_duplicates()) > 1]
 
 
 def condition_text(condition: Any) -> str:
-    """Write the value of a condition: whole numbers without decimals, yes and no, nothing where there is none.
+    """Format a condition's value: integers without decimals, booleans as yes and no, missing as empty.
 
     Examples
     --------
@@ -287,20 +287,20 @@ def cell(row: Mapping[Any, Any], columns: list[str]) -> str:
 
 
 def version() -> str:
-    """Return the version of biaslab that writes."""
+    """Return the version of biaslab."""
     return metadata.version("biaslab")
 
 
 @cache
 def templates(package: str = "biaslab.report") -> Environment:
-    """Return a package's templates: HTML is escaped, LaTeX and Markdown by the filters ``tex`` and ``markdown``."""
+    """Return a package's templates, with HTML auto-escaping and the filters ``tex`` and ``markdown``."""
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=select_autoescape(["html.j2"]),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        comment_start_string="{##",  # {# may stand in LaTeX
+        comment_start_string="{##",  # {# may occur in LaTeX
         comment_end_string="##}",
     )
     environment.filters |= {"tex": tex, "markdown": markdown}

@@ -143,7 +143,7 @@ def test_the_judge_at_hand_stands_among_real_ones(make_row):
     said = peers.standing({"estimate": 1.0, "ci_low": 0.99, "ci_high": 1.0}, above=True)
     n = len(peers.judges)
     assert said.startswith(f"more so than {n} of {n} recorded judges (verdicts on pairs; ")
-    assert said.endswith(f"{n} of them with intervals apart")
+    assert said.endswith(f"{n} of them with a non-overlapping interval")
     of_itself = find_peers(make_row(judge="gpt-4-0613"), judges_of("atlas"))
     assert len(of_itself.judges) == n - 1
 

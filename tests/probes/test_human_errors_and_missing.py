@@ -57,7 +57,7 @@ def test_where_one_rating_is_known_interval_and_test_hold_at_every_reliability()
     assert curve["ci_low"][0] > 0 > row["ci_low"]
     found = verdict(row)
     assert (found["finding"], found["doubt"]) == ("blind", "reliability")
-    assert "which one rating does not tell" in found["words"]
+    assert "which a single rating cannot show" in found["words"]
 
 
 def test_a_preference_that_holds_at_every_reliability_is_found():
@@ -155,7 +155,7 @@ def test_what_nothing_bounds_is_not_found():
     assert math.isnan(row["bound_low"])
     found = verdict(row)
     assert (found["finding"], found["doubt"]) == ("blind", "missing")
-    assert "nothing bounds their effect" in found["words"]
+    assert "whose effect is unbounded" in found["words"]
 
 
 @pytest.mark.slow

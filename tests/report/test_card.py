@@ -43,7 +43,7 @@ def test_a_bias_that_is_excluded_and_one_that_is_left_open_read_differently(make
     rows = [make_row(judge=name, p_value=0.4, estimate=0.48, ci_high=x) for name, x in (("able", 0.52), ("blind", 0.9))]
     card = report.card(pd.DataFrame(rows))
     assert card.biases["status"].tolist() == ["none", "unclear"]
-    assert card.biases["verdict"].iloc[1] == "a shift of up to 0.40 is possible, and ≥ 0.10 matters"
+    assert card.biases["verdict"].iloc[1] == "a shift of up to 0.40 is possible; ≥ 0.10 matters"
     text = card.to_markdown()
     assert "○ **no bias that matters**" in text
     assert "? **inconclusive**" in text
@@ -70,7 +70,7 @@ def test_other_smallest_effects_change_the_verdict(estimates):
         "bias",
         "unclear",
     ]
-    with pytest.raises(InputError, match="by metric, among first_position_rate"):
+    with pytest.raises(InputError, match="for metrics among first_position_rate"):
         report.card(estimates, matters={"tie_rate": 0.1})
 
 
@@ -208,7 +208,7 @@ def test_the_first_line_follows_the_worst_verdict_on_a_use(make_row):
         rows = [make_row(metric=scores, **length | nothing), make_row(metric=pairs, **length | found), untested]
         [said] = report.card(pd.DataFrame(rows), reference=None).overall.values()
         assert said.split(".")[0] == f"{words} comparing texts of different length"
-        assert said.endswith("Its agreement with the reference scores was not measured, so this is about biases only.")
+        assert said.endswith("Agreement with the reference scores was not measured, so this covers biases only.")
     [said] = report.card(pd.DataFrame([untested]), reference=None).overall.values()
     assert said.startswith("No use could be tested.")
 

@@ -71,8 +71,16 @@ def test_bins_and_undefined_estimates_and_the_judge_itself_are_no_peers(make_row
 @pytest.mark.parametrize(
     ("estimate", "above", "said"),
     [
-        (0.61, True, "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with intervals apart"),
-        (0.61, False, "more so than 1 of 6 recorded judges (verdicts on pairs; chats), 1 of them with intervals apart"),
+        (
+            0.61,
+            True,
+            "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with a non-overlapping interval",
+        ),
+        (
+            0.61,
+            False,
+            "more so than 1 of 6 recorded judges (verdicts on pairs; chats), 1 of them with a non-overlapping interval",
+        ),
         (0.35, True, "more so than 0 of 6 recorded judges (verdicts on pairs; chats)"),
     ],
 )
@@ -135,7 +143,7 @@ def test_sentences_say_where_a_judge_stands(make_row, others):
 def test_the_card_and_the_page_say_it_too(make_row, others):
     frame = pd.DataFrame([make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68)])
     card = report.card(frame, reference=others)
-    wanted = "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with intervals apart"
+    wanted = "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with a non-overlapping interval"
     assert card.biases["standing"].tolist() == [wanted]
     assert wanted in card.to_html()
     assert "Among others: more so than 5 of 6 recorded judges" in card.to_markdown()

@@ -47,7 +47,7 @@ def test_a_paper_that_uses_them_compiles(biased, make_row, compile_latex, tmp_pa
 def test_collisions_are_named(make_row):
     frame = pd.DataFrame([make_row(attribute="up beat"), make_row(attribute="up-beat")])
     with pytest.raises(
-        TrialsError, match=r"biasPositionRateUpBeat would be .*\(judge a judge.* up beat\) and .* up-beat"
+        TrialsError, match=r"biasPositionRateUpBeat would mean both .*\(judge a judge.* up beat\) and .* up-beat"
     ):
         report.to_macros(frame)
     with pytest.raises(TrialsError, match="biasPositionRateACI "):

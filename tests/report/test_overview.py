@@ -51,7 +51,7 @@ def test_a_notebook_shows_intervals_and_verdicts_by_the_same_q_values(make_row):
     ]
     page = overview(pd.DataFrame(rows))._repr_html_()
     assert page.count("<svg") == 3
-    for words in ("</b> prefers the candidate shown first", "</b> inconclusive: the interval leaves out 0.5", "a note"):
+    for words in ("</b> prefers the candidate shown first", "</b> inconclusive: the interval excludes 0.5", "a note"):
         assert page.count(words) == 1
     assert "no bias of ≥ 0.10" in page
     assert "&lt;b&gt;biased&lt;/b&gt;" in page
@@ -81,7 +81,7 @@ def test_rows_that_lack_what_verdicts_need_are_shown_as_a_frame(make_row):
 def test_a_notebook_shows_no_more_rows_than_can_be_read(make_row):
     page = overview(pd.DataFrame([make_row(judge=f"judge-{i}") for i in range(130)]))._repr_html_()
     assert page.count("<svg") == 100
-    assert "30 more rows are in the frame" in page
+    assert "30 more rows in the frame" in page
 
 
 def test_values_of_a_condition_have_columns_of_their_own(make_row):

@@ -47,11 +47,11 @@ def test_each_judge_has_a_paragraph_with_bias_size_certainty_and_advice(audited)
 def test_what_could_not_be_tested_stands_last_by_what_would_allow_it(audited):
     text = page(audited, width=WIDE)
     parts = text.split("\n\n")
-    lacking = next(part for part in parts if part.startswith("could not be tested, by what would allow it:"))
+    lacking = next(part for part in parts if part.startswith("could not be tested, grouped by what would allow it:"))
     assert parts.index(lacking) > max(n for n, part in enumerate(parts) if part.startswith(("keen (", "fair (")))
     study = next(line for line in lacking.splitlines() if "– ask the judge (biaslab probe NAME --judge JUDGE)" in line)
     assert all(name in study for name in ("anchoring", "comparative", "recipe", "vacuum"))
-    assert "– judge 40 pairs by another prompt (--map template=FIELD): template" in lacking
+    assert "– judge 40 pairs with another prompt (--map template=FIELD): template" in lacking
     assert all(lacking.count(step) == 1 for step in ("score items on a scale", "--map template=FIELD"))
     tested = {*audited["probe"]} - {name for name, what in audited.attrs["additions"].items() if what}
     assert "position" in tested
@@ -59,7 +59,7 @@ def test_what_could_not_be_tested_stands_last_by_what_would_allow_it(audited):
 
 
 def test_what_is_undefined_is_said_once_with_its_reason(audited):
-    said = paragraphs(page(audited, width=WIDE))["not said:"]
+    said = paragraphs(page(audited, width=WIDE))["not estimated:"]
     assert said.count("undefined: one replicate only") == 1
     assert "position (resampling_consistency): undefined: one replicate only" in said
 

@@ -70,7 +70,7 @@ def test_no_effect_is_not_said_where_no_effect_could_be_found(make_row):
     ]
     cells = report.findings(pd.DataFrame(rows))
     assert set(cells["finding"]) == {"blind"}
-    assert cells["words"].iloc[0] == "no effect of any size can be found among 3 tests of 3 judges with 6 contexts"
+    assert cells["words"].iloc[0] == "6 contexts cannot show an effect of any size among 3 tests of 3 judges"
     enough = report.findings(pd.DataFrame(rows).assign(n_contexts=60))
     assert enough["words"].iloc[0].startswith("no effect detected; can detect ≥ 0.05 alone, ≥ 0.06 among 3 tests")
     assert detectable({"mde": float("nan"), "detectable": float("nan")}, "3 tests") == "–"

@@ -37,7 +37,7 @@ def named(make_row, bias, effects, studies, seed=0, **more):
     """Return which remedy was named in each study, "" for none."""
     rng = np.random.default_rng(seed)
     said = [best_remedy(*study(make_row, rng, bias, effects, **more)) for _ in range(studies)]
-    return ["" if words.startswith("none is shown to help of") else words.partition(":")[0] for words in said]
+    return ["" if words.startswith("none of ") else words.partition(":")[0] for words in said]
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_the_smallest_help_that_a_study_detects_is_stated(make_row):
     assert cells["finding"].iloc[0] == "above"
     least = stats.t.ppf([1 - 0.05 / 2, 0.8], 23).sum() * worst
     assert said == (
-        f"none is shown to help of remedy 0, remedy 1; the smallest help this study detects is {least:.2f} (80 % power)"
+        f"none of remedy 0, remedy 1 is shown to help; can detect an improvement ≥ {least:.2f} (80 % power)"
     )
 
 
@@ -88,7 +88,7 @@ def test_the_best_of_several_is_shrunk_and_a_single_one_is_not(make_row):
     words = best_remedy(cells, frame)
     assert words.startswith(f"remedy 0: {before:.3f} becomes ")
     assert after < float(words.split(" becomes ")[1].split()[0]) < after + 0.05
-    assert words.endswith("(the best of 2: shrunk, interval for all at once)")
+    assert words.endswith("(best of 2: shrunk, simultaneous interval)")
     alone = best_remedy(cells, frame[frame["remedy"].isin(["none", "remedy 0"])])
     low, high = (frame.loc[frame["remedy"] == "remedy 0", name].iloc[0] for name in ("ci_low", "ci_high"))
     assert alone == f"remedy 0: {before:.3f} becomes {after:.3f} [{low:.3f}, {high:.3f}]"
@@ -98,7 +98,7 @@ def test_what_is_not_paired_is_not_tested(make_row):
     cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28,))
     unpaired = frame[frame["against"] == ""].drop(columns="against")
     assert best_remedy(cells, unpaired) == (
-        "not tested: remedy 0, without paired differences (see biaslab.mitigation.remedies)"
+        "not tested: remedy 0 (no paired differences; see biaslab.mitigation.remedies)"
     )
     assert best_remedy(cells, frame[frame["remedy"] == "none"]) == ""
     assert best_remedy(cells, frame.assign(judge="somebody else")) == ""

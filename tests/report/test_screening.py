@@ -224,7 +224,7 @@ def test_texts_without_human_scores_are_said_to_be_too_little(graded):
 def test_it_shows_the_card(judge, graded):
     found = screen(judge, graded, contexts=4)
     assert "<table" in found._repr_html_()
-    assert "beside it: position, same winner in both orders (share), coherence: " in str(found)
+    assert "also: position, same winner in both orders (share), coherence: " in str(found)
     assert np.isfinite(found.estimates.loc[found.estimates["metric"] == "sample_alpha", "estimate"]).all()
 
 

@@ -16,7 +16,7 @@ from biaslab.report.wording import number, tex
 GOLDEN = r"""% biaslab VERSION
 \begin{table}
 \centering
-\caption{P(A), decisions for the first (share). Judge: a judge. Data: a set. n = 30 contexts, 95 \% intervals. q: p corrected over what is shown, 2 tests. Seed 0, biaslab VERSION.}
+\caption{P(A), decisions for the first (share). Judge: a judge. Data: a set. n = 30 contexts, 95 \% intervals. q: p corrected for the tests in this table, 2 tests. Seed 0, biaslab VERSION.}
 \label{tab:position}
 \begin{tabular}{lrrr}
 \toprule
@@ -100,7 +100,7 @@ def test_across_puts_values_side_by_side(biased):
     assert head == "| template | coherence | fluency |"
     expected = [f"{number(r['estimate'])} \\[" for r in rates[rates["template"] == 1].to_dict("records")]
     assert all(part in first for part in expected)
-    with pytest.raises(TrialsError, match="two rows fall on"):
+    with pytest.raises(TrialsError, match="two rows share the cell"):
         report.to_markdown(pd.concat([rates, rates]), "first_position_rate", across="attribute")
 
 

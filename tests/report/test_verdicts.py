@@ -34,11 +34,11 @@ def finding(row, **options):
             "candidate shown first, but no bias of ≥ 0.10",
         ),
         ({"p_value": 0.4, "estimate": 0.48}, ("none", False), ": no bias of ≥ 0.10"),
-        ({"p_value": 0.4} | WIDE, ("blind", False), "inconclusive: a shift of up to 0.20 is possible, and ≥ 0.10"),
+        ({"p_value": 0.4} | WIDE, ("blind", False), "inconclusive: a shift of up to 0.20 is possible; ≥ 0.10"),
         (
             {"p_value": 0.4, "estimate": 0.5, "ci_low": 0.41, "ci_high": 0.604},
             ("blind", False),
-            "a shift of up to 0.104 is possible, and ≥ 0.100 matters",
+            "a shift of up to 0.104 is possible; ≥ 0.100 matters",
         ),
         ({"p_value": 0.4, "estimate": 0.5, "ci_low": 0.4, "ci_high": 0.59}, ("blind", False), "up to 0.10 is possible"),
         (
@@ -51,12 +51,12 @@ def finding(row, **options):
                 "ci_high": 31,
             },
             ("blind", False),
-            "inconclusive: 30 contexts leave any size open: it takes more of them",
+            "inconclusive: 30 contexts do not bound the size: use more contexts",
         ),
         (
             {"p_value": 0.4},
             ("blind", False),
-            "inconclusive: the interval leaves out 0.5, but the test does not reject it",
+            "inconclusive: the interval excludes 0.5, but the test does not reject",
         ),
         ({"p_value": 0.4, "estimate": 0.5, "mde": NAN}, ("none", False), "no bias of ≥ 0.10"),
         ({"estimate": 0.5 + 0.1 - 1e-15}, ("above", False), "prefers the candidate shown first"),
@@ -66,12 +66,12 @@ def finding(row, **options):
         (
             {"p_value": 1.0, "metric": "comparative_accuracy"} | NEVER,
             ("none", False),
-            "no effect in any of 96 contexts: at most 3.8 % of contexts can have one",
+            "no effect in any of 96 contexts: at most 3.8 % of all contexts can have one",
         ),
         (
             {"p_value": 1.0, "metric": "comparative_accuracy"} | NEVER | {"n_contexts": 35},
             ("blind", False),
-            "inconclusive: no effect in any of 35 contexts, but up to 10 % of contexts could have one",
+            "inconclusive: no effect in any of 35 contexts, but up to 10 % of all contexts could have one",
         ),
         (
             {"p_value": 0.4, "metric": "comparative_accuracy", "ci_low": 0.4, "ci_high": 0.6},
@@ -109,7 +109,7 @@ def test_nothing_is_found_beside_an_interval_that_contains_the_null(make_row):
     )
     assert finding(row | {"ci_low": 0.51})[0] == "above"
     without = finding(row | {"ci_low": NAN, "ci_high": NAN})
-    assert (without[0], without[2].rpartition(": ")[2]) == ("blind", "significant, but without an interval")
+    assert (without[0], without[2].rpartition(": ")[2]) == ("blind", "significant, but there is no interval")
     written = report.card(pd.DataFrame([row])).biases.iloc[0]
     assert (written["status"], written["verdict"]) == ("unclear", "significant, but the interval contains 0.5")
 
@@ -120,11 +120,16 @@ def test_what_correction_takes_away_is_not_found_though_the_interval_leaves_out_
     assert (
         torn["sentence"]
         .iloc[0]
-        .endswith("inconclusive: the interval leaves out 0.5, but not once corrected over 2 tests")
+        .endswith(
+            "inconclusive: the interval excludes 0.5, but the test is not significant after correction for 2 tests"
+        )
     )
     written = report.card(torn[list(rows[0])]).biases.iloc[0]
     assert (written["status"], written["strongest"]) == ("unclear", "a")
-    assert written["verdict"] == "the interval leaves out 0.5, but not once corrected over 2 tests (in 2 of 2)"
+    assert (
+        written["verdict"]
+        == "the interval excludes 0.5, but the test is not significant after correction for 2 tests (in 2 of 2)"
+    )
 
 
 def test_nothing_is_written_as_none_that_is_some(make_row):
@@ -173,7 +178,7 @@ def test_what_missing_judgements_decide_is_not_found(make_row, changes, decide):
     row = make_row(**{"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "n_dropped": 9} | changes)
     found = report.findings(pd.DataFrame([row])).iloc[0]
     assert (found["finding"] == "blind") == decide
-    assert ("inconclusive: 9 missing judgements decide, with which" in found["sentence"]) == decide
+    assert ("inconclusive: depends on 9 missing judgements: with them" in found["sentence"]) == decide
     assert report.card(pd.DataFrame([row]), reference=None).biases["status"].iloc[0] == (
         "unclear" if decide else "bias"
     )

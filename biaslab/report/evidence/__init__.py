@@ -1,4 +1,4 @@
-"""The judgements behind a number: prompts, replies and human scores, as cards and as a page."""
+"""Show the judgements behind a number: prompts, replies and human scores, as cards or as a page."""
 
 from biaslab.report.evidence.cards import Shown
 from biaslab.report.evidence.replay import trials_of_store

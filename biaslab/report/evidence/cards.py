@@ -1,4 +1,4 @@
-"""Cards as HTML: in a notebook without any script, and as one page with filters."""
+"""Render cards as HTML: for notebooks without scripts, or as one page with filters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from biaslab.report.evidence.exhibits import Exhibit
 from biaslab.report.evidence.marking import Segment
 from biaslab.report.wording import templates
 
-_LONGEST = 20_000  # characters of one text that are laid out
-_LONGEST_THOUGHT = 4_000  # of a thought: it is context, and a page may have hundreds
-_FOLDED = 400  # a source of more characters is folded
+_LONGEST = 20_000  # characters shown of one text
+_LONGEST_THOUGHT = 4_000  # of a thought: it is background, and a page may have hundreds
+_FOLDED = 400  # longer sources are folded
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"} | {0x7F: "␡"}
 _PICTURES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 _FILTERS = ("probe", "judge", "dataset", "attribute")
@@ -28,18 +28,18 @@ _FILTERS = ("probe", "judge", "dataset", "attribute")
 @checked
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """Some judgements as cards, which JupyterLab shows as HTML.
+    """Judgements as cards; JupyterLab shows them as HTML.
 
     Attributes
     ----------
     exhibits : tuple of Exhibit
         The cards.
     trials : pandas.DataFrame
-        The judgements on them, a row each; ``outcome`` and ``effect`` are those of the card.
+        The judgements on the cards, one per row; ``outcome`` and ``effect`` are the card's.
     n_cards : int
-        Cards that there would be of all judgements.
+        Number of cards that all judgements would give.
     missing : tuple of str
-        What could not be shown, and how to get it.
+        What could not be shown, and the remedy.
     """
 
     exhibits: tuple[Exhibit, ...]
@@ -49,17 +49,17 @@ class Shown:
 
     @property
     def summary(self) -> str:
-        """Number of cards, out of how many."""
+        """Number of cards shown, and of how many."""
         shown = len(self.exhibits)
         return count(shown, "card") if shown == self.n_cards else f"{shown:,} of {count(self.n_cards, 'card')}"
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the cards as one page that needs no server and no other file, with filters; return its path.
+        """Save the cards as one self-contained offline page with filters; return its path.
 
         Raises
         ------
         InputError
-            If the path does not end in ``.html``, or its folder cannot be made.
+            If the path does not end in ``.html``, or its folder cannot be created.
         """
         target = require_file("path", path, ".html")
         with replacing(target) as partial:
@@ -82,12 +82,12 @@ class Shown:
 
 
 def cards_html(shown: Shown) -> str:
-    """Return the cards for a notebook; every text is escaped, and nothing is a script."""
+    """Return the cards as HTML for a notebook, escaped and without scripts."""
     return _templates().get_template("cards.html.j2").render(shown=shown, open_prompts=True)
 
 
 def page_html(shown: Shown) -> str:
-    """Return a whole page that fetches nothing: cards, and filters by a short script."""
+    """Return a self-contained page with the cards and a short script for the filters."""
     options = {name: _different(one.where[name] for one in shown.exhibits) for name in _FILTERS}
     options["outcome"] = _different(one.outcome for one in shown.exhibits)
     options["status"] = _different(side.status for one in shown.exhibits for side in one.sides)
@@ -96,7 +96,7 @@ def page_html(shown: Shown) -> str:
 
 
 def visible(text: object, longest: int = _LONGEST) -> str:
-    r"""Return a text that can be written and seen: control characters as their pictures, half pairs as their codes.
+    r"""Make a text printable: replace control characters by symbols and lone surrogates by their codes.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def visible(text: object, longest: int = _LONGEST) -> str:
 
 
 def is_folded(segment: Segment) -> bool:
-    """Return whether a segment is a source so long that it is folded."""
+    """Return whether a segment is a source long enough to be folded."""
     return segment.part == "source" and len(segment.text) > _FOLDED
 
 

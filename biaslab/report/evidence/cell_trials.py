@@ -1,4 +1,4 @@
-"""Trace estimates back to their trials."""
+"""Find the trials behind an estimate."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def is_estimates(frame: pd.DataFrame) -> bool:
 
 
 def behind(estimates: pd.DataFrame, trials: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the trials behind rows of estimates, and what could not be told apart.
+    """Return the trials behind rows of estimates, with notes on conditions that could not be separated.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Some rows of an estimates frame, of a probe or of `biaslab.audit`.
+        Rows of an estimates frame, from a probe or from `biaslab.audit`.
     trials : pandas.DataFrame
-        What they were estimated from.
+        The trials they were estimated from.
 
     Raises
     ------
     TrialsError
-        If there is no row, or no trial is behind one.
+        If there is no row, or a row has no trials.
 
     Notes
     -----
-    A row tells its trials by probe, judge, data set and every condition that trials have as a column; a bin of the
-    human gap by pairs whose gap is in the bin, counted with the default number of bins. Trials of a log are those that
-    the probe accepts. A condition that a probe makes itself does not tell trials apart: a line says so.
+    Trials are matched by probe, judge, data set and every condition that is a column of the trials. A bin of the human
+    gap is matched by the pairs whose gap lies in the bin, for the default number of bins. From a log, only trials that
+    the probe accepts are used. A condition that the probe computes itself cannot be matched; a note says so.
     """
     if estimates.empty:
         raise TrialsError("estimates", "an empty frame", "at least one row")
@@ -50,10 +50,10 @@ def behind(estimates: pd.DataFrame, trials: pd.DataFrame) -> tuple[pd.DataFrame,
         cell, unused = _of_row({str(name): value for name, value in row.items()}, trials)
         if cell.empty:
             labels = ", ".join(str(row[name]) for name in (*LEADING, "attribute") if name in row)
-            raise TrialsError("trials", "none behind " + labels, "those that the estimates were made of")
+            raise TrialsError("trials", "none behind " + labels, "the trials that the estimates were computed from")
         parts.append(cell)
         if unused:
-            notes[f"{' and '.join(unused)} tell no trials apart: shown is the whole cell of {row['metric']}."] = None
+            notes[f"Trials have no {' and '.join(unused)}: showing the whole cell of {row['metric']}."] = None
     whole = pd.concat(parts)
     return whole[~whole.index.duplicated()].sort_index(), list(notes)
 
@@ -75,7 +75,7 @@ def _of_row(row: Mapping[str, Any], trials: pd.DataFrame) -> tuple[pd.DataFrame,
 
 
 def _accepted(probe: str, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials that a probe is estimated from, named as in its estimates."""
+    """Return the trials that a probe accepts, named as in its estimates."""
     own = trials[trials["probe"] == probe] if "probe" in trials else trials
     if len(own) or probe not in names():
         return own if len(own) else trials
@@ -88,14 +88,14 @@ def _accepted(probe: str, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _written(value: Any, column: pd.Series) -> str:
-    """Write a value as the column has it: numbers of a frame with gaps became real ones."""
+    """Format a value like the column's: integers in a frame with gaps became floats."""
     if isinstance(value, float) and value.is_integer() and not pd.api.types.is_float_dtype(column.dtype):
         return str(int(value))
     return str(float(value)) if pd.api.types.is_float_dtype(column.dtype) else str(value)
 
 
 def _of_bin(trials: pd.DataFrame, mean: float, bins: int = 4) -> pd.DataFrame:
-    """Return the pairs of the bin of the human gap whose mean is the nearest to a given one."""
+    """Return the pairs in the human-gap bin whose mean is nearest to `mean`."""
     both = trials[is_pair(trials) & trials["human_gap"].notna().to_numpy()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

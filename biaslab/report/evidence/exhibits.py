@@ -1,4 +1,4 @@
-"""Cards of judgements: prompt, reply, reading and human scores, ready to be laid out."""
+"""Build the content of cards: prompt, reply, parsed value and human scores."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from biaslab.report.evidence.people import Candidate, People
 if TYPE_CHECKING:
     from biaslab.report.evidence.marking import Part
 
-_SIDES = 4  # judgements on a card
+_SIDES = 4  # judgements per card
 _LETTERS = "XY"
 OUTCOME_WORDS = {
     "flip": "flips: the decision changes with the order",
     "tie": "a tie",
-    "unread": "a reply without a value",
+    "unread": "no value read from a reply",
     "plain": "",
 }
 STATUS_WORDS = {
@@ -35,14 +35,14 @@ STATUS_WORDS = {
     "refused": "⊘ refused",
     "unparsable": "? not readable",
     "out_of_range": "↯ out of range",
-    "unusable": "⊘ probabilities that cannot be used",
+    "unusable": "⊘ unusable probabilities",
     "cut_off": "✂ cut off",
 }
 
 
 @dataclass(frozen=True)
 class Bar:
-    """The probability of one answer."""
+    """Probability of one answer."""
 
     label: str
     share: float
@@ -56,23 +56,23 @@ class Side:
     Parameters
     ----------
     shown : tuple of Candidate
-        In the order shown.
+        The candidates in the order shown.
     condition : str
-        How it was asked, where that differs on the card.
+        How the judge was asked, if that differs within the card.
     prompt : tuple
-        Role and segments of each message; empty where it is not known.
+        Role and segments of each message; empty if unknown.
     thought : str, optional
-        What the judge wrote before its answer, where that is known.
+        The judge's thinking before its answer, if known.
     reply : str, optional
-        The text; of a judge that thinks, the answer alone.
+        The reply, without the thinking.
     facts : tuple of str
-        About the reply: why it ended, how many samples, which model.
+        Facts about the reply: stop reason, number of samples, model.
     bars : tuple of Bar
         Probabilities of the answers.
     status, read : str
-        What was read of the reply.
+        Status and parsed value of the reply.
     key : str
-        Of the trial.
+        Key of the trial.
     """
 
     shown: tuple[Candidate, ...]
@@ -116,12 +116,12 @@ class Exhibit:
 
 
 def exhibit(card: pd.DataFrame, evidence: Evidence, people: People) -> Exhibit:
-    """Lay out the judgements of one card.
+    """Build one card from its judgements.
 
     Parameters
     ----------
     card : pandas.DataFrame
-        Its judgements, with the columns of `biaslab.report.evidence.grouping.grouped`.
+        The judgements, with the columns of `biaslab.report.evidence.grouping.grouped`.
     evidence : Evidence
         Prompts and replies.
     people : People
@@ -149,7 +149,7 @@ def exhibit(card: pd.DataFrame, evidence: Evidence, people: People) -> Exhibit:
 
 
 def _chosen(card: pd.DataFrame) -> pd.DataFrame:
-    """Return what fits on a card: what could not be read first, then the lowest and highest values; in order."""
+    """Choose the judgements that fit on a card: unread ones first, then the lowest and highest values; in order."""
     if len(card) <= _SIDES:
         return card
     unread = card.index[~card["status"].isin(["ok", "tie"])][: _SIDES - 2]
@@ -184,7 +184,7 @@ def _side(
 def _prompt(
     request: Request | None, context: str, shown: Sequence[Candidate], people: People
 ) -> list[tuple[str, tuple[Segment, ...]]]:
-    """Return role and segments of each message; the texts of the data set where the prompt is not known."""
+    """Return role and segments of each message, or the data set's texts if the prompt is unknown."""
     about = getattr(request, "about", None)
     texts: dict[Part, str] = {"source": people.source(context)}
     for part, place in (("first", 0), ("second", 1)):
@@ -199,7 +199,7 @@ def _prompt(
     elif isinstance(request, Likelihood):
         turns = [("given", request.given), ("text to be scored", request.text)]
     elif isinstance(request, Rank):
-        listed = [(f"shown at place {place}", text) for place, text in enumerate(request.texts, 1)]
+        listed = [(f"shown at position {place}", text) for place, text in enumerate(request.texts, 1)]
         turns = [("source", request.source), ("reference", request.reference), *listed]
     elif isinstance(request, Compare):
         shown_texts = (("shown first", request.first), ("shown second", request.second))
@@ -210,7 +210,7 @@ def _prompt(
 
 
 def _said(row: pd.Series, reply: Reply | None) -> tuple[str | None, str | None]:
-    """Return the thought and the answer after it, also where a text holds both, in tags."""
+    """Return thinking and answer, also if the text holds both, separated by tags."""
     text = reply.text if reply is not None else row.get("reply")
     if not isinstance(text, str):
         return reply.thought if reply is not None else None, None
@@ -234,7 +234,7 @@ def _facts(row: pd.Series, reply: Reply | None) -> list[str]:
 
 
 def _bars(row: pd.Series, request: Request | None, reply: Reply | None, pair: bool) -> list[Bar]:
-    """Return the probability of each answer; of pairs without a reply those of first and second."""
+    """Return the probability of each answer; for pairs without a stored reply, of first and second."""
     if reply is not None and reply.logprobs is not None and isinstance(request, Choice):
         shares = [math.exp(level) for level in reply.logprobs]
         labels = [label.strip() for label in request.labels]
@@ -243,13 +243,13 @@ def _bars(row: pd.Series, request: Request | None, reply: Reply | None, pair: bo
         rest = 1 - sum(shares)
         return [*bars, Bar("anything else", rest)] if rest > 0.005 else bars
     value = row["value"]
-    if pair and reply is None and row["status"] == "ok" and 0 < value < 1:  # a tie's ½ is no probability
+    if pair and reply is None and row["status"] == "ok" and 0 < value < 1:  # the ½ of a tie is not a probability
         return [Bar("first", value, value > 0.5), Bar("second", 1 - value, value < 0.5)]
     return []
 
 
 def _read(row: pd.Series, shown: Sequence[Candidate]) -> str:
-    """Write what was read: the winner, or the score."""
+    """Return the parsed value in words: the winner, or the score."""
     value = row["value"]
     if pd.isna(value):
         return "no value"
@@ -266,7 +266,7 @@ def _effect(first: pd.Series, pair: bool) -> str:
     effect = first["effect"]
     if pd.isna(effect):
         return ""
-    return f"the order moves p by {effect:.2f}".replace("0.", ".") if pair else ""
+    return f"swapping the order changes p by {effect:.2f}".replace("0.", ".") if pair else ""
 
 
 def _conditions(row: pd.Series, columns: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Look up prompts and replies of trials: in the store by key, or planned again from the data set."""
+"""Find the prompts and replies of trials: in the store by key, or by rebuilding prompts from the data set."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Evidence:
-    """Prompts and replies of some trials.
+    """Prompts and replies of a set of trials.
 
     Parameters
     ----------
     requests, replies : mapping
-        By key.
+        Mappings by key.
     dataset : Dataset, optional
-        Where texts and human scores are.
+        Source of texts and human scores.
     missing : tuple of str
-        What could not be found, and how to get it, a line each.
+        One line for each thing that was not found, with the remedy.
     """
 
     requests: Mapping[str, Request] = field(default_factory=dict)
@@ -49,19 +49,19 @@ def find(
     dataset: Dataset | None = None,
     probe: Design | None = None,
 ) -> Evidence:
-    """Look up prompts and replies of trials.
+    """Find the prompts and replies of trials.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Some judgements.
+        The judgements.
     store : Store or path, optional
-        Where the replies of the study are kept.
+        Store of the study's replies.
     dataset : Dataset, optional
-        What was judged; a bundled one is found by the name in the trials.
+        The data that was judged; bundled data sets are found by their name in the trials.
     probe : Design, optional
-        Plans prompts again that no store holds; by default the probe that the trials name, with its default parameters.
-        A prompt counts as found where its key is that of the trial.
+        Rebuilds prompts that are not in a store; by default the probe named in the trials, with default parameters. A
+        prompt is accepted if its key equals the trial's.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def find(
 
 
 def bundled(trials: pd.DataFrame) -> Dataset | None:
-    """Return the data set that comes with the package and that trials name; None where they name another."""
+    """Return the bundled data set that the trials name, or None."""
     dataset_names = set(trials["dataset"].dropna()) if "dataset" in trials else set()
     name = str(next(iter(dataset_names), ""))
     if (
@@ -106,7 +106,7 @@ def _records(store: Store | str | PathLike[str], keys: Sequence[str]) -> Iterato
 
 
 def default_designs(name: str) -> list[Design]:
-    """Return the probe of a name with its default parameters, and the one that reads texts, if it has such a way."""
+    """Return the named probe with default parameters, and its variant that parses text, if it has one."""
     if name not in names():
         return []
     kind = find_probe(name)
@@ -115,7 +115,7 @@ def default_designs(name: str) -> list[Design]:
 
 
 def keyed_trials(design: Design, dataset: Dataset, judge_id: str) -> Iterator[tuple[str, Trial]]:
-    """Yield what is planned, each with its key; a request that many trials share in a row is hashed once."""
+    """Yield planned trials with their keys; consecutive trials with the same request share one hash."""
     asked, key = None, ""
     for trial in design.design(dataset):
         if trial.request is not asked:
@@ -124,7 +124,7 @@ def keyed_trials(design: Design, dataset: Dataset, judge_id: str) -> Iterator[tu
 
 
 def _planned(trials: pd.DataFrame, dataset: Dataset, probe: Design | None) -> dict[str, Request]:
-    """Plan the contexts of trials again and return the requests whose keys are theirs."""
+    """Rebuild the requests for the trials' contexts and return those whose keys match."""
     keys, requests = set(trials["key"]), dict[str, Request]()
     part = dataset.of_contexts(trials["context_id"].unique())
     if part.candidates.empty:
@@ -143,19 +143,19 @@ def _missing(
     store: object,
     evidence: Evidence,
 ) -> Iterator[str]:
-    """Yield a line for each thing that is missing, with the remedy."""
+    """Yield one line per missing thing, with the remedy."""
     of = f" of {count(len(keys), 'judgement')}"
     unasked, unheard = (len(set(keys) - set(known)) for known in (evidence.requests, evidence.replies))
     if not keys:
-        reason = "a log has none" if "reply" in trials else "trials have no column key by which to look them up"
-        yield f"Prompts are missing: {reason}; dataset= shows source and candidates, if its identifiers are the same."
+        reason = "a log has none" if "reply" in trials else "the trials have no key column to look them up by"
+        yield f"Prompts are missing: {reason}; pass dataset= with the same identifiers to show source and candidates."
     elif store is None and unheard:
         what = "Prompts and replies" if unasked else "Replies"
-        yield f'{what} are missing: they are in the store of the study, show(…, store="judgements.sqlite").'
+        yield f'{what} are missing: pass the store of the study, as in show(…, store="judgements.sqlite").'
     elif unheard:
-        yield f"{unheard}{of} are not in the store {store}: it is that of another study, or they were pruned."
+        yield f"{unheard}{of} are not in the store {store}: it belongs to another study, or they were pruned."
     lacking = set(trials["context_id"])
     if evidence.dataset is None and keys and evidence.requests:
-        yield "Candidates are not marked: dataset= tells where they stand in the prompts."
+        yield "Candidates are not marked: pass dataset= to find them in the prompts."
     elif evidence.dataset is not None and not lacking & set(evidence.dataset.candidates["context_id"]):
-        yield f"The data set {evidence.dataset.name} has none of these contexts: candidates are not marked."
+        yield f"Candidates are not marked: the data set {evidence.dataset.name} has none of these contexts."

@@ -1,4 +1,4 @@
-"""Group judgements into cards, both orders of a pair or all scores of an item, and sort the cards."""
+"""Group judgements into cards (both orders of a pair, or all scores of an item) and sort the cards."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from biaslab.core.scales import scale_named
 from biaslab.measures.ranking.pairs import decisions, is_pair
 from biaslab.stats import require_columns
 
-#: What a reader may want first. Behind it stands everything else in the order of "flips".
+#: Sort orders. Cards not singled out by a sort order follow in the order of "flips".
 SORTS: Final = ("flips", "ties", "unread", "effects", "trials")
-#: What a card shows: the decision changes with the order; a tie; a reply that gives no value; none of these.
+#: Outcomes of a card: the decision changes with the order; a tie; a reply without a value; none of these.
 OUTCOMES: Final = ("flip", "tie", "unread", "plain")
-#: The status of a reply in a store that no probe read.
+#: Status of a stored reply that no probe parsed.
 NOT_READ: Final = "not read"
 NEEDED = ("judge", "context_id", "candidate_id", "attribute", "value", "status")
 
 _WHOSE = ("probe", "judge", "dataset", "context_id", "attribute")
 _FIXED = {*_WHOSE, "candidate_id", "opponent_id", "replicate", "value", "status", "label_mass", "samples", "tokens"}
-#: Columns that describe what was judged, not how it was asked.
+#: Columns that describe what was judged, not how the judge was asked.
 _COVARIATES = {
     "human", "opponent_human", "human_gap", "human_scale", "ratings", "annotators", "system", "opponent_system",
     "words", "opponent_words", "subset", "judge_system", "p_first_label", "p_both_orders", "order_known", "label",
@@ -32,17 +32,17 @@ _COVARIATES = {
 
 
 def condition_columns(trials: pd.DataFrame) -> list[str]:
-    """Return the columns that say how a judgement was asked, such as ``template`` or ``source``."""
+    """Return the columns that describe how the judge was asked, such as ``template`` or ``source``."""
     return [str(c) for c in trials.columns if c not in _FIXED and c not in _COVARIATES]
 
 
 def single_judgements(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a judgement: the trials of all labels of one distribution become one, with the expected score.
+    """Return one row per judgement, merging the labels of a distribution into one row with the expected score.
 
     Raises
     ------
     TrialsError
-        If a column is missing, or there is no row.
+        If a column is missing, or the frame is empty.
     """
     require_columns(trials, NEEDED, "trials")
     if trials.empty:
@@ -59,20 +59,20 @@ def single_judgements(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def grouped(judgements: pd.DataFrame) -> pd.DataFrame:
-    """Assign each judgement to a card, and classify what the card shows.
+    """Assign each judgement to a card, and classify the cards.
 
     Parameters
     ----------
     judgements : pandas.DataFrame
-        Made by `single_judgements`.
+        From `single_judgements`.
 
     Returns
     -------
     pandas.DataFrame
-        One row a judgement, in order: ``card`` (a number), ``swapped`` (the later name is shown first), ``winner``
-        (1 the earlier name, 0 the later one, NaN for none; pairs alone), ``outcome`` (of the card, see `OUTCOMES`),
-        ``effect`` (of the card, 0 to 1: how far the order moves the probability of winning; how far the scores of an
-        item differ, or a single one from the human one, both as shares of their scales; NaN where none is known).
+        One row per judgement, in order: ``card`` (a number), ``swapped`` (the alphabetically later name is shown
+        first), ``winner`` (1: the earlier name, 0: the later one, NaN: none; pairs only), ``outcome`` (of the card, see
+        `OUTCOMES`), ``effect`` (of the card, 0 to 1: change of the winning probability with the order; spread of an
+        item's scores, or distance of a single score from the human one, as shares of the scale; NaN if unknown).
     """
     pair = is_pair(judgements)
     card = _cards(judgements, pair)
@@ -94,7 +94,7 @@ def grouped(judgements: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(groups: pd.DataFrame, sort: str) -> list[int]:
-    """Return the cards, those first that are wanted first: see `SORTS`."""
+    """Return the cards in the order named by `sort`; see `SORTS`."""
     cards = groups.drop_duplicates("card")
     if sort == "trials":
         return [int(card) for card in cards["card"]]
@@ -106,7 +106,7 @@ def in_order(groups: pd.DataFrame, sort: str) -> list[int]:
 
 
 def _cards(judgements: pd.DataFrame, pair: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the number of each judgement's card, in the order of their first judgements."""
+    """Return the card number of each judgement, numbered by first appearance."""
     one = _texts(judgements["candidate_id"])
     two = _texts(judgements["opponent_id"]) if pair.any() else one
     columns = [*(name for name in (*_WHOSE, "scale") if name in judgements)]
@@ -119,12 +119,12 @@ def _cards(judgements: pd.DataFrame, pair: NDArray[np.bool_]) -> NDArray[np.int6
 
 
 def _texts(column: pd.Series) -> NDArray[np.object_]:
-    """Return the values as strings, missing ones empty."""
+    """Return the values as strings; missing values are empty."""
     return column.astype(object).where(column.notna(), "").map(str).to_numpy(object)
 
 
 def _tells_apart(judgements: pd.DataFrame, column: str) -> bool:
-    """Return whether a condition separates pairs: real numbers may be signed, and so differ between orders."""
+    """Return whether a condition separates cards; floats may be signed and so differ between orders."""
     return column == "temperature" or not pd.api.types.is_float_dtype(judgements[column].dtype)
 
 
@@ -143,7 +143,7 @@ def _effects(judgements: pd.DataFrame, groups: pd.DataFrame, pair: NDArray[np.bo
 
 
 def _scaled(judgements: pd.DataFrame, values: pd.Series) -> pd.Series:
-    """Return scores as shares of their scale, where it is known."""
+    """Return scores as shares of their scale, if known."""
     if "scale" not in judgements:
         return values
     of_scores = judgements["scale"].where(~is_pair(judgements))

@@ -1,4 +1,4 @@
-"""Find source and candidates in a prompt by their texts."""
+"""Locate the source and the candidates in a prompt."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ Part = Literal["words", "source", "first", "second"]
 
 
 class Segment(NamedTuple):
-    """A piece of a prompt, and what it is: the probe's own words, the source, or a candidate."""
+    """A piece of a prompt and its role: the probe's wording, the source, or a candidate."""
 
     part: Part
     text: str
 
 
 def marked(prompt: str, texts: Mapping[Part, str]) -> list[Segment]:
-    """Cut a prompt into the probe's words, the source and the candidates.
+    """Split a prompt into the probe's wording, the source and the candidates.
 
     Parameters
     ----------
     prompt : str
         The text of one message.
     texts : mapping
-        What may stand in it: "source", "first" and "second" candidate; blank ones are not looked for.
+        Texts to find: "source", "first" and "second" candidate; blank ones are skipped.
 
     Returns
     -------
     list of Segment
-        They give the prompt again when put together. What is not found is not marked.
+        Concatenated they give the prompt. Texts that are not found are not marked.
 
     Notes
     -----
-    A candidate may repeat a sentence of the source, or contain the other candidate: so the source is found first, the
-    candidate shown first then as far as possible outside of it, and the second one behind the first where it stands
-    there.
+    A candidate may repeat a sentence of the source or contain the other candidate. Therefore the source is located
+    first, then the first candidate, outside the source if possible, then the second, after the first if possible.
 
     Examples
     --------
@@ -44,7 +43,7 @@ def marked(prompt: str, texts: Mapping[Part, str]) -> list[Segment]:
     taken: list[tuple[int, int, Part]] = []
     after = 0
     for part in ("source", "first", "second"):
-        text = texts.get(part, "").strip()  # templates strip, or do not
+        text = texts.get(part, "").strip()  # templates may strip whitespace
         start = _free(prompt, text, taken, after)
         if start < 0 and after:
             start = _free(prompt, text, taken, 0)
@@ -55,7 +54,7 @@ def marked(prompt: str, texts: Mapping[Part, str]) -> list[Segment]:
 
 
 def _free(prompt: str, text: str, taken: Sequence[tuple[int, int, Part]], after: int) -> int:
-    """Return the first free occurrence of a text in a prompt, or -1."""
+    """Return the position of the first occurrence that overlaps no mark, or -1."""
     start = prompt.find(text, after) if text else -1
     while start >= 0:
         over = [end for begin, end, _ in taken if begin < start + len(text) and start < end]

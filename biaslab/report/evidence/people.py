@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate on a card: its letter, which stays the same in both orders, and its name."""
+    """A candidate on a card: its letter, the same in both orders, and its name."""
 
     letter: str
     name: str
@@ -22,12 +22,12 @@ class Candidate:
 
 
 class People:
-    """Texts and human scores of a data set, by context and candidate; nothing where there is none.
+    """Texts and human scores of a data set by context and candidate; empty without a data set.
 
     Parameters
     ----------
     dataset : Dataset, optional
-        What was judged.
+        The data that was judged.
     """
 
     def __init__(self, dataset: Dataset | None) -> None:
@@ -45,19 +45,19 @@ class People:
             self._scores[key] = part.tolist()  # type: ignore[index]
 
     def text(self, context: str, candidate: str) -> str:
-        """Return the text of a candidate, or nothing."""
+        """Return the text of a candidate, or an empty string."""
         return self._items.get((context, candidate), ("", ""))[0]
 
     def system(self, context: str, candidate: str) -> str:
-        """Return where a candidate comes from, or nothing."""
+        """Return the system that wrote a candidate, or an empty string."""
         return self._items.get((context, candidate), ("", ""))[1]
 
     def source(self, context: str) -> str:
-        """Return the text of a context, or nothing."""
+        """Return the text of a context, or an empty string."""
         return self._sources.get(context, "")
 
     def lines(self, trial: pd.Series, shown: Collection[Candidate]) -> Iterator[str]:
-        """Write the human scores of each candidate, from the data set or else from the trial."""
+        """Yield the human scores of each candidate in words, from the data set or else from the trial."""
         context, attribute = str(trial["context_id"]), str(trial["attribute"])
         carried = {0: trial.get("human"), 1: trial.get("opponent_human")}
         any_score = False

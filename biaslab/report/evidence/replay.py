@@ -1,4 +1,4 @@
-"""Rebuild trials from a store: plan the probes again, and look up their replies."""
+"""Rebuild trials from a store: plan the probes again and look up their replies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from biaslab.study.collect import collect
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
-#: Pairs in both orders first: of what several probes ask in the same words, the first one's trials are shown.
+#: Order of probes, pairs in both orders first: a reply shared by several probes is shown as a trial of the first.
 _FIRST = "position"
 _Manner = tuple[object, ...]
-_Left = dict[str, dict[str, _Manner]]  # by judge, how the requests were put whose replies no probe has planned yet
+_Left = dict[str, dict[str, _Manner]]  # by judge: keys and request formats of replies that no probe has claimed yet
 _COLUMNS = (
     "probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value",
     "status", "label_mass", "samples", "tokens", "key",
@@ -33,28 +33,28 @@ _COLUMNS = (
 def trials_of_store(
     store: Store | str | PathLike[str], dataset: Dataset | None = None, probes: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return the trials of every reply in a store.
+    """Return a trial for every reply in a store.
 
     Parameters
     ----------
     store : Store or path
-        Where replies are kept.
+        The store.
     dataset : Dataset, optional
-        What was judged: the prompts that probes plan for it are looked for in the store. Without it, or for prompts
-        that no probe plans with its default parameters, a row has prompt and reply alone: the probe is "unknown", there
-        is no value, and the status is "not read".
+        The data that was judged, used to rebuild the probes' prompts and match them to the store. Without it, or for
+        prompts that no probe with default parameters builds, a row has only prompt and reply: the probe is "unknown",
+        there is no value, and the status is "not read".
     probes : sequence of str, optional
-        Only these; then prompts that they do not plan are left out.
+        Use only these probes, and leave out replies to other prompts.
 
     Returns
     -------
     pandas.DataFrame
-        Trials as `biaslab.collect` returns them. A reply that several probes share is that of the first of them.
+        Trials as returned by `biaslab.collect`. A reply shared by several probes counts for the first of them.
 
     Raises
     ------
     InputError
-        If there is no such probe.
+        If a probe is unknown.
     StoreError
         If the store is missing or cannot be read.
     """
@@ -67,7 +67,7 @@ def trials_of_store(
 
 
 def _required(name: str) -> list[Design]:
-    find_probe(name)  # raises where there is none
+    find_probe(name)  # raises if unknown
     return default_designs(name)
 
 
@@ -83,12 +83,12 @@ def _trials(store: Store, dataset: Dataset | None, designs: Sequence[Design], ev
 
 
 def _manner(request: Request) -> _Manner:
-    """Return everything about a request but its prompt: kind, labels, temperature and token limit."""
+    """Return all fields of a request except the prompt: kind, labels, temperature and token limit."""
     return request.kind, *(getattr(request, name, None) for name in ("labels", "temperature", "max_tokens"))
 
 
 def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], left: _Left) -> Iterator[pd.DataFrame]:
-    """Yield the trials of each judge and probe that the store holds, and take their keys out of those that are left."""
+    """Yield the stored trials of each judge and probe, and remove their keys from `left`."""
     some = dataset.of_contexts([dataset.candidates["context_id"].mode().iloc[0]])
     planned = [(design, _manners(design, some)) for design in designs]
     for judge, keys in left.items():
@@ -98,14 +98,14 @@ def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], left: _
                 continue
             planned_here = _Planned(design, dataset, answers, keys)
             if planned_here.trials:
-                trials = collect(planned_here, answers, dataset, progress=False)  # type: ignore[call-overload] # a name of its own
+                trials = collect(planned_here, answers, dataset, progress=False)  # type: ignore[call-overload]
                 for key in trials["key"].unique():
                     del keys[key]
                 yield trials
 
 
 def _manners(design: Design, some: Dataset) -> set[_Manner]:
-    """Return how a design puts its requests, seen in a context of many candidates; nothing if it plans none there."""
+    """Return the request formats that a design uses, seen in one context with many candidates."""
     try:
         return {_manner(trial.request) for trial in design.design(some)}
     except InputError:
@@ -113,7 +113,7 @@ def _manners(design: Design, some: Dataset) -> set[_Manner]:
 
 
 class _Answers:
-    """A judge that answers from a store alone."""
+    """A judge that answers only from a store."""
 
     kinds = frozenset(KINDS)
 
@@ -121,7 +121,7 @@ class _Answers:
         self.store, self.id = store, judge_id
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Nothing: what is planned is in the store."""
+        """Do nothing: all planned requests are in the store."""
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Yield the stored replies."""
@@ -131,26 +131,26 @@ class _Answers:
 
 
 class _Planned:
-    """A probe limited to the requests whose replies a store has, and that no earlier probe took."""
+    """A probe restricted to requests that the store answers and that no earlier probe claimed."""
 
     def __init__(self, design: Design, dataset: Dataset, answers: _Answers, keys: Mapping[str, _Manner]) -> None:
         self.name, self._probe = design.name, design
         try:
             self.trials = [trial for key, trial in keyed_trials(design, dataset, answers.id) if key in keys]
-        except InputError:  # it wants what this data set does not have, such as a second attribute
+        except InputError:  # it needs something this data set lacks, such as a second attribute
             self.trials = []
 
     def design(self, _dataset: Dataset) -> list[Trial]:
-        """Plan what is stored."""
+        """Return the trials whose replies are stored."""
         return self.trials
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Read as the probe does."""
+        """Parse like the probe."""
         return self._probe.read(trial, reply)
 
 
 def _unknown(store: Store, left: _Left) -> pd.DataFrame:
-    """Return a row for each reply that no probe planned: nobody read it."""
+    """Return a row for each reply that no probe claimed, without a value."""
     rows = [
         {
             "probe": "unknown",

@@ -1,4 +1,4 @@
-"""Show judgements as cards, the most telling first."""
+"""Show judgements as cards, the most informative first."""
 
 from __future__ import annotations
 
@@ -35,41 +35,39 @@ def show(
     dataset: Dataset | None = None,
     probe: Design | None = None,
 ) -> Shown:
-    """Show judgements as they were made: prompt, reply, what was read of it, and human scores.
+    """Show judgements as cards: prompt, reply, parsed value and human scores.
 
     Parameters
     ----------
     judgements : pandas.DataFrame
         Trials, or rows of estimates.
     trials : pandas.DataFrame, optional
-        Where rows of estimates are given: the trials that they were made of. Shown are those behind these rows.
+        For rows of estimates: the trials they were computed from. Shows the trials behind these rows.
     store : Store or path, optional
-        The store of the study, which has prompts and replies. By default the one that trials of `biaslab.collect` name
-        in ``attrs["store"]``, if it is there.
+        The store with the prompts and replies. Default: the one named in ``attrs["store"]`` of trials from
+        `biaslab.collect`, if it exists.
     n : int
-        Cards at most. A card has both orders of a pair side by side, or the scores of one item.
+        Maximum number of cards. A card shows both orders of a pair side by side, or the scores of one item.
     sort : {"flips", "ties", "unread", "effects", "trials"}
         What comes first: pairs whose winner changes with the order, ties, replies without a value, the largest effects,
-        or what stands first in the trials. Behind it come flips, ties, unread replies and the rest, of each the largest
-        effects first: how far the order moves a probability, how far scores of one item differ, or a score is from the
-        human one.
+        or the order of the trials. After these come flips, ties, unread replies and the rest, each sorted by effect:
+        change of the probability with the order, spread of an item's scores, or distance from the human score.
     dataset : Dataset, optional
-        What was judged; a bundled one is found by itself. Candidates are marked in the prompts where they are found.
+        The data that was judged; bundled data sets are found automatically. Used to mark candidates in the prompts.
     probe : Design, optional
-        Where no store has the prompts, they are planned again from the data set; the probe that did it is needed where
-        its parameters were not the default ones.
+        Rebuilds prompts that are in no store; needed if the probe's parameters were not the defaults.
 
     Returns
     -------
     Shown
-        Shown in JupyterLab as it is; ``save`` writes a page.
+        JupyterLab shows it as HTML; ``save`` writes a page.
 
     Raises
     ------
     InputError
-        If `n` or `sort` is not allowed, or trials are missing.
+        If `n` or `sort` is not allowed, or trials are not given.
     TrialsError
-        If a frame is empty or lacks a column, or no trial is behind the estimates.
+        If a frame is empty or lacks a column, or the estimates have no trials.
     StoreError
         If the store is missing or cannot be read.
 
@@ -104,20 +102,20 @@ def show(
 
 
 def _store_of(trials: pd.DataFrame) -> Path | None:
-    """Return where the replies of trials are kept, if they say so and it is still there."""
+    """Return the store named in the trials, if it exists."""
     named = trials.attrs.get("store")
     return Path(named) if named is not None and Path(named).exists() else None
 
 
 def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
-    """Return the trials to show: those given, or those behind estimates."""
+    """Return the trials to show: the ones given, or those behind the estimates."""
     for name, given in (("judgements", judgements), ("trials", trials)):
         if not isinstance(given, pd.DataFrame) and not (name == "trials" and given is None):
-            remedy = "estimates.iloc[[3]] is a frame of one row" if isinstance(given, pd.Series) else ""
+            remedy = "use estimates.iloc[[3]] for a frame of one row" if isinstance(given, pd.Series) else ""
             raise InputError(name, type(given).__name__, "a frame of trials or estimates", remedy)
     if not is_estimates(judgements):
         return judgements, []
     if trials is None:
-        allowed = "the trials that the estimates were made of"
+        allowed = "the trials that the estimates were computed from"
         raise TrialsError("trials", None, allowed, "write show(estimates.iloc[[0]], trials=trials)")
     return behind(judgements, trials)
