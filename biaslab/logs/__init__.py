@@ -1,4 +1,4 @@
-"""Judgements that somebody already has: readers of their formats, their audit, and a judge that answers from them."""
+"""Recorded judgements: readers for their formats, their audit, and a judge that replays them."""
 
 import lazy_loader
 

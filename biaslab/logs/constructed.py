@@ -1,4 +1,4 @@
-"""Write the log that somebody else might have kept of a judge: to try an audit on, constructed and said to be so."""
+"""Write a constructed log of a judge, for trying out an audit."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def write_log(
     seed: int = 0,
     store: Store | str | PathLike[str] | None = None,
 ) -> list[Path]:
-    """Ask a judge for pairs and scores, and write its answers in two common formats.
+    """Ask a judge for pairs and scores and write its answers in two common log formats.
 
     Like real logs, they contain a truncated line and duplicate judgements, one of them without a verdict.
 
     Parameters
     ----------
     folder : path
-        Where ``pairs.jsonl`` (verdicts in brackets) and ``scores.csv`` (a table of replies) are written.
+        Output folder for ``pairs.jsonl`` (verdicts in brackets) and ``scores.csv`` (a table of replies).
     judge : Judge
-        One that writes text.
+        A judge that answers with text.
     dataset : Dataset
-        What is judged.
+        The data to judge.
     attributes : sequence of str, optional
-        The first two are scored, pairs are about the first; all of the data set by default.
+        Scores are about the first two, pairs about the first; default: all of the data set.
     seed, store
         As for probes and `biaslab.collect`.
 

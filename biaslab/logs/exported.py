@@ -1,4 +1,4 @@
-"""Replay an export of a `biaslab.Store` as a judge: every stored reply, to exactly the request that it answered."""
+"""Replay an export of a `biaslab.Store` as a judge."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _KINDS: dict[str, type] = {kind.kind: kind for kind in KINDS}
 
 
 class ExportedJudge(BaseJudge):
-    """Answer requests from an export of a store; a request is answered if it is the same in every field.
+    """Answer requests from an exported store; requests must be identical in every field.
 
     Parameters
     ----------
     path : str or Path
-        A file that `biaslab.Store.export` wrote.
+        A file written by `biaslab.Store.export`.
     judge : str, optional
-        Whose replies, where the export holds those of several.
+        Which judge, if the export contains several.
 
     Raises
     ------
     InputError
-        If the file is no such export, or holds replies of several judges, or none of this one.
+        If the file is not an export, contains several judges and none is chosen, or not the chosen one.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class ExportedJudge(BaseJudge):
     def __init__(self, path: str | Path, judge: str | None = None) -> None:
         by_judge = _replies(path)
         if not by_judge or (judge is None and len(by_judge) > 1) or (judge is not None and judge not in by_judge):
-            allowed = f"one of {', '.join(by_judge)}" if by_judge else "a judge of an export of a biaslab store"
+            allowed = f"one of {', '.join(by_judge)}" if by_judge else "a judge in an exported biaslab store"
             raise InputError("judge", judge, allowed, "choose one" if by_judge else "export it with store.export(path)")
         name = judge or next(iter(by_judge))
         self._replies = by_judge[name]
@@ -58,7 +58,7 @@ class ExportedJudge(BaseJudge):
         self.id = f"recorded/{name}/{hashlib.sha256(repr(said).encode()).hexdigest()[:8]}"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise `JudgeError` with the first request that has no stored reply, and say how many have none."""
+        """Raise `JudgeError` if requests have no stored reply, with their number and the first of them."""
         asked = list(requests)
         require_kinds(self, asked)
         absent = [request for request in asked if _key(request.kind, request_fields(request)) not in self._replies]
@@ -82,7 +82,7 @@ def is_export(path: str | Path) -> bool:
 
 
 def _replies(path: str | Path) -> dict[str, dict[str, Reply]]:
-    """Return judge → request → reply; what is damaged is passed over and thus missing."""
+    """Return judge → request → reply, skipping damaged records."""
     found: dict[str, dict[str, Reply]] = {}
     for document in documents(path):
         for rows in read_rows(document, Log(document.name)):

@@ -1,7 +1,7 @@
-"""Position and length bias of a model-graded scorer beside its metrics, for Inspect (https://inspect.aisi.org.uk).
+"""Metrics for Inspect (https://inspect.aisi.org.uk): position and length bias of a model-graded scorer.
 
-Length bias can be told of any scorer; position bias of one that compares two answers in both orders, as `pair_graded`
-does. What it writes is read from the log by `biaslab.read_judgements`.
+Length bias can be measured for any scorer; position bias needs one that compares two answers in both orders, such as
+`pair_graded`, whose logs `biaslab.read_judgements` can read.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ _VERBOSITY = ("verbosity_excess",)
 
 def _require_inspect() -> None:
     if inspect_scorer is None:
-        raise MissingDependencyError("metrics and scorers of Inspect need its package: pip install inspect_ai")
+        raise MissingDependencyError("metrics and scorers for Inspect need its package: pip install inspect_ai")
 
 
 def _metric(factory: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a metric that sees every epoch, where Inspect is installed."""
+    """Register a metric that sees every epoch, if Inspect is installed."""
     if inspect_scorer is None:
         return factory
     try:
         return inspect_scorer.metric(scores="unreduced")(factory)  # type: ignore[no-any-return, unused-ignore]
-    except TypeError:  # releases before metrics could say so
+    except TypeError:  # older releases lack the option
         return inspect_scorer.metric(factory)  # type: ignore[no-any-return, unused-ignore]
 
 
 def _scorer(factory: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a scorer with the metrics that belong to it."""
+    """Register a scorer with its metrics."""
     if inspect_scorer is None:
         return factory
     metrics = [inspect_scorer.mean(), inspect_scorer.stderr(), position_bias(), length_bias()]
@@ -76,14 +76,14 @@ def _scorer(factory: Callable[..., Any]) -> Callable[..., Any]:
 
 @_metric
 def position_bias() -> Callable[[list[Any]], Numbers]:
-    """Measure the position bias of a scorer that compares in both orders, as an Inspect metric.
+    """Inspect metric: position bias of a scorer that compares in both orders.
 
     Returns
     -------
     metric
-        Of `pair_graded`: ``first_position_rate``, the share of decisions, ties aside, for the answer shown first (null
-        0.5), and ``order_consistency``, the share of pairs decided alike in both orders. Each with its 95 % interval
-        over samples, ``…_low`` and ``…_high``; NaN, with a warning, where no pair can be read.
+        For `pair_graded`: ``first_position_rate``, the share of decisions, ties excluded, for the answer shown first
+        (null 0.5), and ``order_consistency``, the share of pairs with the same decision in both orders. Each with its
+        95 % interval over samples, ``…_low`` and ``…_high``; NaN, with a warning, if no pair can be read.
 
     Raises
     ------
@@ -95,28 +95,28 @@ def position_bias() -> Callable[[list[Any]], Numbers]:
     def metric(scores: list[Any]) -> Numbers:
         if not scores:  # before the first sample
             return {}
-        return _audited(_pairs(scores), ["position"], _POSITION, "no score holds a pair: use pair_graded")
+        return _audited(_pairs(scores), ["position"], _POSITION, "no score contains a pair; use pair_graded")
 
     return metric
 
 
 @_metric
 def length_bias(human: str | None = None) -> Callable[[list[Any]], Numbers]:
-    """Measure how far longer answers score higher, as an Inspect metric.
+    """Inspect metric: how much higher longer answers score.
 
     Parameters
     ----------
     human : str, optional
-        The sample's metadata with a human score of the answer, so that quality is held equal. Pairs have theirs from
+        Metadata field of the sample with a human score of the answer, to control for quality. Pairs get theirs from
         `pair_graded`.
 
     Returns
     -------
     metric
-        Of single answers ``length_correlation``, Spearman's ρ of score and words over samples, which is no bias by
-        itself: longer answers may be better. With ``human``, ``verbosity_excess``, ρ of the scorer minus ρ of the
-        humans with length. Of pairs ``longer_wins`` and, with human preferences, ``longer_wins_at_equal_gold``
-        (null 0.5). Each with ``…_low`` and ``…_high``, the 95 % interval over samples.
+        For single answers ``length_correlation``, Spearman's ρ of score and words over samples, not a bias by itself
+        because longer answers may be better; with ``human``, also ``verbosity_excess``, the scorer's ρ with length
+        minus the humans'. For pairs ``longer_wins`` and, with human preferences, ``longer_wins_at_equal_gold`` (null
+        0.5). Each with its 95 % interval over samples, ``…_low`` and ``…_high``.
 
     Raises
     ------
@@ -152,36 +152,36 @@ def pair_graded(
     model_role: str | None = "grader",
     human: str | None = None,
 ) -> Callable[..., Any]:
-    """Compare the answer with another one by a model, in both orders, as an Inspect scorer.
+    """Inspect scorer: a model compares the answer with another one in both orders.
 
     Parameters
     ----------
     against : str
-        The sample's metadata with the other answer.
+        Metadata field of the sample with the other answer.
     template : str, optional
-        The prompt, with slots for the question and both answers, as `biaslab.Protocol.from_template` takes it.
+        The prompt, with slots for the question and both answers; see `biaslab.Protocol.from_template`.
     verdicts : mapping of str to float, optional
-        What each verdict of an own template means: the probability that the answer shown first wins, ½ a tie.
+        For your own template, the meaning of each verdict: probability that the answer shown first wins, ½ for a tie.
     pattern : str, optional
-        A regular expression with one group that holds the verdict, of an own template.
+        For your own template, a regular expression whose single group captures the verdict.
     model : str or Model, optional
-        Who compares; it goes before ``model_role``.
+        The model that compares; overrides ``model_role``.
     model_role : str, optional
-        The role of who compares; where no model has it, it is the model that is evaluated, as in Inspect's own scorers.
+        Role of the model that compares; if no model has it, the evaluated model compares, as in Inspect's own scorers.
     human : str, optional
-        The sample's metadata with the human score of the answer minus that of the other one: above 0 where people
+        Metadata field of the sample with the human score of the answer minus that of the other one: above 0 if people
         prefer the answer.
 
     Returns
     -------
     scorer
-        Its score is the mean preference for the answer over both orders, 0 to 1; NaN where a reply cannot be read. Its
-        metrics are mean, stderr, `position_bias` and `length_bias`.
+        Gives the mean preference for the answer over both orders, 0 to 1; NaN if a reply cannot be read. Its metrics
+        are mean, stderr, `position_bias` and `length_bias`.
 
     Raises
     ------
     InputError
-        If a sample has no other answer, or the template cannot be read.
+        If a sample has no other answer, or the template is invalid.
     MissingDependencyError
         If ``inspect_ai`` is not installed.
     """
@@ -193,7 +193,7 @@ def pair_graded(
     )
 
     async def score(state: Any, target: Any) -> Any:
-        """Compare the answer with the other one in both orders; the value is the mean share that it wins."""
+        """Compare the answer with the other one in both orders; the value is its mean win probability."""
         own, other = state.output.completion, _metadata(state.metadata, against)
         grader = inspect_model.get_model(model) if model is not None else inspect_model.get_model(role=model_role)
         read = []
@@ -231,7 +231,7 @@ def _turn(role: str, content: str) -> Any:
 
 
 def _pairs(scores: Sequence[Any]) -> pd.DataFrame:
-    """Return the judgements of scores that hold a pair, as trials."""
+    """Return the judgements of pairs in the scores, as trials."""
     records = []
     for each in scores:
         kept = (each.score.metadata or {}).get(PAIR)
@@ -242,7 +242,7 @@ def _pairs(scores: Sequence[Any]) -> pd.DataFrame:
 
 
 def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
-    """Return the scores of single answers, as trials; those without a number or a text are left out."""
+    """Return the scores of single answers as trials, without those that lack a number or a text."""
     rows = []
     for each in scores:
         value = (
@@ -265,13 +265,13 @@ def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
 
 
 def _audited(trials: pd.DataFrame, only: Sequence[str], metrics: Sequence[str], lacking: str) -> Numbers:
-    """Return some estimates of an audit with their intervals."""
+    """Return estimates of an audit with their intervals."""
     estimates = audit(trials, only=only, breakdowns=False) if len(trials) else pd.DataFrame()
     return _named(estimates, metrics, f"{only[0]} is not estimated: {lacking}")
 
 
 def _excess(answers: pd.DataFrame, human: str) -> Numbers:
-    """Return ρ of the scorer minus ρ of the humans with length, over all answers: a sample has but one."""
+    """Return ρ with length of the scorer minus that of humans, over all answers, because a sample has only one."""
     probe = Verbosity(level="dataset")
     accepted = probe.accepts(answers).trials if len(answers) else answers
     estimates = probe.estimate(accepted) if len(accepted) else pd.DataFrame()
@@ -279,7 +279,7 @@ def _excess(answers: pd.DataFrame, human: str) -> Numbers:
 
 
 def _correlation(answers: pd.DataFrame) -> Numbers:
-    """Return the correlation of score and words with its interval."""
+    """Return the correlation of score and word count with its interval."""
     if answers.empty:
         return _named(answers, ("length_correlation",), "length bias is not estimated: no answer has a number")
     found = estimate_correlation(answers, "words", "value", Resampling(), level="dataset")
@@ -287,7 +287,7 @@ def _correlation(answers: pd.DataFrame) -> Numbers:
 
 
 def _named(estimates: pd.DataFrame, metrics: Sequence[str], lacking: str) -> Numbers:
-    """Return estimates by name, each with its interval; NaN, with a warning, where there is none."""
+    """Return estimates by name, each with its interval; NaN, with a warning, if missing."""
     rows = estimates.drop_duplicates("metric").set_index("metric") if len(estimates) else estimates
     if not (known := [metric for metric in metrics if metric in rows.index]):
         warnings.warn(lacking, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Recorded judges by name, for `biaslab.load_judge`."""
+"""Load recorded judges by name, for `biaslab.load_judge`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def load_named(name: str, dataset: Dataset | None) -> ExportedJudge | RecordedJudge:
-    """Load the judge of a name such as ``"recorded:log.jsonl,configuration=rts"``.
+    """Load a recorded judge from a name such as ``"recorded:log.jsonl,configuration=rts"``.
 
     Raises
     ------
     InputError
-        If a log is named without the data set whose texts were judged.
+        If a log is named without the data set that was judged.
     """
     from biaslab.logs.exported import ExportedJudge, is_export
     from biaslab.logs.recorded import RecordedJudge
@@ -27,12 +27,12 @@ def load_named(name: str, dataset: Dataset | None) -> ExportedJudge | RecordedJu
     if is_export(file):
         return ExportedJudge(file, where.get("judge"))
     if dataset is None:
-        raise InputError("dataset", dataset, "the data set whose texts were judged")
+        raise InputError("dataset", dataset, "the data set that was judged")
     return RecordedJudge(file, dataset, where)
 
 
 def log_named(name: str) -> tuple[str, dict[str, str]]:
-    """Return the file of a recorded judge, and the columns that choose its rows, from a name that `load_judge` takes.
+    """Split the name of a recorded judge into the file and the column values that select its rows.
 
     Examples
     --------

@@ -46,36 +46,35 @@ class RecordedJudge(BaseJudge):
     Parameters
     ----------
     log : path or pandas.DataFrame
-        A file or folder for `biaslab.read_judgements`, or the trials it returned.
+        Input or result of `biaslab.read_judgements`.
     dataset : Dataset
-        Whose texts stand in the prompts.
+        The data set whose texts are in the prompts.
     where : mapping of str to str, optional
-        Column of the trials → the value to keep, such as ``{"configuration": "rts"}``, where a log has several judges
-        or several ways to ask.
+        Column of the trials → value to keep, such as ``{"configuration": "rts"}``, if a log has several judges or
+        several prompts.
     partial : bool
-        Answer what is missing with nothing, which probes count as missing, instead of refusing to start.
+        Return empty replies for missing judgements, which probes count as missing, instead of refusing to start.
 
     Raises
     ------
     InputError
-        If the log has several judges, prompts or configurations, or nothing about this data set.
+        If the log has several judges, prompts or configurations, or no judgements of this data set.
 
     Notes
     -----
-    A request is answered when the log holds a judgement of the same context, candidates in the same order, and
-    attribute. Which they are the request says itself (`biaslab.core.About`), as those of probes and scorers do.
-    Identifiers must be those of the data set; logs that hold texts instead are matched by the text of the context.
-    Candidates of one context with the same text are one candidate, the first.
+    A request is answered if the log has a judgement of the same context, candidates in the same order, and attribute.
+    Requests of probes and scorers carry these (`biaslab.core.About`). Identifiers must be those of the data set; logs
+    with texts instead are matched by the text of the context. Candidates of one context with the same text count as one
+    candidate, the first.
 
-    The wording of the prompt is *not* compared: the judge once answered another prompt, and says so again whatever it
-    is asked, alike for both templates of a probe. So a probe that varies the prompt finds no difference unless the log
-    has one. Two things are compared: the scale, which must be that of the log, and, where the log holds scores before
-    and after reasons, their order.
+    The wording of the prompt is *not* compared: the judge answered another prompt, and repeats that answer for every
+    template of a probe. A probe that varies the prompt therefore finds no difference unless the log has one. Two things
+    are compared: the scale, which must be that of the log, and the order of score and rationale, if the log has both.
 
-    The answer is the recorded verdict in the form that is asked: a label with all probability, or the shares of the
-    labels where there are several replicates of one judgement, or a recorded probability; or the label as text, of the
-    same replicate. A judgement that is recorded as a tie, a refusal or an unreadable reply is one again. A recorded
-    judge pays no tokens, and its ``id`` changes with the judgements.
+    The reply is the recorded verdict in the requested form: label probabilities (all on one label, the shares over
+    several replicates, or the recorded probability), or the label as text, from the same replicate. Recorded ties,
+    refusals and unreadable replies stay what they are. A recorded judge uses no tokens, and its ``id`` changes with the
+    judgements.
 
     Examples
     --------
@@ -114,9 +113,9 @@ class RecordedJudge(BaseJudge):
         self.id = f"recorded/{name}/{_digest(trials)}"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise `JudgeError` before anything is asked, if a request is not understood or not in the log.
+        """Raise `JudgeError` if a request is not supported or not in the log.
 
-        The message says how many are missing and which is the first; with ``partial`` missing ones are let pass.
+        The message gives the number missing and the first of them; with ``partial``, missing ones are accepted.
         """
         asked = list(requests)
         require_kinds(self, asked)
@@ -125,7 +124,7 @@ class RecordedJudge(BaseJudge):
             request, why = absent[0]
             raise JudgeError(
                 f"{len(absent)} of {len(asked)} requests have no recorded judgement, the first: {why}; "
-                "choose partial=True to have them counted as missing",
+                "use partial=True to count them as missing",
                 request,
             )
 
@@ -155,7 +154,7 @@ class RecordedJudge(BaseJudge):
             raise JudgeError("a recorded judge answers choices and completions only", request)
         question = self._questions.of(request)
         if isinstance(question, ListQuestion):
-            raise JudgeError("the log holds judgements of pairs or scores, and none of lists", request)
+            raise JudgeError("the log has judgements of pairs or scores, not of lists", request)
         return question
 
     def _keys(self, question: PairQuestion | ScoreQuestion) -> list[Key]:
@@ -192,12 +191,12 @@ class RecordedJudge(BaseJudge):
 
 
 def rows_where(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
-    """Return the rows of a log in which columns have the given values.
+    """Select the rows of a log with the given column values.
 
     Raises
     ------
     InputError
-        If there is no such column, or no such row; the message lists those there are.
+        If there is no such column or row; the message lists what exists.
     """
     for name, value in where.items():
         if name not in trials:
@@ -212,19 +211,19 @@ def rows_where(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
 def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
     trials = rows_where(trials, where)
     if "label" in trials and trials["label"].notna().any():
-        raise InputError("log", "one row a label", "one row a judgement", "collect it with answer='text'")
+        raise InputError("log", "one row per label", "one row per judgement", "collect it with answer='text'")
     about = [name for name in _ABOUT if name in trials] + ["replicate"] + [n for n in ("scale", "order") if n in trials]
     repeated = trials[trials.duplicated(about, keep=False)]
     said = repeated.groupby(about, dropna=False)[["value", "status"]].nunique(dropna=False).max(axis=1)
     if len(repeated) and (said > 1).any():
         names = [name for name in _DIFFER if name in repeated and len(repeated[name].unique()) > 1]
         listed = "; ".join(f"{name}: {', '.join(map(str, repeated[name].unique()[:8]))}" for name in names)
-        raise InputError("where", dict(where), "what leaves one judgement of each kind", f"choose one of {listed}")
+        raise InputError("where", dict(where), "a selection with one judgement of each kind", f"choose one of {listed}")
     return trials.drop_duplicates(about)
 
 
 def _contexts(trials: pd.DataFrame, dataset: Dataset) -> dict[str, str]:
-    """Return context of the data set → context of the log, where the log knows contexts by their text."""
+    """Return context of the data set → context of the log, if the log identifies contexts by their text."""
     known = set(trials["context_id"])
     texts = dataset.candidates.drop_duplicates("context_id")
     keyed = {str(row.context_id): text_key(str(row.context).strip()) for row in texts.itertuples()}
@@ -235,7 +234,7 @@ def _contexts(trials: pd.DataFrame, dataset: Dataset) -> dict[str, str]:
         by_source = dict(zip(single["source_key"], single["context_id"], strict=True))
     named = {context_id: by_source.get(key, key) for context_id, key in keyed.items() if context_id not in known}
     if not known & {*keyed, *named.values()}:
-        raise InputError("dataset", dataset.name, "the data set that was judged: the log has none of its contexts",
+        raise InputError("dataset", dataset.name, "the data set that was judged; the log has none of its contexts",
                          f"the log has, for example, {sorted(known)[:3]}")  # fmt: skip
     return named
 
@@ -255,7 +254,7 @@ def _by_key(trials: pd.DataFrame) -> dict[Key, dict[tuple[int, str], Said]]:
 def _logprobs(
     said: Sequence[Said], question: PairQuestion | ScoreQuestion, labels: tuple[str, ...]
 ) -> tuple[float, ...]:
-    """Return log-probabilities of the labels: shares over the replicates that say something; none if nobody does."""
+    """Return log-probabilities of the labels: shares over replicates with a value; empty if none has one."""
     usable = [one for one in said if one.status in ("ok", "tie") and not math.isnan(one.value)]
     weights = np.zeros(len(labels))
     for one in usable:
@@ -272,7 +271,7 @@ def _of_pair(said: Said, labels: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _of_score(said: Said, scale: Scale) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the weights of labels with which a score comes back as their mean: 3.5 is half 3 and half 4."""
+    """Return label weights whose mean is the score: 3.5 is half 3 and half 4."""
     values = np.array(scale.values)
     right = int(np.searchsorted(values, said.value).clip(1, len(values) - 1))
     share = (said.value - values[right - 1]) / (values[right] - values[right - 1])
@@ -282,7 +281,7 @@ def _of_score(said: Said, scale: Scale) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 def _text(said: Said, question: PairQuestion | ScoreQuestion) -> Reply:
-    """Return the recorded verdict as a text of the form that is asked."""
+    """Return the recorded verdict as text in the requested form."""
     if said.status == "refused":
         return Reply(text=said.reply or "", finish_reason="refusal")
     if said.status not in ("ok", "tie") or math.isnan(said.value):
@@ -298,6 +297,6 @@ def _text(said: Said, question: PairQuestion | ScoreQuestion) -> Reply:
 
 
 def _digest(trials: pd.DataFrame) -> str:
-    """Return eight hex digits that change with any judgement, whatever their order."""
+    """Return eight hex digits that identify the judgements, independent of their order."""
     lines = Counter("\x1f".join(map(str, row)) for row in trials[list(_READ)].itertuples(index=False, name=None))
     return hashlib.sha256(repr(sorted(lines.items())).encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Estimate a judge's biases from recorded judgements, or say which can be estimated."""
+"""Estimate a judge's biases from recorded judgements, or list which can be estimated."""
 
 from biaslab.logs.audit.diagnosis import Diagnosis
 from biaslab.logs.audit.doctor import doctor

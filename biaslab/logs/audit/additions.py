@@ -1,4 +1,4 @@
-"""Name the smallest addition to a log that would allow an estimate which the log does not allow."""
+"""Find the smallest addition to a log that would allow a missing estimate."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from biaslab.logs.audit.holdings import Holdings
 from biaslab.stats.power import expected_power
 from biaslab.stats.t_inference import FEWEST
 
-#: Standard deviation over contexts that a plan takes for granted, by the unit of a metric. Of rates over both orders of
-#: a pair it is that where one pair in three is decided by its order.
+#: Assumed standard deviation over contexts, by the unit of the metric. For rates over both orders of a pair, that of
+#: one pair in three decided by its order.
 _DEVIATIONS = {"share": 0.5, "probability": 0.5, "log odds": 2.0, "logits": 2.0}
 _BOTH_ORDERS = 0.5 / 3**0.5
 _OF_LISTS = "one_list"  # for which lists in balanced orders are better: what the probe of lists needs
 _SPREAD, _POWER, _MATTERS, _STEP = 1.0, 0.8, 0.1, 1.05
-#: What only a study of its own can tell, in which the judge is asked.
+#: For biases that can only be measured by asking the judge.
 STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
-#: What stands before the colon is one step, which allows several estimates, each with what follows.
+#: Steps: the text before a colon names one step that allows several estimates; the text after it, what each needs.
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
 def addition_for(metric: str, probe: str, held: Holdings) -> str:
-    """Return what a log would need for a metric, as a short instruction.
+    """Return a short instruction on what a log would need for a metric.
 
     Parameters
     ----------
     metric, probe : str
-        What cannot be estimated.
+        The metric that cannot be estimated.
     held : Holdings
-        What the log holds.
+        The content of the log.
 
     Returns
     -------
     str
-        Nothing where the log allows something better. Counts are those with which the shift that matters is detected
-        with 80 % power at the level .05, at least 6 contexts and, of what the log has already, at most all of it.
+        Empty if the log allows a better estimate. Counts are those needed to detect the smallest shift that matters
+        with 80 % power at level .05, at least 6 contexts, and at most what the log contains.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def addition_for(metric: str, probe: str, held: Holdings) -> str:
 
 @cache
 def _enough(effect: float, deviation: float) -> int:
-    """Return how many contexts detect an effect with 80 % power.
+    """Return the number of contexts needed to detect an effect with 80 % power.
 
     >>> _enough(0.1, 0.5)
     199
@@ -91,7 +91,7 @@ def _pair_length(held: Holdings, wanted: int) -> str:
         lacking.append("the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)")
     if not held.rated_pairs:
         lacking.append(_preferences(held, wanted))
-    return _all_of(lacking) or f"{wanted:,} pairs of texts of different length, in some of which people prefer either"
+    return _all_of(lacking) or f"{wanted:,} pairs of different length, where people sometimes prefer the shorter text"
 
 
 def _length_of_pairs(held: Holdings, wanted: int) -> str:
@@ -130,7 +130,7 @@ def _agreement(held: Holdings, wanted: int) -> str:
 
 def _halo(held: Holdings, wanted: int) -> str:
     if not held.scores:
-        return f"{SCORES}: {wanted:,} items, on two attributes, with human scores"
+        return f"{SCORES}: {wanted:,} items on two attributes, with human scores"
     lacking = [] if held.attributes > 1 else [f"scores of a second attribute of {_upto(wanted, held.items)} items"]
     lacking += [] if held.rated_items else [_human_scores(held, wanted)]
     return _all_of(lacking) or "human scores of both attributes of the same items"
@@ -143,26 +143,26 @@ def _repeated(held: Holdings, wanted: int) -> str:
     if held.replicates < 2:
         lacking.append(f"judge {_upto(wanted, held.items)} items again (--map replicate=FIELD)")
     if held.annotators < 2:
-        lacking.append(f"the ratings of two people of {_upto(wanted, held.items)} items (--map ratings=FIELD,FIELD)")
+        lacking.append(f"two people's ratings of {_upto(wanted, held.items)} items (--map ratings=FIELD,FIELD)")
     return _all_of(lacking) or "repeated scores and single ratings of the same items"
 
 
 def _configuration(held: Holdings, wanted: int) -> str:
     if not held.scores:
-        return f"{SCORES}: {wanted:,} items, by two prompts, twice each"
-    what = f"score {_upto(wanted, held.items)} items by another prompt (--map configuration=FIELD)"
+        return f"{SCORES}: {wanted:,} items, with two prompts, twice each"
+    what = f"score {_upto(wanted, held.items)} items with another prompt (--map configuration=FIELD)"
     return what if held.replicates > 1 else f"{what}, twice each (--map replicate=FIELD)"
 
 
 def _template(held: Holdings, wanted: int) -> str:
     if held.pairs:
-        return f"judge {_upto(wanted, held.pairs)} pairs by another prompt (--map template=FIELD)"
-    return f"score {_upto(wanted, held.items)} items by another prompt (--map configuration=FIELD)"
+        return f"judge {_upto(wanted, held.pairs)} pairs with another prompt (--map template=FIELD)"
+    return f"score {_upto(wanted, held.items)} items with another prompt (--map configuration=FIELD)"
 
 
 def _own_of_pairs(held: Holdings, wanted: int) -> str:
     if not held.pairs:
-        return "" if held.scores else f"{PAIRS}: {wanted:,} pairs, with texts of the judge's own system"
+        return "" if held.scores else f"{PAIRS}: {wanted:,} pairs that include texts of the judge's own system"
     lacking = [] if held.own_texts else [_OWN]
     lacking += [] if held.rated_pairs else [_preferences(held, wanted)]
     return _all_of(lacking) or _OTHERS
@@ -177,7 +177,7 @@ def _own_of_scores(held: Holdings, wanted: int) -> str:
 
 
 def _round_numbers(held: Holdings, wanted: int) -> str:
-    return "scores on a scale of at least 0-20" if held.scores else f"{SCORES}: {wanted:,} items, of at least 0-20"
+    return "scores on a scale of at least 0-20" if held.scores else f"{SCORES}: {wanted:,} items, on at least 0-20"
 
 
 def _edited_scores(held: Holdings, wanted: int) -> str:
@@ -200,9 +200,9 @@ def _all_of(lacking: Iterable[str]) -> str:
     return ", and ".join(lacking)
 
 
-_OWN = "the judge's own system among the candidates (--map judge_system==NAME, where it has another name)"
-_OTHERS = "texts of the judge's own system beside texts of others on the same questions"
-#: What each metric needs, by its name: of what the log holds, and how many contexts are enough.
+_OWN = "the judge's own system among the candidates (--map judge_system==NAME if it has another name)"
+_OTHERS = "texts of the judge's own system together with texts of others on the same questions"
+#: By metric: a function of the log's content and the number of contexts needed.
 _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "first_position_rate": _position,
     "first_position_log_odds": _one_order,

@@ -1,4 +1,4 @@
-"""Ratings of people without a judge: how far annotators agree."""
+"""Measure the agreement between human annotators; needs no judge."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Made by `biaslab.read_judgements`, of a table with the ratings of an item in one row (``ratings``), or with one
-        rating a row, where ``judge`` says who gave it.
+        From `biaslab.read_judgements`: either all ratings of an item in one row (``ratings``), or one rating per row
+        with the annotator as ``judge``.
     resampling : Resampling, optional
-        Of the estimates.
+        Level and resampling of the estimates.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
     Raises
     ------
     InputError
-        If there are not two annotators.
+        If there are fewer than two annotators.
 
     Examples
     --------
@@ -47,8 +47,8 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
     drawn = resampling or Resampling()
     scores = _of_lists(trials) if trials["ratings"].fillna("").ne("").any() else _of_rows(trials)
     if scores["annotator"].nunique() < 2:
-        raise InputError("annotators", scores["annotator"].unique().tolist(), "at least two people's ratings",
-                         "map ratings=FIELD,FIELD,… or, with one rating a row, judge=FIELD for who rated")  # fmt: skip
+        raise InputError("annotators", scores["annotator"].unique().tolist(), "ratings by at least two people",
+                         "map ratings=FIELD,FIELD,… or, with one rating per row, judge=FIELD")  # fmt: skip
     rows: list[dict[str, Any]] = []
     for names, cell in scores.groupby(list(_CELL), sort=False):
         where = dict(zip(_CELL, names, strict=True)) | {"judge": "humans"}
@@ -61,7 +61,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 
 
 def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a rating of items that have all of theirs in one row; annotators are known by place."""
+    """Return one row per rating, for items with all ratings in one row; annotators are identified by position."""
     items = trials[trials["ratings"].fillna("").ne("")].drop_duplicates([*_CELL, *ITEM])
     annotators = items["annotators"].where(items["annotators"] != "", items["ratings"].map(_places))
     parts = items[[*_CELL, *ITEM]].assign(score=items["ratings"].str.split(), annotator=annotators.str.split())

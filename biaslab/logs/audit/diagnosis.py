@@ -1,4 +1,4 @@
-"""A diagnosis of a log, and its text."""
+"""The diagnosis of a log and how it prints."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _NEEDS = "needs "
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Diagnosis of a log: its format and what can be estimated from it (`biaslab.doctor`).
+    """Result of `biaslab.doctor`: the format of a log and what can be estimated from it.
 
     Parameters
     ----------
     told : tuple of str
-        How the log was read.
+        Lines on how the log was read.
     holdings : Holdings
-        Counts of what it holds.
+        Counts of the log's content.
     unread : pandas.DataFrame
-        A row for each kind of reply that could not be read: ``status, n, examples`` (at most five).
+        One row per kind of unreadable reply: ``status, n, examples`` (at most five).
     advice : tuple of str
-        What would read them.
+        How to read them.
     biases : pandas.DataFrame
-        A row for each judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, where it cannot be
-        estimated, ``why`` and ``addition``, the smallest addition that would allow it.
+        One row per judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, if it cannot be
+        estimated, ``why`` and ``addition``, the smallest addition to the log that would allow it.
     command : str
         The next command to run.
     """
@@ -45,7 +45,7 @@ class Diagnosis:
     command: str
 
     def __str__(self) -> str:
-        """Return the diagnosis as text: what was read, what can be estimated, what cannot and why, what to run."""
+        """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and what to run."""
         lines = [*self.told, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
         return "\n".join([*lines, "", f"next: {self.command}"])
 
@@ -71,7 +71,7 @@ class Diagnosis:
         lacking = self.biases[~self.biases["estimable"] & (self.biases["addition"] != "")]
         if lacking.empty:
             return
-        yield from ("", "cannot be estimated, by what would allow it:")
+        yield from ("", "cannot be estimated, grouped by what would allow it:")
         whole, named = self.biases["judge"], []
         for (addition, probe, why), part in lacking.groupby(["addition", "probe", "why"], sort=False):
             named.append((str(addition), f"{_name(probe)}{_of_judges(part['judge'], whole)}", str(why)))
@@ -79,13 +79,13 @@ class Diagnosis:
 
 
 def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) -> Iterator[str]:
-    r"""Yield each addition to a log, and what it would allow.
+    r"""Yield lines that list each addition to a log and the estimates it would allow.
 
     Parameters
     ----------
     named : sequence of (str, str, str)
-        The addition, what it would allow, and why the log does not. Additions that begin with the same words before a
-        colon are one step. That something needs what the addition says is not said twice.
+        The addition, the estimate it would allow, and why the log does not allow it. Additions with the same text
+        before a colon are one step. A reason that only repeats the addition is left out.
     width : int
         Characters per line.
 
@@ -104,7 +104,7 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
     for addition, name, why in named:
         step, _, detail = (addition, "", "") if addition == STUDY else addition.partition(": ")
         steps.setdefault(step, []).append((name, detail or ("" if why.startswith(_NEEDS) or step == STUDY else why)))
-    last = (SCORES, PAIRS, STUDY)  # larger than what is added to judgements that there are
+    last = (SCORES, PAIRS, STUDY)  # more work than additions to existing judgements, so listed last
     for step in sorted(steps, key=lambda step: last.index(step) if step in last else -1):
         parts = steps[step]
         plain = ", ".join(dict.fromkeys(name for name, said in parts if not said))
@@ -117,7 +117,7 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
 
 
 def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
-    """Wrap an item of a list, its further lines under the first."""
+    """Wrap a list item with a hanging indent."""
     start = " " * indent
     return textwrap.wrap(
         text, width, initial_indent=start, subsequent_indent=f"{start}  ", break_long_words=False,
@@ -131,7 +131,7 @@ def _holdings(held: Holdings) -> list[str]:
     lines = ["  " + ", ".join(count(number, noun) for noun, number in nouns.items())]
     if held.pairs:
         orders = {"in both orders": held.both_orders, "in one order": held.one_order,
-                  "in an unknown order": held.unknown_order}  # fmt: skip
+                  "in unknown order": held.unknown_order}  # fmt: skip
         shown = ", ".join(f"{number:,} {what}" for what, number in orders.items() if number)
         known = f"with people's preference {held.rated_pairs:,}, with lengths {held.long_pairs:,}"
         lines.append(f"  {count(held.pairs, 'pair')}: {shown}; {known}")
@@ -139,7 +139,7 @@ def _holdings(held: Holdings) -> list[str]:
         known = f"with human scores {held.rated_items:,}, with lengths {held.long_items:,}"
         lines.append(f"  {held.scores:,} scores of {count(held.items, 'item')}: {known}")
     if held.annotators:
-        lines.append(f"  at most {count(held.annotators, 'annotator')} of an item")
+        lines.append(f"  at most {count(held.annotators, 'annotator')} per item")
     return lines
 
 

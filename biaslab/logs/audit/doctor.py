@@ -1,4 +1,4 @@
-"""Diagnose a log: what it holds, what could not be read, and which biases can be estimated from it."""
+"""Diagnose a log: its content, unreadable replies, and the biases that can be estimated from it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, u
 from biaslab.probes.base import Probe
 from biaslab.stats import Resampling
 
-_SAMPLE = 200  # contexts of a judge that are tried first
+_SAMPLE = 200  # contexts per judge to try first
 _EXAMPLES = 5
-_LONGEST = 100  # letters of an example
+_LONGEST = 100  # characters of an example
 _READ = ("ok", "tie")
 _UNREAD_LOG = "more than half of the log could not be read"
 
@@ -39,28 +39,28 @@ def doctor(
     format: str | None = None,  # noqa: A002 - as of `biaslab.read_judgements`
     mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> Diagnosis:
-    r"""Diagnose a log: what it is, which biases can be estimated from it, and what would allow the others.
+    r"""Diagnose a log: its content, which biases can be estimated from it, and what would allow the others.
 
-    It takes seconds, asks no judge and estimates no interval: every probe and measure of `biaslab.audit` is tried on
-    some contexts, and on all of them where these are not enough.
+    Takes seconds, asks no judge and computes no intervals: it tries every probe and measure of `biaslab.audit` on some
+    contexts, and on all of them if these are not enough.
 
     Parameters
     ----------
     log : pandas.DataFrame, str, Path or a table of another package
-        What `biaslab.read_judgements` reads, or what it returned.
+        Input or result of `biaslab.read_judgements`.
     format, mapping
-        As of `biaslab.read_judgements`.
+        As in `biaslab.read_judgements`.
 
     Returns
     -------
     Diagnosis
-        Prints as text. ``biases`` is a table of what can be estimated, ``unread`` one of replies that could not be
-        read, ``holdings`` counts, and ``command`` the next command to run.
+        Prints as text. ``biases`` is a table of what can be estimated, ``unread`` a table of unreadable replies,
+        ``holdings`` has counts, and ``command`` is the next command to run.
 
     Raises
     ------
     InputError
-        If the log is of no known format; the message has the nearest mapping.
+        If the format of the log is unknown; the message suggests a mapping.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def doctor(
 
 
 def _biases(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each judge and each metric with a verdict, whether it can be estimated and what would allow it."""
+    """Return, for each judge and metric with a verdict, whether it can be estimated or what would allow it."""
     judges = list(dict.fromkeys(trials["judge"].astype(str)))
     try:
         readable, unread = readable_judges(trials)
@@ -107,7 +107,7 @@ def _biases(trials: pd.DataFrame) -> pd.DataFrame:
         for judge in judges:
             for metric in metrics:
                 n = contexts.get((judge, metric), 0)
-                why = "" if n else unread.get(judge) or reasons.get((judge, metric), "") or "no trial is left"
+                why = "" if n else unread.get(judge) or reasons.get((judge, metric), "") or "no trials left"
                 rows.append(_row(judge, name, metric, n, why, held.get(judge)))
     columns = ["judge", "probe", "metric", "label", "estimable", "n_contexts", "why", "addition"]
     return pd.DataFrame(rows, columns=columns)
@@ -115,7 +115,7 @@ def _biases(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _row(judge: str, probe: str, metric: str, contexts: int, why: str, held: Holdings | None) -> dict[str, Any]:
     label = find_metric(metric, probe).label
-    lacking = "replies that can be read" if held is None else addition_for(metric, probe, held)
+    lacking = "readable replies" if held is None else addition_for(metric, probe, held)
     return {"judge": judge, "probe": probe, "metric": metric, "label": label, "estimable": contexts > 0,
             "n_contexts": contexts, "why": why, "addition": "" if contexts else lacking}  # fmt: skip
 
@@ -124,7 +124,7 @@ Found = tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]
 
 
 def _tried(measure: Measure | Probe, metrics: tuple[str, ...], given: pd.DataFrame, judges: list[str]) -> Found:
-    """Return in how many contexts each judge's metrics can be estimated, and of the others why not."""
+    """Return the number of contexts in which each judge's metrics can be estimated, or the reason why not."""
     if given.empty:
         return {}, {}
     accepted = measure.accepts(given)
@@ -150,7 +150,7 @@ def _tried(measure: Measure | Probe, metrics: tuple[str, ...], given: pd.DataFra
 def _estimable(
     runs: Measure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame
 ) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
-    """Return judges and metrics with an estimate, and of the others what the estimates say of it."""
+    """Return judges and metrics with an estimate, and for the others the notes of the estimates."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -166,7 +166,7 @@ def _estimable(
     undefined = rows[rows["estimate"].isna()].drop_duplicates(["judge", "metric"])
     reasons = zip(undefined["judge"].astype(str), undefined["metric"], undefined["note"], strict=True)
     never = {
-        (str(judge), metric): "no estimate of it in these trials"
+        (str(judge), metric): "these trials give no estimate"
         for judge in trials["judge"].unique()
         for metric in metrics
     }
@@ -177,7 +177,7 @@ def _estimable(
 
 
 def _unread(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return each kind of reply that could not be read, how many there are, and some of them."""
+    """Return each kind of unreadable reply, with counts and examples."""
     unread = trials[~trials["status"].isin(_READ)]
     rows = []
     for status, part in unread.groupby("status", sort=False, observed=True):
@@ -193,7 +193,7 @@ def _brief(reply: str) -> str:
 
 
 def _command(log: object, format_: str | None, mapping: object, trials: pd.DataFrame, biases: pd.DataFrame) -> str:
-    """Return the command that estimates what can be estimated."""
+    """Return the command that computes the possible estimates."""
     people = not biases["estimable"].any() and bool(trials["ratings"].fillna("").ne("").all())
     if not isinstance(log, str | Path) or callable(mapping):
         return "biaslab.audit(trials)"

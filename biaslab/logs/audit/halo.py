@@ -1,4 +1,4 @@
-"""Halo: attributes that a judge tells less apart than humans do."""
+"""Halo effect: a judge's scores of two attributes correlate more than the humans' do."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Halo(CellMeasure):
 
     Notes
     -----
-    Estimates, one a judge × data set × configuration × scale × pair of attributes (``attribute``, ``other``), of
-    items with all four scores. Correlations are Spearman's within contexts, averaged over contexts in which all
+    Estimates, one per judge × data set × configuration × scale × pair of attributes (``attribute``, ``other``), from
+    items with all four scores. Correlations are Spearman's ρ within contexts, averaged over contexts in which all
     scores vary:
 
     ``halo_judge``, ``halo_human`` (-1 to 1)
-        Between the judge's mean scores of both attributes; between the mean human scores.
+        Correlation between both attributes in the judge's mean scores, and in the mean human scores.
     ``halo_excess`` (primary; -2 to 2, null 0)
-        The first minus the second. Above 0: the judge tells the attributes less apart than humans do.
+        ``halo_judge`` minus ``halo_human``. Above 0: the judge distinguishes the attributes less than humans do.
     """
 
     name: ClassVar[str] = "halo"
@@ -48,9 +48,9 @@ class Halo(CellMeasure):
             "r",
             null=0.0,
             above="lets one attribute's score drag the other more than humans do",
-            below="tells attributes apart more than humans do",
+            below="distinguishes attributes more than humans do",
             advice="ask for one attribute at a time",
-            use=("telling attributes apart", ""),
+            use=("distinguishing attributes", ""),
             matters=0.1,
             primary=True,
             comparison=Comparison("scores of two attributes"),
@@ -60,7 +60,7 @@ class Halo(CellMeasure):
     conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores of several attributes of one item, by a judge and by humans."""
+        """Select items with scores of several attributes by a judge and by humans."""
         scores = rated(trials)
         item = ["judge", "dataset", "configuration", *ITEM]
         several = scores.groupby(item)["attribute"].transform("nunique") > 1
@@ -94,7 +94,7 @@ def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
     )
     both = ~np.isnan(judge) & ~np.isnan(human)
     contexts = np.arange(len(both))
-    missing = "undefined: no context in which both attributes vary, for the judge and for humans"
+    missing = "undefined: in no context do both attributes vary for the judge and for humans"
 
     def mean(values: np.ndarray[Any, Any], null: float | None, bound: float) -> Estimate:
         ratio = Ratio(contexts, np.where(both, values, 0.0), both, null, (-bound, bound), missing)

@@ -1,4 +1,4 @@
-"""Count what a log holds: judges, items, orders, replicates, prompts, human scores, texts."""
+"""Count the content of a log: judges, items, orders, replicates, prompts, human scores, texts."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ _CELL = ["judge", "dataset", "attribute", "template"]
 
 @dataclass(frozen=True)
 class Holdings:
-    """Counts of what recorded judgements hold.
+    """Counts of the content of a log.
 
     Parameters
     ----------
     judgements, judges, datasets, contexts, candidates, attributes, prompts : int
-        Rows and different values. Prompts are the templates of pairs and the configurations of scores.
+        Number of rows and of distinct values. Prompts are the templates of pairs and the configurations of scores.
     replicates : int
-        The most judgements of one thing.
+        Maximum number of judgements of the same item.
     pairs, both_orders, one_order, unknown_order : int
-        Pairs of candidates of one judge, and of them those judged in both orders, in one, and in an order that is not
-        known.
+        Pairs of candidates per judge, and how many were judged in both orders, in one order, and in unknown order.
     scores, items : int
         Judgements of one candidate on a scale, and the candidates judged.
     rated_pairs, rated_items : int
-        Pairs and items that people judged too, or that have a gold label.
+        Pairs and items also judged by people, or with a gold label.
     annotators : int
-        The most people who rated one item, where single ratings are known.
+        Maximum number of people who rated one item, if single ratings are known.
     long_pairs, long_items : int
-        Pairs and items whose lengths in words are known.
+        Pairs and items with known lengths in words.
     own_texts : int
-        Judgements of the judge's own system: the column ``judge_system``, or the judge's name.
+        Judgements of the judge's own system, given by the column ``judge_system`` or the judge's name.
     """
 
     judgements: int
@@ -59,12 +58,12 @@ class Holdings:
 
 
 def holdings(trials: pd.DataFrame) -> Holdings:
-    """Count what the trials of a log hold.
+    """Count the content of a log.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Made by `biaslab.read_judgements`.
+        From `biaslab.read_judgements`.
 
     Examples
     --------
@@ -108,7 +107,7 @@ def holdings(trials: pd.DataFrame) -> Holdings:
 
 
 def _of_own_system(trials: pd.DataFrame) -> pd.Series:
-    """Return which judgements are of a candidate that is the judge's own system, in small letters or capitals."""
+    """Return which judgements are of the judge's own system, ignoring case."""
     named = trials["judge_system"].fillna("")
     own, one, two = (
         column.astype("str").str.strip().str.casefold()
@@ -118,7 +117,7 @@ def _of_own_system(trials: pd.DataFrame) -> pd.Series:
 
 
 def _by_pair(judged: pd.DataFrame) -> pd.DataFrame:
-    """Give judgements of the same two candidates one number, and say whether the first by name was shown first."""
+    """Assign numbers to pairs of candidates, and note whether the alphabetically first was shown first."""
     one, two = judged["candidate_id"], judged["opponent_id"]
     first = one < two
     names = [*(judged[name] for name in _CELL), judged["context_id"], one.where(first, two), two.where(first, one)]

@@ -1,4 +1,4 @@
-"""Agreement of recorded scores with humans, as `biaslab.scoring.agreement` estimates it."""
+"""Measure the agreement of recorded scores with humans, like `biaslab.scoring.agreement`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from biaslab.probes.base import Accepted, rated
 from biaslab.stats import ITEM, Level, Method, usable
 
 _CELL = ("judge", "dataset", "attribute", "configuration", "scale")
-_SLOW = 20_000  # items above which Kendall's tau of all of them together is not computed
+_SLOW = 20_000  # above this number of items, Kendall's tau over all of them is skipped
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class HumanAgreement(Measure):
 
     Notes
     -----
-    Estimates, one a judge × data set × attribute × configuration × scale × ``level`` (context, dataset, system) ×
-    ``coefficient`` (spearman, kendall, pearson): ``human_agreement``, -1 to 1, null 0. At the level of contexts it is
-    the mean over those in which both vary, which ``n_contexts`` counts. A candidate is taken for the system that wrote
-    it. ``n_trials`` counts items.
+    Estimates, one per judge × data set × attribute × configuration × scale × ``level`` (context, dataset, system) ×
+    ``coefficient`` (spearman, kendall, pearson): ``human_agreement``, -1 to 1, null 0. At the context level it is the
+    mean over contexts in which both vary, counted by ``n_contexts``. Candidates are taken to be systems. ``n_trials``
+    counts items.
     """
 
     name: ClassVar[str] = "human_agreement"
@@ -35,9 +35,9 @@ class HumanAgreement(Measure):
     )
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores that humans gave too."""
+        """Select items that humans scored too."""
         scores = rated(trials)
-        why = "needs human scores of what was scored: in the log, or from a data set"
+        why = "needs human scores of the same items: in the log, or from a data set"
         return Accepted(scores, why if scores.empty else "")
 
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Base for measures that an audit estimates from any recorded judgements, in addition to the probes."""
+"""Base classes for measures that an audit estimates in addition to the probes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from biaslab.stats import Resampling, each_cell, estimates_frame
 
 @dataclass(frozen=True)
 class Measure(ABC):
-    """Base for measures: select the recorded judgements that support an estimate, and estimate it, as probes do.
+    """Base for measures: select the recorded judgements that support an estimate, and estimate it.
 
     Parameters
     ----------
     resampling : Resampling
-        Of the estimates.
+        Level and resampling of the estimates.
 
     Attributes
     ----------
     name : str
-        In the column ``probe`` of the estimates.
+        Name in the column ``probe`` of the estimates.
     metrics : tuple of Metric
-        How what it estimates is read, unless a probe declares it.
+        The metrics it estimates, unless declared by a probe.
     primary : tuple of str
-        The names of the primary metrics, over which q-values are computed.
+        Names of the primary metrics, over which q-values are computed.
     """
 
     name: ClassVar[str]
@@ -48,7 +48,7 @@ class Measure(ABC):
 
     @abstractmethod
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Choose the trials, or say why there are none."""
+        """Select the trials, or give the reason why there are none."""
 
     @abstractmethod
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
@@ -57,14 +57,14 @@ class Measure(ABC):
 
 @dataclass(frozen=True)
 class CellMeasure(Measure):
-    """A measure that is estimated cell by cell.
+    """Base for measures that are estimated cell by cell.
 
     Attributes
     ----------
     cell : tuple of str
-        Columns of trials that tell cells apart, judge and data set first.
+        Columns of trials that define cells, judge and data set first.
     conditions : tuple of str
-        Condition columns of the estimates beyond those of the cell.
+        Condition columns of the estimates in addition to those of the cell.
     """
 
     cell: ClassVar[tuple[str, ...]]
@@ -72,7 +72,7 @@ class CellMeasure(Measure):
 
     @abstractmethod
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
-        """Yield the metrics of one cell, a part for each condition."""
+        """Yield the metrics of one cell, one part per condition."""
 
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the estimates frame."""

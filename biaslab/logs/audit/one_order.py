@@ -1,4 +1,4 @@
-"""Position bias of pairs that were judged in one random order each."""
+"""Position bias from pairs that were each judged in one random order."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from biaslab.measures.ranking import pairs
 from biaslab.probes.base import Accepted, Part, paired
 from biaslab.stats import Estimate, logistic_model, undefined, usable
 
-_FEWEST = 10  # judgements a system must have to be one; texts of which each stands once or twice are none
-_UNBALANCED = 0.01  # level of the test of balance; below it the covariate enters the model
+_FEWEST = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
+_UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
 _SHOWN_FIRST = "position"
-_FIXED = "undefined: {} is always shown first where it is judged, so its quality and its place cannot be told apart"
+_FIXED = "undefined: {} is always shown first, so its quality cannot be separated from its position"
 
 
 @dataclass(frozen=True)
 class OneOrder(CellMeasure):
-    """Measure position bias where every pair was judged in one order.
+    """Measure position bias from pairs judged in one order only.
 
     Notes
     -----
-    Estimates, one a judge × data set × attribute × template, of decisions (ties aside):
+    Estimates, one per judge × data set × attribute × template, from decisions (ties excluded):
 
     ``first_position_log_odds`` (primary; log odds, null 0)
-        The log odds that the first of two equally good candidates wins: the intercept of a logistic regression, beside
-        the strengths of the systems (Bradley and Terry 1952, with a term for the order as in Davidson and Beaver 1977)
-        where candidates are systems. Contexts are clusters. The share of decisions for the first, whatever stood
-        first, is ``first_position_rate`` of `biaslab.logs.audit.replies.Replies`.
+        Log odds that the first of two equally good candidates wins: the intercept of a logistic regression that, if
+        candidates are systems, includes their strengths (Bradley and Terry 1952, with an order term as in Davidson and
+        Beaver 1977). Clustered by context. The raw share of decisions for the first is ``first_position_rate`` of
+        `biaslab.logs.audit.replies.Replies`.
 
-    **Assumption.** Which of two candidates of a pair stood first does not depend on their quality, beyond that of their
-    systems. It holds where the order was random; ``method`` says whether lengths, and people's preferences, are
-    balanced over both places. One that is not, at the level .01, enters the regression. Both orders of each pair need
-    no such assumption and are the better design: a pair then is its own control.
+    **Assumption.** Given their systems, the order of two candidates does not depend on their quality. This holds if the
+    order was random. ``method`` reports whether lengths and human preferences are balanced over both positions; those
+    unbalanced at the .01 level enter the regression. Judging each pair in both orders needs no such assumption and is
+    the better design, because each pair is its own control.
 
     References
     ----------
@@ -51,7 +51,7 @@ class OneOrder(CellMeasure):
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "first_position_log_odds",
-            "log odds of the first at equal quality, one order a pair",
+            "log odds of the first at equal quality, one order per pair",
             "log odds",
             null=0.0,
             above="prefers the candidate shown first",
@@ -66,17 +66,17 @@ class OneOrder(CellMeasure):
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Take pairs of cells in which no pair was judged in both orders and the order is known."""
+        """Select pairs with known order from cells in which no pair was judged in both orders."""
         judged = paired(trials)
         if judged.empty:
             return Accepted(judged, "needs judgements of two candidates shown one after the other")
         shown = judged[judged["order_known"].astype(bool)]
         if shown.empty:
-            return Accepted(shown, "needs to know which candidate was shown first, which the log does not say")
+            return Accepted(shown, "needs to know which candidate was shown first; the log does not say")
         cell = [shown[name] for name in self.cell]
         both = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
-        why = "pairs were judged in both orders: position says more" if both.all() else ""
-        note = "takes the order as random; both orders of every pair need no assumption and find more"
+        why = "pairs were judged in both orders; the probe position uses them better" if both.all() else ""
+        note = "assumes a random order; judging both orders needs no assumption and has more power"
         return Accepted(shown[~both], why or note)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
@@ -89,14 +89,14 @@ class OneOrder(CellMeasure):
 
 
 def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimate:
-    """Estimate the log odds of the first at equal quality.
+    """Estimate the log odds of choosing the first candidate at equal quality.
 
     Parameters
     ----------
     decided : pandas.DataFrame
-        One row a decision, with ``won`` 1 where the first shown won and 0 otherwise.
+        One row per decision, with ``won`` 1 where the first shown won and 0 otherwise.
     measure : OneOrder
-        Whose resampling says the level and the clusters.
+        Gives the level and the clusters by its resampling.
     """
     contexts = decided["context_id"].nunique()
     if decided.empty:
@@ -121,13 +121,13 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
         if unbalanced:
             frame, terms = frame.assign(**{name: values}), [*terms, name]
     estimate = logistic_model(frame, "won", terms, measure.resampling)[_SHOWN_FIRST]
-    beside = f" beside {', '.join(said)}" if said else ""
-    checked = f"; order taken as random: {', '.join(checks) or 'nothing in the log to check it by'}"
+    beside = f" adjusted for {', '.join(said)}" if said else ""
+    checked = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
     return replace(estimate, method=f"{estimate.method}{beside}{checked}")
 
 
 def _systems(decided: pd.DataFrame) -> list[str]:
-    """Return the systems, where candidates are systems: each judged often. None where they are single texts."""
+    """Return the systems if candidates are systems, each judged often; an empty list if they are single texts."""
     counts = pd.concat([decided["candidate_id"], decided["opponent_id"]]).value_counts()
     return sorted(map(str, counts.index)) if len(counts) > 1 and counts.min() >= _FEWEST else []
 
@@ -148,6 +148,6 @@ def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
 
 
 def _balance(values: pd.Series, contexts: pd.Series) -> float:
-    """Return the p-value of the test, over contexts, that a covariate is as often greater first as second."""
+    """Return the p-value of a test, over contexts, that a covariate is balanced between first and second."""
     means = values.groupby(contexts.to_numpy()).mean()
     return float(stats.ttest_1samp(means, 0.0).pvalue) if len(means) > 1 and means.std() > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Length in recorded pairs: how often the longer text wins, and how often at equal gold label."""
+"""Length bias in recorded pairs: how often the longer text wins, overall and adjusted for the gold label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from biaslab.probes.base import Accepted, Part, paired
 from biaslab.stats import Ratio, usable
 
 _UNIT = (0.0, 1.0)
-_FEWEST = 2  # decisions of a kind that vary
+_FEWEST = 2  # minimum decisions per kind
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -28,20 +28,20 @@ class PairLength(CellMeasure):
 
     Notes
     -----
-    Estimates, one a judge × data set × attribute × template, of decisions (ties aside) between texts of different
-    length in words:
+    Estimates, one per judge × data set × attribute × template, from decisions (ties excluded) between texts of
+    different length in words:
 
     ``longer_wins`` (0–1)
-        Share that go to the longer one. It is no bias by itself: longer texts may be better.
+        Share of decisions for the longer text. Not a bias by itself: longer texts may be better.
     ``longer_better`` (0–1)
-        Share of the same in which people, or the gold label, prefer the longer one.
+        Share of the same pairs in which people, or the gold label, prefer the longer text.
     ``longer_wins_when_better``, ``longer_wins_when_worse`` (0–1)
-        The first where people prefer the longer one, and where they prefer the shorter one.
+        ``longer_wins`` among pairs where people prefer the longer text, and where they prefer the shorter one.
     ``longer_wins_at_equal_gold`` (primary; 0–1, null ½)
-        The mean of these two, both weighing alike. A judge that is as often right about longer texts as about shorter
-        ones has ½, however often it is right and however often the longer text is the better one. In 800 simulated
-        studies each, of 40, 120 and 400 pairs, two thirds with a better longer text, and of 60 contexts with two pairs,
-        judges who are right in .65 to .9 of them were accused in .043 to .051.
+        Unweighted mean of these two. It is ½ for a judge that is equally accurate whether the longer or the shorter
+        text is better, whatever its accuracy and however often the longer text is better. In 800 simulated studies
+        each, of 40, 120 and 400 pairs, two thirds with a better longer text, and of 60 contexts with two pairs, the
+        type-I error was .043 to .051 for judges with accuracy .65 to .9.
     """
 
     name: ClassVar[str] = "pair_length"
@@ -64,14 +64,14 @@ class PairLength(CellMeasure):
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Take judgements of two texts whose lengths are known and differ."""
+        """Select judgements of two texts with known, different lengths."""
         found = paired(trials)
         known = (found["words"] > 0) & (found["opponent_words"] > 0) & (found["words"] != found["opponent_words"])
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
         return Accepted(found[known], _left_out(found, known) if known.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
-        """Yield the metrics of one cell, each with the decisions that enter it."""
+        """Yield the metrics of one cell, each with its number of decisions."""
         found = usable(trials)
         for name, ratio in _ratios(found).items():
             entering = int(np.asarray(ratio.denominator).astype(bool).sum())
@@ -110,10 +110,10 @@ def _ratios(found: pd.DataFrame) -> dict[str, Ratio]:
 
 
 def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) -> Ratio:
-    """Return the mean of two shares as a ratio whose items vary about the share of their own kind alone.
+    """Return the mean of two shares as a ratio, with variance only within each kind of pair.
 
-    The difference between both shares is how good the judge is, and no error. The variance of a share is that with a
-    success and a failure more, as Agresti and Caffo (2000) have it for differences of proportions, and unbiased.
+    The difference between the two shares reflects the judge's accuracy, not error. The variance of a share adds one
+    success and one failure, following Agresti and Caffo (2000) for differences of proportions, and is unbiased.
     """
     shares = {True: float(won[better].mean()), False: float(won[worse].mean())}
     mean = sum(shares.values()) / 2

@@ -1,4 +1,4 @@
-"""Describe pairwise replies whatever the design: every readable reply counts, with or without its twin."""
+"""Describe pairwise replies of any design: every readable reply counts, with or without the other order."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from biaslab.stats import Ratio, usable
 
 _SIDES = ("candidate_id", "opponent_id")
 _UNIT = (0.0, 1.0)
-_UNRATED = "undefined: no human scores that differ"
+_UNRATED = "undefined: no differing human scores"
 
 
 @dataclass(frozen=True)
 class Replies(CellMeasure):
-    """Describe pair trials; what needs human scores is left out where there are none.
+    """Describe pair trials; metrics that need human scores are left out if there are none.
 
     Notes
     -----
-    Estimates, one a judge × data set × attribute × template:
+    Estimates, one per judge × data set × attribute × template:
 
     ``readable_rate`` (0–1)
         Share of replies that give a verdict.
     ``first_position_rate`` (0–1)
-        Share of decisions, ties aside, for the first. Unlike that of `biaslab.probes.Position` it counts replies
-        whose twin in the other order is missing, so that candidates that are often shown first may move it; no
-        test. ``n_trials`` counts those of which it is known what was shown first.
+        Share of decisions, ties excluded, for the first. Unlike in `biaslab.probes.Position`, replies without the other
+        order count too, so the quality of candidates often shown first affects it; it has no test. ``n_trials`` counts
+        judgements with known order.
     ``first_label_rate`` (0–1)
-        The same of the labels: how often the first label is the likelier one, where a log has its probability. It
-        needs not be known which candidate had the label.
+        How often the first label is the likelier one, if a log has its probability. The order of the candidates need
+        not be known.
     ``comparative_accuracy`` (0–1)
-        Share of decisions between candidates with different human scores that go as humans do.
+        Share of decisions between candidates with different human scores that agree with humans.
     ``accuracy_both_orders`` (0–1)
-        Share of pairs that are decided as humans do in both orders.
+        Share of pairs decided in agreement with humans in both orders.
     ``win_rate`` (0–1; column ``system``)
-        Mean probability that a candidate wins, a tie counting ½; none where every candidate is a single text.
+        Mean probability that a candidate wins, ties counting ½; omitted if every candidate is a single text.
     ``accuracy_shown_first`` (0–1; column ``system``)
-        ``comparative_accuracy`` where this candidate is shown first.
+        ``comparative_accuracy`` among pairs where this candidate is shown first.
     """
 
     name: ClassVar[str] = "replies"
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("win_rate", "win rate, a tie counting ½", "share"),
+        Metric("win_rate", "win rate, ties counting ½", "share"),
         Metric("readable_rate", "replies that give a verdict", "share"),
         Metric("first_label_rate", "P(first label), whoever has it", "share"),
     )
@@ -57,12 +57,12 @@ class Replies(CellMeasure):
     conditions: ClassVar[tuple[str, ...]] = ("system",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Take judgements of two candidates."""
+        """Select judgements of two candidates."""
         found = paired(trials)
         return Accepted(found, "needs judgements of two candidates" if found.empty else "")
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
-        """Yield the metrics of all candidates, then of each; each with the judgements that enter it."""
+        """Yield the metrics over all candidates, then per candidate, each with its number of judgements."""
         found = usable(trials)
         planned_of, read_of = _counts(trials), _counts(found)
         read = trials.index.isin(found.index)
@@ -80,8 +80,8 @@ class Subsets(CellMeasure):
 
     Notes
     -----
-    Estimates, one a judge × data set × attribute × template × ``subset``: ``comparative_accuracy``, null ½, and
-    ``accuracy_both_orders``, as `Replies` has them of all subsets together.
+    Estimates, one per judge × data set × attribute × template × ``subset``: ``comparative_accuracy`` (null ½) and
+    ``accuracy_both_orders``, defined as in `Replies`.
     """
 
     name: ClassVar[str] = "subsets"
@@ -89,7 +89,7 @@ class Subsets(CellMeasure):
     primary: ClassVar[tuple[str, ...]] = ("comparative_accuracy",)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Take judgements of two candidates with a gold label, of data sets with subsets."""
+        """Select judgements of two candidates with a gold label, from data sets with subsets."""
         found = paired(trials)
         found = found[found["human_gap"].fillna(0).ne(0) & found["subset"].fillna("").ne("")]
         several = found.groupby(list(self.cell[:2]))["subset"].transform("nunique") > 1
@@ -110,20 +110,20 @@ class Subsets(CellMeasure):
 
 
 def _counts(trials: pd.DataFrame) -> dict[str, int]:
-    """Return of how many judgements each candidate is one side."""
+    """Return the number of judgements that involve each candidate."""
     sides = [trials[name].value_counts() for name in _SIDES]
     return {str(name): int(count) for name, count in sides[0].add(sides[1], fill_value=0).items()}
 
 
 def _entering(metric: str, found: pd.DataFrame) -> int:
-    """Return how many readable judgements a metric is made of."""
+    """Return the number of readable judgements behind a metric."""
     if metric == "first_position_rate":
         return int(found["order_known"].astype(bool).sum())
     return int(found["p_first_label"].notna().sum()) if metric == "first_label_rate" else len(found)
 
 
 def _won(found: pd.DataFrame) -> pd.Series:
-    """Return who won each judgement, as `biaslab.ranking.pairs.decisions` does."""
+    """Return the winner of each judgement, like `biaslab.ranking.pairs.decisions`."""
     return pd.Series(pairs.decisions(found), found.index)
 
 
@@ -142,7 +142,7 @@ def _of_all(found: pd.DataFrame) -> dict[str, Ratio]:
 
 
 def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
-    """Return the share of pairs that are decided as humans do in both orders."""
+    """Return the share of pairs decided in agreement with humans in both orders."""
     differ = found[found["human_gap"].fillna(0) != 0]
     one, two = differ["candidate_id"], differ["opponent_id"]
     ahead = one < two
@@ -155,7 +155,7 @@ def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
 
 
 def _are_texts(found: pd.DataFrame) -> bool:
-    """Return whether no candidate stands in two contexts, in more contexts than one: texts have no win rate."""
+    """Return whether candidates are single texts (none occurs in two contexts), which have no win rate."""
     sides = [found[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
     stands = pd.concat(sides).drop_duplicates()
     return len(set(stands["context"])) > 1 and not stands["candidate"].duplicated().any()

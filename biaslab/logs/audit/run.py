@@ -1,4 +1,4 @@
-"""Audit of recorded judgements: every probe that accepts them, and why the others do not."""
+"""Audit recorded judgements: run every probe that accepts them, and say why the others do not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from biaslab.logs.readers.unread import HALF, describe_unread, require_readable,
 from biaslab.probes.base import Probe
 from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns, without_breakdowns
 
-#: What is said of judgements whatever the design, beside the probes.
+#: Measures that apply to judgements of any design, in addition to the probes.
 _OTHERS: tuple[type[Measure], ...] = (
     replies.Replies,
     human_agreement.HumanAgreement,
@@ -47,22 +47,22 @@ def audit(
     resampling: Resampling | None = None,
     breakdowns: bool = True,
 ) -> pd.DataFrame:
-    r"""Estimate all that recorded judgements can tell.
+    r"""Run every probe that recorded judgements support.
 
     Parameters
     ----------
     trials : pandas.DataFrame, str, Path or a table of another package
-        Made by `biaslab.read_judgements`, or several such frames put together by `pandas.concat`; or what
-        `biaslab.read_judgements` reads: a file, a folder or a plain table.
+        From `biaslab.read_judgements`, or several such frames concatenated by `pandas.concat`; or its input: a file, a
+        folder or a plain table.
     human : Dataset, optional
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
         Probes to run; all, and "replies", "human_agreement", "halo", "pair_length",
         "one_order", "one_list" and "subsets", by default.
     resampling : Resampling, optional
-        Of the estimates.
+        Level and resampling of the estimates.
     breakdowns : bool
-        Keep the rows of single bins of the human score gap (column ``human_gap``).
+        Keep rows for single bins of the human score gap (column ``human_gap``).
 
     Returns
     -------
@@ -78,11 +78,11 @@ def audit(
     Raises
     ------
     InputError
-        If a probe is unknown, or the data set rates nothing of what was judged.
+        If a probe is unknown, or the data set has no human scores of what was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
-        If more than half of the log could not be read: what is left supports no finding.
+        If more than half of the log could not be read, so that the rest supports no finding.
 
     Warns
     -----
@@ -132,14 +132,14 @@ def audit(
 
 
 def interesting(measure: Measure | Probe) -> tuple[str, ...]:
-    """Return the metrics of which a verdict or, where there is none, the quality of a judge is read."""
+    """Return the metrics that have a verdict or, failing that, show the quality of a judge."""
     return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
 
 
 def _additions(
     every: Mapping[str, Measure | Probe], not_run: Mapping[str, str], estimates: pd.DataFrame, given: pd.DataFrame
 ) -> dict[str, str]:
-    """Return what would allow each measure that did not run, or gave no estimate of what a verdict is read of."""
+    """Return the addition that would allow each measure that did not run or gave no verdict."""
     known = estimates[estimates["estimate"].notna()]
     of = {name: set(part["metric"]) for name, part in known.groupby("probe", sort=False)}
     tried = {*not_run, *estimates["probe"]}
@@ -156,7 +156,7 @@ def _additions(
 
 
 def recorded_trials(given: pd.DataFrame | str | Path | ArrowTable | InterchangeTable) -> pd.DataFrame:
-    """Return trials as they are, or read them from a file or a plain table."""
+    """Return trials unchanged, or read them from a file or a plain table."""
     if isinstance(given, pd.DataFrame) and {"probe", "status"} & set(given.columns):
         require_columns(given, _READ, "trials")
         return given
@@ -164,18 +164,18 @@ def recorded_trials(given: pd.DataFrame | str | Path | ArrowTable | InterchangeT
 
 
 def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the trials of judges of whom at least half can be read, and of the others why they are left out."""
+    """Return the trials of judges with at least half of their replies readable; for the others, the reason."""
     require_readable(trials)
     unread: dict[str, str] = {}
     for judge, own in trials.groupby("judge", sort=False, observed=True):
         own.attrs = trials.attrs
         if unread_share(own) > HALF:
-            unread[str(judge)] = f"more than half of what it said could not be read ({describe_unread(own)})"
+            unread[str(judge)] = f"more than half of its replies could not be read ({describe_unread(own)})"
     return trials[~trials["judge"].astype(str).isin(unread)], unread
 
 
 def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
-    """Return every probe, and what is said of judgements whatever the design."""
+    """Return all probes and measures."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
@@ -199,7 +199,7 @@ def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None
 
 
 def prepared(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with every column that is read here, and without attrs, which pandas would copy each time."""
+    """Return the trials with all needed columns, and without attrs, which pandas would copy each time."""
     given = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
     given.attrs = {}
     missing = trials_of({name: given[name] for name in _READ}, given.index)

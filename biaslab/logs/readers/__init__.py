@@ -1,4 +1,4 @@
-"""Read recorded judgements as trials: logs of any known format, or any table through a mapping."""
+"""Read recorded judgements as trials: logs in any known format, or any table with a mapping."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from biaslab.logs.readers.sense import require_sense
 from biaslab.logs.readers.table_columns import TableReading
 
 __all__ = ["available", "read_judgements"]
-_TABLE = "table"  # what a data frame is called where a file has a name
-_SHOWN = 3  # files without a record of which it is said why
-_SAMPLED = 2000  # records in which a field is looked for that tells judgements apart
+_TABLE = "table"  # name of a data frame in messages
+_SHOWN = 3  # files without records explained in a message
+_SAMPLED = 2000  # records searched for a field that distinguishes judgements
 
 
 @checked(eager=True)
 def read_judgements(
     path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
-    format: str | None = None,  # noqa: A002 - the word that a reader of files looks for
+    format: str | None = None,  # noqa: A002 - the usual name
     mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     strict: bool = False,
 ) -> pd.DataFrame:
@@ -46,51 +46,50 @@ def read_judgements(
     Parameters
     ----------
     path : str, Path, pandas.DataFrame or a table of another package
-        A file, an archive (tar), a folder or a pattern such as ``"logs/*.jsonl"``, whose files are one log; gzip and xz
-        are unpacked. JSON Lines, one JSON list, CSV, TSV, Parquet or an .xlsx workbook with one sheet of rows, in UTF-8
-        or any other encoding that can be told from the bytes.
-        Or a table of pandas, polars, Arrow or DuckDB, whose rows are read as those of a file are.
+        A file, or an archive (tar), folder or pattern such as ``"logs/*.jsonl"`` whose files form one log; gzip and xz
+        are unpacked. JSON Lines, one JSON list, CSV, TSV, Parquet or an .xlsx workbook with one sheet of rows; in UTF-8
+        or another encoding that can be detected.
+        Or a table from pandas, polars, Arrow or DuckDB, whose rows are read like those of a file.
     format : str, optional
-        One of `biaslab.logs.readers.available`; seen from the fields of the records by default, never from a name.
+        One of `biaslab.logs.readers.available`; default: detected from the fields of the records, never from a name.
     mapping : mapping of str to str, path, or callable, optional
-        Column of the trials → ``"field"`` of the file or dotted path, ``"=constant"``, ``"field~regular expression"``,
-        the first group of which is taken, or ``"field | 0 -> tie, 1 -> a"``, what its values mean. It always wins over
-        what a format's reader found, such as ``{"judge": "=GPT-4"}``, and is needed for tables of no known format
-        (`biaslab.logs.readers.mapping` lists what for). ``explode`` makes rows of a list, ``join`` adds the fields of a
-        second file (`biaslab.logs.readers.reshaping`), and ``score_pattern`` is a regular expression that reads scores
-        in texts instead of `biaslab.prompts.parsing`. A path is that of a TOML file that says all this
+        Column of the trials → ``"field"`` or dotted path in the file, ``"=constant"``, ``"field~regular expression"``
+        (its first group), or ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values). It overrides what a format's
+        reader finds, as in ``{"judge": "=GPT-4"}``, and is required for tables of unknown format (see
+        `biaslab.logs.readers.mapping`). ``explode`` turns a list into rows, ``join`` adds the fields of a second file
+        (`biaslab.logs.readers.reshaping`), and ``score_pattern`` is a regular expression that extracts scores from
+        texts, replacing `biaslab.prompts.parsing`. A path points to a TOML file with all this
         (`biaslab.logs.readers.mapping_files`). A function takes the table of a file (`pandas.json_normalize`: nested
-        objects are columns such as ``"meta.judge"``) and returns a table with columns named as those of the trials, or
-        as those of a known format; its index, the line in the file, may be kept, so that rows can be traced.
+        objects become columns such as ``"meta.judge"``) and returns a table with the column names of trials or of a
+        known format; keep its index, the line in the file, to make rows traceable.
     strict : bool
         Raise at the first malformed line.
 
     Returns
     -------
     pandas.DataFrame
-        The columns of `biaslab.collect`, where ``probe`` is "recorded" and ``key`` is file and line, and those that
-        probes read: of pairs ``template, human_gap, order_known, p_first_label`` (how likely the first label was,
-        whoever had it) and ``p_both_orders`` (the mean over both orders, where a log has no other probability); of
-        scores ``configuration, scale, answer, form, order, rules, human, human_scale, ratings``; ``words`` and
-        ``opponent_words``, the lengths of the texts, ``subset`` of the data set, ``judge_system``, the judge's own
-        system; and ``reply``, the text. ``value`` is the probability that
-        the first shown wins (1, 0, or ½ for a tie, where the judge gave a verdict alone), or the score. A judgement
-        that stands twice is kept once, the first; a missing twin is left missing. ``attrs`` has ``files`` (name →
-        format), ``encodings`` (name → encoding, of files that are not in UTF-8), ``skipped`` (files of no known format
-        in an archive or folder), ``judgements`` (how many were read), ``malformed`` and ``problems`` (how many lines,
-        and file, line and reason of each), ``left_out`` (reason → records that are no judgements, such as failed
-        calls), ``unmatched`` (reason → judgements in which the mapping did not find what it asks for),
-        ``tables`` (name → how a table of usual columns was read),
-        ``duplicates``, and ``contradictions``, the duplicates that say something else.
+        The columns of `biaslab.collect`, with "recorded" as ``probe`` and file and line as ``key``, and those that
+        probes read: for pairs ``template, human_gap, order_known, p_first_label`` (probability of the first label,
+        whichever candidate had it) and ``p_both_orders`` (mean over both orders, if the log has no other probability);
+        for scores ``configuration, scale, answer, form, order, rules, human, human_scale, ratings``; ``words`` and
+        ``opponent_words``, the lengths of the texts; ``subset`` of the data set; ``judge_system``, the judge's own
+        system; and ``reply``, the text. ``value`` is the probability that the candidate shown first wins (1, 0, or ½
+        for a tie, if the judge gave only a verdict), or the score. Duplicate judgements are dropped (the first is
+        kept); a missing second order stays missing. ``attrs`` has ``files`` (name → format), ``encodings`` (name →
+        encoding, for files not in UTF-8), ``skipped`` (files of unknown format in an archive or folder),
+        ``judgements`` (number read), ``malformed`` and ``problems`` (number of malformed lines; file, line and reason
+        of each), ``left_out`` (reason → records that are not judgements, such as failed calls), ``unmatched`` (reason →
+        judgements that the mapping does not match), ``tables`` (name → how a table with common columns was read),
+        ``duplicates``, and ``contradictions``, the duplicates with a different verdict.
 
     Raises
     ------
     InputError
-        If there is no such file, its format is unknown, or the mapping names what there is not.
+        If the file does not exist, its format is unknown, or the mapping names something that does not exist.
     TrialsError
         With ``strict``, at the first malformed line.
     MissingDependencyError
-        For Inspect logs where ``inspect_ai`` is not installed.
+        For Inspect logs, if ``inspect_ai`` is not installed.
 
     Examples
     --------
@@ -117,7 +116,7 @@ def read_judgements(
     if chosen is not None and chosen not in ("inspect", "table"):
         find_format(chosen)
     reading = _Reading(chosen, given, strict)
-    if isinstance(path, ArrowTable | InterchangeTable):  # a data frame of pandas is one, too
+    if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
         reading.alone = True
         parts = list(reading.of_frame(path if isinstance(path, pd.DataFrame) else to_pandas(path)))
     else:
@@ -141,7 +140,7 @@ def read_judgements(
 
 
 def _of_files(reading: _Reading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
-    """Return the trials of the files at a path; tables are read by their names alone in no folder and no archive."""
+    """Return the trials of the files at a path; reads tables by column names only outside folders and archives."""
     parts: list[pd.DataFrame] = []
     for document in documents(path):
         reading.alone = alone or document.name == Path(path).name
@@ -150,7 +149,7 @@ def _of_files(reading: _Reading, path: str | Path, alone: bool) -> list[pd.DataF
 
 
 class _Reading:
-    """The files of one path, and the logs and problems read so far."""
+    """State of reading one path: files, logs and problems so far."""
 
     def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
         self.format, self.mapping, self.strict = format_, mapping, strict
@@ -158,13 +157,13 @@ class _Reading:
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
         self.fields: list[str] = []
-        self.records: dict[str, dict[str, Any]] = {}  # some, by the key of their trial
+        self.records: dict[str, dict[str, Any]] = {}  # examples, by the key of their trial
         self.lists: list[str] = []
         self.examples: list[dict[str, Any]] = []
         self.empty: dict[str, str] = {}
         self.refusals: list[Refusal] = []
         self.tables: dict[str, str] = {}
-        self.alone = False  # whether the path is one file or table, not one of many in a folder
+        self.alone = False  # whether the path is a single file or table, not one of many in a folder
 
     def of(self, document: Document) -> Iterator[pd.DataFrame]:
         """Yield the trials of a file in chunks."""
@@ -218,7 +217,7 @@ class _Reading:
                 yield trials
 
     def _table(self, first: Rows | None, name: str | None, given: Mapping[str, Any]) -> TableReading | None:
-        """Return how a table of no known format is read by the names of its columns; None where it is not."""
+        """Return how to read a table of unknown format by its column names, or None."""
         needed = {"context_id", "candidate_id"}
         unknown = name in (None, "mapping", "table") and self.format in (None, "table")
         if first is None or not self.alone or not unknown or needed <= set(given):
@@ -231,7 +230,9 @@ class _Reading:
             return reading
         if isinstance(reading, Refusal):
             if name is not None:
-                raise InputError("mapping", dict(given), "one that leaves a single reading", printable(reading.lines()))
+                raise InputError(
+                    "mapping", dict(given), "a mapping that leaves a single interpretation", printable(reading.lines())
+                )
             self.refusals.append(reading)
         return None
 
@@ -253,7 +254,7 @@ class _Reading:
         return None
 
     def explain(self, path: object) -> None:
-        """Raise the reason why there is not one judgement."""
+        """Raise an error that says why there is no judgement."""
         given = str(path) if isinstance(path, str | Path) else "a table"
         wanted = "a log with at least one judgement"
         if self.files:
@@ -268,13 +269,13 @@ class _Reading:
         if len(self.empty) == 1:
             raise InputError("path", given, wanted, next(iter(self.empty.values())))
         if not self.empty:
-            raise InputError("path", given, wanted, "there is no file in it")
+            raise InputError("path", given, wanted, "it contains no file")
         reasons = "; ".join(f"{name}: {why}" for name, why in list(self.empty.items())[:_SHOWN])
         remedy = f"none of its {len(self.empty)} files has a record ({reasons})"
         raise InputError("path", given, wanted, remedy)
 
     def facts(self) -> dict[Hashable | None, Any]:
-        """Return what goes into the trials' attrs, plain so that it can be saved with them."""
+        """Return the trials' attrs, in plain types so that they can be saved."""
         problems = [tuple(problem) for log in self.logs for problem in log.problems]
         left_out = sum((log.left_out for log in self.logs), Counter[str]())
         unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
@@ -285,12 +286,12 @@ class _Reading:
 
 
 def _first_problem(log: Log) -> str | None:
-    """Return where the first malformed line is and what is wrong there; None where there is none."""
+    """Return place and reason of the first malformed line, or None."""
     return next((f"{log.unit} {problem.line}: {problem.reason}" for problem in log.problems), None)
 
 
 def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:
-    """Yield the scores of an Inspect log; the scale that the user gives is that of numbers, not of grades."""
+    """Yield the scores of an Inspect log; the user's scale applies to numbers, not to grades."""
     if scale is not None and not scale.startswith("="):
         raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
     found = []

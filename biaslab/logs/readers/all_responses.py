@@ -1,9 +1,8 @@
-"""Scores with several samples an item: ``source, system_output, prompt, all_responses`` and, mostly, ``scores``.
+"""Scores with several samples per item: ``source, system_output, prompt, all_responses`` and, mostly, ``scores``.
 
 The format of G-Eval (Liu et al. 2023, arXiv 2303.16634) and of *A Closer Look into Automatic Evaluation Using LLMs*
-(Chiang & Lee 2023, arXiv 2310.05657), a JSON list. Attribute, scale, order of the output and whether there are
-evaluation steps (auto-CoT) are read in the prompt; the judge is not in the file: it is what stands before the first
-underscore of the file's name.
+(Chiang & Lee 2023, arXiv 2310.05657), a JSON list. Attribute, scale, output order and the presence of evaluation steps
+(auto-CoT) are read from the prompt; the judge is the part of the file name before the first underscore.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ _COLUMNS = ("dataset", "context_id", "candidate_id", "attribute", "scale", "form
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a sample."""
+    """Return one score trial per sample."""
     texts = rows.take_texts("source", "system_output", "prompt")
     context, system = rows.take("context", "text"), rows.take("system_id", "id", "unknown")
     responses, scores = rows.take("all_responses", "list"), rows.take("scores", "any")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in texts["prompt"]]
     rows.refuse(pd.Series([found is None for found in asked]), "the prompt names no attribute with a scale")
     no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
-    rows.refuse(pd.Series(no_text), "a response is no text")
+    rows.refuse(pd.Series(no_text), "a response is not text")
     made: list[tuple[Any, ...]] = []
     keys: list[str] = []
 
@@ -68,11 +67,11 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
             made.append((*fixed, human, words, replicate, reply, value, status))
             keys.append(text_key(text.strip()))
     trials = trials_of_several(made, _COLUMNS, judge=source.file.rsplit("/", 1)[-1].split("_")[0])
-    return trials.assign(source_key=strings(keys).to_numpy())  # what a recorded judge finds the context by
+    return trials.assign(source_key=strings(keys).to_numpy())  # a recorded judge finds the context by this
 
 
 def _asked(prompt: str) -> tuple[str, str, str, str] | None:
-    """Return attribute, scale, form and order of the output; None if the prompt names no attribute with a scale."""
+    """Return attribute, scale, form and output order; None if the prompt names no attribute with a scale."""
     ends = _ATTRIBUTE.search(prompt)
     spans = [found for found in _CRITERION.finditer(prompt) if ends is None or found["name"] == ends["name"]]
     if not spans:

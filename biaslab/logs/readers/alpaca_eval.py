@@ -1,12 +1,12 @@
 """AlpacaEval's ``annotations.json``: ``instruction, output_1, output_2, generator_1, generator_2, preference``.
 
-``preference`` is 1 where output_1 won, 2 where output_2 did, 0 or 1.5 for a tie, null where the judge gave none; of a
-weighted judge 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not write down which. Where
-the log-probabilities of the two answers stand beside a weighted preference ("m" is what was shown first), the order is
-the one with which the preference agrees; preferences are written with ten digits, so that it is told however close to
-½ they are. Annotators that rank name it: ``referenced_models`` says which output "m" was. Otherwise the order is
-unknown, which no order effect can be estimated from. How likely the first shown was, whichever that is, needs no order:
-``p_first_label``. The outputs may be left out, as in files that are shared without texts.
+``preference`` is 1 if output_1 won, 2 if output_2 won, 0 or 1.5 for a tie, null without a verdict; for a weighted judge
+it is 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not record which. If a weighted
+preference comes with the log-probabilities of the two answers ("m" is the output shown first), the order is the one
+consistent with the preference; preferences have ten digits, so this works however close to ½ they are. Annotators that
+rank record the order: ``referenced_models`` says which output "m" was. Otherwise the order is unknown, and no order
+effect can be estimated. The probability of the label shown first, ``p_first_label``, needs no order. Outputs may be
+missing, as in files shared without texts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLEARLY = 20  # times closer to one order than to the other
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one pair trial a record."""
+    """Return one pair trial per record."""
     outputs = [name for name in ("output_1", "output_2") if rows.has(name)]
     texts = rows.take_texts("instruction", *outputs)
     instruction = texts["instruction"]

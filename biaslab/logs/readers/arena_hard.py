@@ -1,8 +1,8 @@
-"""Arena-Hard judgements (``model_judgment/JUDGE/MODEL.jsonl``): two games against a baseline, one an order.
+"""Arena-Hard judgements (``model_judgment/JUDGE/MODEL.jsonl``): two games against a baseline, one per order.
 
 ``question_id, model, judge, games`` (v0.1) or ``uid, model, judge, baseline, games`` (v2). In the first game the
-baseline is A, in the second the model is; ``score`` is "A>>B", "A>B", "A=B", "B>A", "B>>A" or null. Where the file does
-not name the baseline, it is called "baseline".
+baseline is A, in the second the model is; ``score`` is "A>>B", "A>B", "A=B", "B>A", "B>>A" or null. Without a name
+in the file, the baseline is called "baseline".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COLUMNS = ("judge", "context_id", "candidate_id", "opponent_id", "value", "stat
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one pair trial a game."""
+    """Return one pair trial per game."""
     question = rows.take("uid" if rows.has("uid") else "question_id", "id")
     model, judge, games = rows.take("model", "id"), rows.take("judge", "id"), rows.take("games", "list")
     baseline = rows.take("baseline", "id", "baseline")

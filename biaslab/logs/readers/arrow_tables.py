@@ -1,4 +1,4 @@
-"""Tables of other packages, such as polars, Arrow and DuckDB, by the protocols with which they exchange data."""
+"""Read tables of other packages, such as polars, Arrow and DuckDB, through data exchange protocols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from biaslab.core.errors import InputError
 
 @runtime_checkable
 class ArrowTable(Protocol):
-    """A table that Arrow reads without a copy: of polars, pyarrow, DuckDB (Arrow's PyCapsule interface)."""
+    """A table that Arrow reads without a copy, such as from polars, pyarrow or DuckDB (Arrow's PyCapsule interface)."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return a capsule with a stream of batches."""
@@ -26,17 +26,17 @@ class InterchangeTable(Protocol):
 
 
 def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
-    """Return a table of another package as a data frame of pandas.
+    """Convert a table of another package to a pandas data frame.
 
     Parameters
     ----------
     table : ArrowTable or InterchangeTable
-        Of polars, pyarrow, DuckDB or any package with one of both protocols.
+        From polars, pyarrow, DuckDB or any package that supports one of the protocols.
 
     Raises
     ------
     InputError
-        If it holds what Arrow cannot read.
+        If Arrow cannot read it.
 
     Examples
     --------
@@ -52,5 +52,5 @@ def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
         made: pd.DataFrame = whole.to_pandas()
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         allowed = f"a table that Arrow can read ({str(error).partition(chr(10))[0]})"
-        raise InputError("path", type(table).__name__, allowed, "turn it into a pandas.DataFrame") from error
+        raise InputError("path", type(table).__name__, allowed, "convert it to a pandas.DataFrame") from error
     return made

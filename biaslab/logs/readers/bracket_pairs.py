@@ -1,9 +1,8 @@
 """Pair logs with a verdict in each judgment: ``judge, question, A, B, judgment`` and, where there are several, ``rep``.
 
 The format of the Position Bias Analyzer (Shi et al. 2024, arXiv 2406.07791): A is shown first; the judgment holds
-``[[A]]``, ``[[B]]`` or ``[[C]]``, a tie, or degrees of them (``[[A>>B]]``), as on MT-Bench and Arena-Hard, or
-"Choice: A", as on DevBench. ``dataset`` may stand beside them. A judgment that says that the call failed is no
-judgement.
+``[[A]]``, ``[[B]]`` or ``[[C]]`` (a tie), or degrees (``[[A>>B]]``), as on MT-Bench and Arena-Hard, or "Choice: A", as
+on DevBench. ``dataset`` is optional. Judgments that report a failed call are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ FIELDS = frozenset({"judge", "question", "A", "B", "judgment"})
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one pair trial a record."""
+    """Return one pair trial per record."""
     names = {name: rows.take(name, "id") for name in ("judge", "question", "A", "B")}
     texts, repetition = rows.take("judgment", "text"), rows.take("rep", "number", 1)
     rows.refuse(repetition % 1 != 0, "rep is not a whole number")

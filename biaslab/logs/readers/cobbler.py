@@ -1,9 +1,9 @@
 """CoBBLEr (Koo et al. 2024, arXiv 2309.17012): every pair of systems judged in both orders, and how often each won.
 
-``…_true_order_<judge>.json``: one line a pair, ``{"model": winner, "combination": [shown first, shown second, mark]}``,
-with an empty line after each context. The winner is that of the first order; the mark says what the exchanged order
-gave: "fo bias", the first label again; "lo bias", the second label again; "inconsistent", nothing that can be read;
-without a mark the same winner. Of "Invalid response" the second order is not told.
+``…_true_order_<judge>.json``: one line per pair, ``{"model": winner, "combination": [shown first, shown second,
+mark]}``, with an empty line after each context. The winner is that of the first order; the mark says what the exchanged
+order gave: "fo bias", the first label again; "lo bias", the second label again; "inconsistent", nothing that can be
+read; without a mark the same winner. Of "Invalid response" the second order is not told.
 
 ``…_preferences_<judge>.json``: one object a context, system → number of its pairs that it won; these are scores, 0 to
 the number of other systems. The judge is taken from the file's name; its own system has the same name.
@@ -49,7 +49,7 @@ _SYSTEMS = re.compile(
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return two pair trials a record, one an order; of an invalid response one."""
+    """Return two pair trials per record, one per order; one for an invalid response."""
     winner, shown = rows.take("model", "id"), rows.take("combination", "list")
     whole = [_is_comparison(name, given) for name, given in zip(winner, shown, strict=True)]
     rows.refuse(~pd.Series(whole, dtype=bool), "combination is not two systems with the winner and a known mark")
@@ -84,7 +84,7 @@ def tells_wins(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a context and system."""
+    """Return one score trial per context and system."""
     wrong = pd.Series([not _are_wins(record) for record in rows.records], dtype=bool)
     rows.refuse(wrong, "not numbers of wins of systems")
     most = max((len(record) for _, record in rows.each(rows.records)), default=2) - 1

@@ -15,15 +15,15 @@ FIELDS = frozenset(
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return the trials as they were saved, conditions of any probe among them."""
+    """Return the saved trials, including conditions of any probe."""
     found = {
         name: rows.take(name, "id") for name in ("probe", "judge", "dataset", "context_id", "candidate_id", "attribute")
     }
     value, status = rows.take("value", "number"), rows.take("status", "id")
-    rows.refuse(~status.isin(STATUSES), f"status is none of {', '.join(STATUSES)}")
+    rows.refuse(~status.isin(STATUSES), f"status is not one of {', '.join(STATUSES)}")
     usable = status.isin(["ok", "tie"])
     rows.refuse(usable & value.isna(), "a value is missing")
-    rows.refuse(~usable & value.notna(), "a value where the status says that there is none")
+    rows.refuse(~usable & value.notna(), "a value although the status says there is none")
     names = dict.fromkeys(name for record in rows.records for name in record)
     for name in (name for name in names if name not in (*FIELDS, "key")):
         column = SCHEMA.get(name)
@@ -38,10 +38,10 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 
 
 def _as_it_is(rows: Rows, name: str, textual: bool) -> pd.Series:
-    """Return a column as it was saved; one of a probe's own conditions is numbers where all of it is."""
+    """Return a saved column; a probe's own condition becomes numeric if all its values are numbers."""
     values = [record.get(name) for record in rows.records]
     wrong = [not isinstance(value, str | int | float | None) for value in values]
-    rows.refuse(np.array(wrong, bool), f"{name} is no value")
+    rows.refuse(np.array(wrong, bool), f"{name} is not a plain value")
     kept = [None if bad or value == "" or value != value else value for value, bad in zip(values, wrong, strict=True)]
     numeral = [isinstance(v, str) and rows.textual and NUMERAL.fullmatch(v) is not None for v in kept]
     words = [isinstance(v, str | bool) and not number for v, number in zip(kept, numeral, strict=True)]

@@ -1,4 +1,4 @@
-"""Names that columns of tables of judgements usually have, and what the values of their verdicts mean."""
+"""Common column names in tables of judgements, and the meaning of common verdicts."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ ATTRIBUTE = ("attribute", "aspect", "criterion", "criteria", "dimension", "metri
 REPLICATE = ("replicate", "repetition", "rep", "run", "trial", "sample_index", "iteration")
 TEMPLATE = ("template", "prompt_name", "prompt_version", "prompt_template", "judge_prompt_id", "configuration")
 DATASET = ("dataset", "data_set", "benchmark")
-#: Words of a column that says in which order two candidates were shown.
+#: Words in the name of a column that says in which order two candidates were shown.
 ORDER = frozenset(
     [
         "swap",
@@ -168,7 +168,7 @@ ORDER = frozenset(
         "toggled",
     ]
 )
-#: Words of columns that hold the verdict of one order, and of the other one.
+#: Words in the names of columns with the verdict of one order and of the other.
 AS_STANDS = frozenset(["original", "forward", "normal", "unswapped", "ab"])
 OTHER_ORDER = frozenset(["swapped", "swap", "reversed", "reverse", "backward", "flipped", "exchanged", "toggled", "ba"])
 #: Words of the names of people, beside `HUMAN`.
@@ -217,7 +217,7 @@ _OF_JUDGES = frozenset(["judge", "evaluator", "grader", "scorer"])
 
 
 def tokens(name: str) -> Tokens:
-    """Return the words of a column's name, in small letters.
+    """Return the words of a column name, in lower case.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def tokens(name: str) -> Tokens:
 
 
 def find_pairs(names: Sequence[str]) -> dict[Tokens, tuple[str, str, int]]:
-    """Return the columns that come in twos: what both are called → first, second, and the place in `SIDES`.
+    """Return pairs of columns: shared name → first, second, and index in `SIDES`.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def find_pairs(names: Sequence[str]) -> dict[Tokens, tuple[str, str, int]]:
 
 
 def both_orders(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the columns that hold the verdicts of one order and of the other; None where there are none.
+    """Return the columns with the verdicts of one order and of the other, or None.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def both_orders(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def third_candidate(names: Sequence[str], pairs: Mapping[Tokens, tuple[str, str, int]]) -> str | None:
-    """Return a column of a third candidate beside two, such as ``answer_c``."""
+    """Return the column of a third candidate, such as ``answer_c``, or None."""
     known = {tokens(name): name for name in names}
     for words in pairs:
         for third in ("c", "3", "third"):
@@ -296,14 +296,14 @@ def is_text(words: Iterable[str]) -> bool:
 
 
 def is_model(name: str) -> bool:
-    """Return whether a column is called as a language model is."""
+    """Return whether a column has the name of a language model."""
     return _MODELS.search(name) is not None
 
 
 def side_of(value: str) -> str | None:
-    """Return "first", "second" or "tie" for a verdict that names a place; None for another one.
+    """Return "first", "second" or "tie" for a verdict that names a position; None otherwise.
 
-    ``0`` is none of them: it is the first of two counted from 0, or a tie.
+    ``0`` gives None because it is ambiguous: the first counted from 0, or a tie.
 
     Examples
     --------
@@ -328,14 +328,14 @@ def side_of(value: str) -> str | None:
 
 
 def meanings(values: Counter[str], sides: int) -> dict[str, str] | None:
-    """Return what the values of a verdict mean; None where one of several readings is possible.
+    """Return the meaning of a verdict column's values; None if it is ambiguous.
 
     Parameters
     ----------
     values : Counter
-        Values of the column, and how often each stands there.
+        Counts of the column's values.
     sides : int
-        The place in `SIDES` of what the two candidates are called by.
+        Index in `SIDES` of the words for the two candidates.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Read a table with the usual names of columns without a mapping, and say how it was read.
+"""Read tables with common column names without a mapping, and report the interpretation.
 
-Pairs have two columns of answers or of systems and a column of verdicts; scores have an answer or a system and a column
-of numbers. Human columns, several judges and several attributes are known by their names. Where two readings are
-possible none is chosen: the error shows a command for each.
+Pairs have two columns of answers or systems and a column of verdicts; scores have an answer or a system and a column of
+numbers. Human columns, several judges and several attributes are recognised by name. An ambiguous table is refused, and
+the error shows a command for each interpretation.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from biaslab.logs.readers.table_columns import Table, TableReading
 
 
 def read_table(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal | None:
-    """Return how a table is read, why it is not, or None where it has no usual columns at all.
+    """Return how to read a table, why it is refused, or None if it has no common columns.
 
     Parameters
     ----------
     rows : Rows
         The first records of the table.
     given : mapping
-        What the user maps, which is not asked for again.
+        The user's mapping.
     """
     table = Table(rows, given)
     pairs = named.find_pairs(table.names)

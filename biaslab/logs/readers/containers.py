@@ -1,4 +1,4 @@
-"""Unpack gzip, xz, bzip2, tar and zip; recognise files that hold no log, and name the remedy."""
+"""Unpack gzip, xz, bzip2, tar and zip; recognise files that are not logs, and name the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from biaslab.logs.readers.sheets import is_workbook, sheets_as_csv
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
 _ZIP = b"PK\x03\x04"
 _SHEET = "save the sheet as CSV, or in Python: biaslab.audit(pandas.read_excel(FILE))"
-_UNPACK = "unpack it, and give the folder"
+_UNPACK = "unpack it and pass the folder"
 _FOREIGN = {
     b"\xd0\xcf\x11\xe0": _SHEET,
     b"7z\xbc\xaf\x27\x1c": _UNPACK,
@@ -30,9 +30,9 @@ _FOREIGN = {
 
 
 def members(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]] | None:
-    """Return names and bytes of the files in a tar or zip archive, in order of name; None if it is none.
+    """Return names and contents of the files in a tar or zip archive, sorted by name; None if it is not an archive.
 
-    An Inspect log is a zip that counts as one file. What all files become counts against the allowance.
+    An Inspect log is a zip that counts as one file. The unpacked size of all files counts against the allowance.
     """
     if data[257:262] == b"ustar":
         return _of_tar(data, allowance)
@@ -45,17 +45,17 @@ def members(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]] | 
 
 
 def foreign(data: bytes) -> str | None:
-    """Return what to do with a file that can hold no log that is read here; None if it may hold one."""
+    """Return a remedy for a file that cannot be a log; None if it may be one."""
     return next((remedy for magic, remedy in _FOREIGN.items() if data.startswith(magic)), None)
 
 
 def is_inspect(data: bytes) -> bool:
-    """Return whether a zip is a log of Inspect."""
+    """Return whether a zip is an Inspect log."""
     return bool({"header.json", "_journal/start.json"} & set(_names(data)))
 
 
 def workbook(data: bytes, allowance: Allowance) -> tuple[bytes, str] | None:
-    """Return the sheet of a workbook as CSV, or nothing and what to do; None if the bytes are no workbook."""
+    """Return the sheet of a workbook as CSV, or empty bytes and a remedy; None if it is not a workbook."""
     if not data.startswith(_ZIP) or not is_workbook(_names(data)):
         return None
     sheets = sheets_as_csv(data, allowance)
@@ -86,5 +86,5 @@ def _of_zip(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]]:
                 with archive.open(member) as stream:
                     whole = allowance.read(stream)
                 yield member.filename, allowance.unpacked(whole)
-            except RuntimeError as error:  # what zipfile raises where a password is needed
+            except RuntimeError as error:  # raised by zipfile if a password is needed
                 raise zipfile.BadZipFile(str(error)) from error

@@ -1,7 +1,7 @@
 """DeepEval: test runs (``testCases``, ``metricsData``) and evaluation results (``test_results``, ``metrics_data``).
 
-Each metric has ``name``, ``score`` (0 to 1), ``reason`` and, where a model gave it, ``evaluationModel``; without one it
-was computed by code and is left out. A test case has ``input`` and ``actualOutput``.
+Each metric has ``name``, ``score`` (0 to 1), ``reason`` and, if a model gave it, ``evaluationModel``; metrics without
+one were computed by code and are left out. A test case has ``input`` and ``actualOutput``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _METRICS = ("metricsData", "metrics_data")
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a record is a test case, or holds some."""
+    """Return whether a record is a test case or contains some."""
     return any(
         any(isinstance(case.get(name), list) for name in _METRICS)
         for record in records
@@ -30,7 +30,7 @@ def tells(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a metric that a model gave."""
+    """Return one score trial per metric that a model gave."""
     return score_trials(rows, source, _scores, "deepeval")
 
 

@@ -43,13 +43,13 @@ from biaslab.logs.readers import (
 )
 from biaslab.logs.readers.overriding import Reader, overridden
 
-_SEEN = 50  # records that a format is told from: a damaged one must not decide
+_SEEN = 50  # records used for detection; several, so that a damaged one does not decide
 
 
 class Format(NamedTuple):
-    """A format: the fields that tell it, what reads it, what it is in one line, and what else tells its records.
+    """A log format: its identifying fields, reader, one-line description, and an optional further test.
 
-    What reads it takes the mapping itself (``maps``), or a mapping overrides what it found.
+    The reader handles the mapping itself (``maps``), or a mapping overrides its result.
     """
 
     fields: frozenset[str]
@@ -76,11 +76,11 @@ FORMATS: dict[str, Format] = {
     "mt_bench_winners": Format(mt_bench.WINNER_FIELDS, mt_bench.read_winners, "FastChat pairs of MT-Bench, no texts"),
     "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, mt_bench.read_single, "FastChat scores of MT-Bench"),
     "all_responses": Format(all_responses.FIELDS, all_responses.read, "G-Eval, Closer Look: all_responses"),
-    "socreval": Format(socreval.FIELDS, socreval.read, "scores of a reasoning model, several samples an item"),
+    "socreval": Format(socreval.FIELDS, socreval.read, "scores of a reasoning model, several samples per item"),
     "prometheus": Format(prometheus.FIELDS, prometheus.read, "Prometheus sets with gpt4_score"),
     "summeval_pairs": Format(summeval_pairs.FIELDS, summeval_pairs.read, "pairs of SummEval summaries"),
     "summeval_scores": Format(summeval_scores.FIELDS, summeval_scores.read, "scores of SummEval summaries"),
-    "rankings": Format(rankings.FIELDS, rankings.read, "rankings of lists, each candidate once in each place"),
+    "rankings": Format(rankings.FIELDS, rankings.read, "rankings of lists, each candidate once in each position"),
     "judgebench": Format(judgebench.FIELDS, judgebench.read, "JudgeBench outputs, both orders"),
     "self_recognition": Format(
         self_recognition.FIELDS, self_recognition.read, "own summaries against others', both orders"
@@ -121,10 +121,10 @@ FORMATS: dict[str, Format] = {
 
 
 def available() -> dict[str, str]:
-    """Return every format that can be read, with what it is."""
+    """Return all readable formats with a description."""
     return {name: found.help for name, found in FORMATS.items()} | {
         "inspect": "Inspect logs, through inspect_ai",
-        "table": "tables with usual names of columns",
+        "table": "tables with common column names",
     }
 
 
@@ -134,7 +134,7 @@ def find_format(name: str) -> Format:
     Raises
     ------
     InputError
-        If there is none; the message lists all.
+        If the format is unknown; the message lists all.
     """
     if not isinstance(name, str) or name not in FORMATS:
         raise unknown("format", name, available())
@@ -146,9 +146,9 @@ def _looks(known: Format, records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
-    """Return the first format whose fields half of the first records have; None if there is none.
+    """Return the first format whose fields occur in half of the first records, or None.
 
-    Where there is a mapping and no format, any table will do.
+    With a mapping and without a format, any table is accepted.
     """
     seen = Counter(name for record in records[:_SEEN] for name in record)
     common = {name for name, count in seen.items() if 2 * count >= min(len(records), _SEEN)}

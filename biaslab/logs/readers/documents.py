@@ -1,4 +1,4 @@
-"""Files that hold logs: plain, compressed, in an archive or a folder; JSON Lines, a list, CSV, TSV, xlsx, Parquet."""
+"""Open logs: plain, compressed, in archives or folders; JSON Lines, JSON lists, CSV, TSV, xlsx, Parquet."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from biaslab.logs.readers.containers import BROKEN, foreign, members, workbook
 from biaslab.logs.readers.encodings import NO_TEXT, decode
 from biaslab.logs.readers.rows import Log, Rows
 
-CHUNK = 100_000  # records in memory as objects at once
-_NAMED = 10  # names of a header that are shown
+CHUNK = 100_000  # records held in memory as objects at a time
+_NAMED = 10  # column names shown of a header
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
 _DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # where fields are separated by semicolons, as where commas are points
@@ -34,9 +34,9 @@ _NOT_JSON = (ValueError, RecursionError)
 
 
 class Document(NamedTuple):
-    """One file, unpacked: its name, within its archive or folder where it has one, and its bytes.
+    """One unpacked file: its name (within its archive or folder) and its content.
 
-    What holds no log has no bytes, and says what to do about it.
+    A file that is not a log has no content and a remedy instead.
     """
 
     name: str
@@ -45,21 +45,21 @@ class Document(NamedTuple):
 
 
 def documents(path: str | Path) -> Iterator[Document]:
-    """Yield the files at a path: the file itself, unpacked, or those of an archive, folder or pattern in order of name.
+    """Yield the unpacked files at a path: one file, or those of an archive, folder or pattern, sorted by name.
 
     Raises
     ------
     InputError
-        If there is nothing at the path, or a compressed file is damaged or becomes larger than is allowed.
+        If the path does not exist, or a compressed file is damaged or too large when unpacked.
     """
     if not isinstance(path, str | Path) or not str(path):
-        raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "name the file of the log")
+        raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "pass the path of the log")
     place = Path(path)
     if is_pattern(place):
         yield from _of_pattern(str(place))
         return
     if not is_there(place):
-        raise InputError("path", str(path), "a file or folder that exists")
+        raise InputError("path", str(path), "an existing file or folder")
     if place.is_dir():
         for file in sorted(file for file in place.rglob("*") if file.is_file()):
             for document in _of_file(file, alone=False):
@@ -67,19 +67,19 @@ def documents(path: str | Path) -> Iterator[Document]:
                 yield document._replace(name=f"{file.relative_to(place).as_posix()}{inner}")
         return
     if not place.is_file():
-        raise InputError("path", str(path), "a file or folder that exists")
+        raise InputError("path", str(path), "an existing file or folder")
     yield from _of_file(place, alone=True)
 
 
 def is_pattern(path: str | Path) -> bool:
-    """Return whether a path is a pattern of files, such as ``logs/*.jsonl``; a file of that very name is none."""
+    """Return whether a path is a pattern such as ``logs/*.jsonl``, and not an existing file of that name."""
     return glob.has_magic(str(path)) and not is_there(Path(path))
 
 
 def _of_pattern(pattern: str) -> Iterator[Document]:
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
-        raise InputError("path", pattern, "a pattern that some file matches")
+        raise InputError("path", pattern, "a pattern that matches at least one file")
     shared = Path(os.path.commonpath([file.parent for file in files]))
     for file in files:
         for document in _of_file(file, alone=len(files) == 1):
@@ -88,7 +88,7 @@ def _of_pattern(pattern: str) -> Iterator[Document]:
 
 
 def _of_file(file: Path, alone: bool) -> Iterator[Document]:
-    """Yield a file, or those of an archive; what holds no log is empty, or refused where it stands alone."""
+    """Yield a file or the files of an archive; a file that is not a log is empty, or refused if it is the only one."""
     try:
         packed = file.read_bytes()
         allowance = Allowance(str(file), len(packed))
@@ -96,22 +96,22 @@ def _of_file(file: Path, alone: bool) -> Iterator[Document]:
         sheet = workbook(data, allowance)
         data, remedy = (data, foreign(data)) if sheet is None else (sheet[0], sheet[1] or None)
         if remedy is not None and alone:
-            raise InputError("path", str(file), "a log of a format that can be read", remedy)
+            raise InputError("path", str(file), "a log in a readable format", remedy)
         inside = None if remedy is not None else members(data, allowance)
         if inside is None:
             yield Document(file.name, data) if remedy is None else Document(file.name, b"", remedy)
         else:
             yield from (Document(name, part) for name, part in inside)
     except BROKEN as error:
-        raise InputError("path", str(file), f"a whole file ({error})", "get it again") from error
+        raise InputError("path", str(file), f"an intact file ({error})", "download it again") from error
 
 
 def read_rows(document: Document, log: Log) -> Iterator[Rows]:
-    """Yield the records of a file in chunks; what is malformed, and the encoding, is noted in the log.
+    """Yield the records of a file in chunks, recording malformed lines and the encoding in `log`.
 
-    Lines count from 1, as an editor shows them. A record of several lines has the one on which it begins. In a JSON
-    list reading goes on after a damaged record at the next line that begins as the first record's does, and stops where
-    there is none. Rows of Parquet files count from 1. An object that is a whole file is one record.
+    Lines count from 1; a record of several lines has the number of its first. In a JSON list, reading resumes after a
+    damaged record at the next line that begins like the first record's, and stops if there is none. Rows of Parquet
+    files count from 1. A file that is one object is one record.
     """
     if document.data.startswith(b"PAR1"):
         log.unit = "row"
@@ -124,16 +124,16 @@ def read_rows(document: Document, log: Log) -> Iterator[Rows]:
 
 
 def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
-    """Yield the rows of a data frame in chunks, as if it were a file; they count from 1.
+    """Yield the rows of a data frame in chunks, as from a file; rows count from 1.
 
     Raises
     ------
     InputError
-        If its columns have several levels, or two of them one name.
+        If its columns have several levels, or duplicate names.
     """
     names = list(map(str, frame.columns))
     if frame.columns.nlevels > 1 or len(set(names)) < len(names):
-        allowed = "a table whose columns have one name each"
+        allowed = "a table with unique column names on one level"
         raise InputError("path, columns", names, allowed, "flatten or rename the columns")
     log.unit = "row"
     for start in range(0, len(frame), CHUNK):
@@ -146,7 +146,7 @@ def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell as JSON would hold it; what is missing is None."""
+    """Return a cell as a JSON value; None if missing."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if value is None or isinstance(value, str | list | dict):
@@ -158,26 +158,26 @@ def _plain(value: Any) -> Any:
 
 
 def why_empty(document: Document) -> str:
-    r"""Say what is missing in a file of which no record could be read.
+    r"""Say why no record could be read from a file.
 
     Examples
     --------
     >>> why_empty(Document("a.csv", b"question,winner\n")), why_empty(Document("b.json", b"[]"))
-    ('it has a header (question, winner) and no rows', 'it is an empty list')
+    ('it has a header (question, winner) but no rows', 'it is an empty list')
     """
     if document.remedy:
-        return f"it is no log: {document.remedy}"
+        return f"it is not a log: {document.remedy}"
     text = decode(document.data).text.strip()
     if not text:
         return "it is empty"
     if text.startswith(("[", "{")):
-        return "it is an empty list" if text.startswith("[") else "it holds no record"
+        return "it is an empty list" if text.startswith("[") else "it contains no record"
     names = text.splitlines()[0].split(separator_of(text))
-    return f"it has a header ({', '.join(name.strip() for name in names[:_NAMED])}) and no rows"
+    return f"it has a header ({', '.join(name.strip() for name in names[:_NAMED])}) but no rows"
 
 
 def _from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]], bool]:
-    """Return records with their lines, and whether every value is a string, as in CSV."""
+    """Return records with line numbers, and whether all values are strings, as in CSV."""
     first = text.lstrip()[:1]
     if first == "{" and (whole := _one_object(text, log)) is not None:
         return iter([(1 + text[: text.index("{")].count("\n"), whole)]), False
@@ -187,7 +187,7 @@ def _from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]
 
 
 def _one_object(text: str, log: Log) -> dict[str, Any] | None:
-    """Return the object that a file is, written over several lines; None if it is lines of objects, or damaged."""
+    """Return the single object in a file, written over several lines; None if it is JSON Lines or damaged."""
     text = text.strip()
     try:
         DECODER.decode(text.partition("\n")[0])
@@ -243,7 +243,7 @@ def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
             if isinstance(record, list) and len(record) == len(names):
                 record = dict(zip(names, record, strict=True))
             if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
-                raise ValueError("not a JSON object of text")
+                raise ValueError("not a JSON object of valid text")
         except _NOT_JSON as error:
             log.refuse(line, _why_not(error))
             end = text.find(opening[1] + "{", at + 1) if opening else -1
@@ -282,10 +282,10 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         if names is None:
             names = [name.strip() for name in row]
             if len(set(names)) < len(names):
-                log.refuse(line, "two columns of one name")
+                log.refuse(line, "duplicate column name")
                 return
         elif len(row) != len(names):
-            log.refuse(line, f"{len(row)} fields, not {len(names)}")
+            log.refuse(line, f"{len(row)} fields instead of {len(names)}")
         elif any(NO_TEXT.search(cell) for cell in row):
             log.refuse(line, _no_text(log))
         else:
@@ -305,7 +305,9 @@ def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
         batches = pq.ParquetFile(io.BytesIO(document.data)).iter_batches(CHUNK)
         yield from enumerate((record for batch in batches for record in batch.to_pylist()), start=1)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise InputError("path", document.name, f"a whole Parquet file ({_brief(error)})", "get it again") from error
+        raise InputError(
+            "path", document.name, f"an intact Parquet file ({_brief(error)})", "download it again"
+        ) from error
 
 
 def _why_not(error: Exception) -> str:
@@ -313,5 +315,5 @@ def _why_not(error: Exception) -> str:
 
 
 def _brief(error: BaseException) -> str:
-    text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)  # its line is the first of a line
+    text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)  # its line number is always 1
     return text.partition("\n")[0][:80]

@@ -1,4 +1,4 @@
-"""Detect the encoding of a text file: UTF-8 by default, else by its first bytes, else the likeliest."""
+"""Detect the encoding of a text file: UTF-8, else by its first bytes, else the most likely one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from charset_normalizer import from_bytes
 
 NO_TEXT = re.compile("[\udc80-\udcff]")
-"""Matches the characters that stand for bytes which the encoding cannot decode."""
+"""Matches characters that stand for undecodable bytes."""
 
 _BEYOND_ASCII = re.compile("[^\0-\x7f\udc80-\udcff]")
 _UTF_8 = "utf-8"
-#: Encodings that files are saved in today, the likeliest first where several read a file as well.
+#: Common encodings; earlier ones win if several fit equally well.
 _KNOWN = (
     "cp1252",
     "cp1250",
@@ -29,23 +29,23 @@ _KNOWN = (
     "cp866",
     "mac_roman",
 )
-_ZEROS = 50  # one byte in so many is zero at least where characters have several bytes each
-_CHAOS, _COHERENCE = 1.0, 5.0  # percent by which one reading may be worse than the best and pass for as good
+_ZEROS = 50  # with multi-byte characters, at least one in this many bytes is zero
+_CHAOS, _COHERENCE = 1.0, 5.0  # percent by which a decoding may be worse than the best and still count as equal
 
 
 class Decoded(NamedTuple):
-    """A text, and the encoding that its bytes were read as."""
+    """A text and the encoding it was decoded with."""
 
     text: str
     encoding: str
 
 
 def decode(data: bytes) -> Decoded:
-    r"""Return the text of a file.
+    r"""Decode the text of a file.
 
-    UTF-8, 16 and 32 are told by a byte order mark, or by the zeros in their first characters. What is not UTF-8 is read
-    as the likeliest encoding that people save files in (charset-normalizer tells how well each fits). A file that is
-    UTF-8 but for some bytes, or of no known encoding, is read as UTF-8 in which these bytes match `NO_TEXT`.
+    UTF-8, 16 and 32 are recognised by a byte order mark or by zeros in the first characters. Anything else is read in
+    the most likely common encoding (scored by charset-normalizer). A file that is UTF-8 except for some bytes, or in no
+    known encoding, is read as UTF-8, and these bytes match `NO_TEXT`.
 
     Examples
     --------
@@ -63,14 +63,14 @@ def decode(data: bytes) -> Decoded:
 
 
 def _unicode(data: bytes) -> str:
-    """Return UTF-8, 16 or 32, by a byte order mark or the zeros beside ASCII; some zeros alone are damage."""
+    """Return UTF-8, 16 or 32 by byte order mark or by the zeros next to ASCII; a few stray zeros are damage."""
     told = json.detect_encoding(data)
     marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
     return told if marked or told.startswith(_UTF_8) or _ZEROS * data.count(0) > len(data) else _UTF_8
 
 
 def _likeliest(data: bytes) -> str | None:
-    """Return the first of the known encodings that reads the bytes as well as any; None if none reads them."""
+    """Return the first known encoding that decodes the bytes as well as the best, or None."""
     matches = list(from_bytes(data, cp_isolation=list(_KNOWN)))
     if not matches:
         return None

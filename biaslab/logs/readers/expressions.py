@@ -1,4 +1,4 @@
-"""Parse what a mapping writes for one column: a field or path, a constant, a part of a field, or names for its values.
+"""Parse one entry of a mapping: a field or path, a constant, part of a field, or the meaning of its values.
 
 ================================  ==========================================================================
 ``question``                      a field of the record
@@ -12,8 +12,8 @@
 ``share | 1 -> 1, 2 -> 0``        of numbers: what two of them mean, and what lies between
 ================================  ==========================================================================
 
-In a mapping file a table says the same: ``{ field = "verdict", pattern = "…", values = { 0 = "tie" } }``, and may have
-both a pattern and values.
+The same in a mapping file: ``{ field = "verdict", pattern = "…", values = { 0 = "tie" } }``, with a pattern, values, or
+both.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _ALLOWED = "a field, '=constant', 'field~regular expression' or 'field | value -
 
 @dataclass(frozen=True)
 class Expression:
-    """Source of a column.
+    """Where a column's values come from.
 
     Parameters
     ----------
     fields : tuple of str
-        Fields or paths; several only for a column that is made of several.
+        Fields or paths; several only for columns that combine fields.
     constant : str, optional
-        The same for every record; then there are no fields.
+        A value for all records; then there are no fields.
     pattern : re.Pattern, optional
-        The first of its groups that matches is taken.
+        Its first matching group is used.
     values : mapping of str to str, optional
         What values mean; true, false and null are written so.
     compared : bool
@@ -92,12 +92,12 @@ class Expression:
 
 
 def parse_expression(name: str, given: Any) -> Expression:
-    r"""Return what a mapping writes for a column.
+    r"""Parse the mapping entry of a column.
 
     Raises
     ------
     InputError
-        If it is none of what the module lists.
+        If it has none of the forms listed in the module.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _from_table(where: str, name: str, given: Mapping[str, Any]) -> Expression:
     unknown = sorted(set(given) - _PARTS)
     sources = [part for part in ("field", "fields", "constant") if part in given]
     if unknown or len(sources) != 1:
-        raise InputError(where, dict(given), "a table with one of field, fields and constant, and pattern or values")
+        raise InputError(where, dict(given), "a table with field, fields or constant, and optionally pattern or values")
     if "constant" in given:
         return Expression(constant=written(given["constant"]) or "")
     said = given[sources[0]]
@@ -149,7 +149,7 @@ def _fields(name: str, given: str) -> tuple[str, ...]:
 
 
 def _meanings(where: str, text: str) -> dict[str, str]:
-    """Read ``a -> b, c -> d``; a comma that no arrow follows belongs to what stands before it."""
+    """Parse ``a -> b, c -> d``; a comma without a following arrow belongs to the text before it."""
     found: dict[str, str] = {}
     parts = re.split(r",\s+(?=(?:(?!->).)*->)", text)  # a value may have commas that no blank follows
     if not all("->" in part for part in parts):
@@ -194,7 +194,7 @@ def _meant(text: str, known: Mapping[str, str], between: tuple[list[float], list
 
 
 def written(value: Any) -> str | None:
-    """Return a value as text: whole numbers without a point, true and false in small letters; None for all else."""
+    """Return a value as text: integers without decimals, true and false in lower case; None for anything else."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -25,7 +25,7 @@ _JUDGED = ("wildbench_score", "wildbench_score_rescaled", "omni_math_accuracy", 
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a statistic that a judge gave."""
+    """Return one score trial per statistic that a judge gave."""
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
         for stat in record["stats"]:
@@ -40,7 +40,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def read_state(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial an annotator and instance."""
+    """Return one score trial per annotator and instance."""
     return score_trials(rows, source, _annotated, "helm")
 
 

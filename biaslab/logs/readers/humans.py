@@ -1,4 +1,4 @@
-"""Join human scores of a data set to recorded judgements by context, candidate and attribute."""
+"""Join human scores from a data set to recorded judgements, by context, candidate and attribute."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ _ITEM = ["context_id", "candidate_id", "attribute"]
 
 
 def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
-    """Return the trials with the human scores of a data set.
+    """Add the human scores of a data set to trials.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Made by `biaslab.read_judgements`.
+        From `biaslab.read_judgements`.
     dataset : Dataset
-        Whose identifiers are those of the log; a log that has texts instead is joined by its own scores.
+        A data set with the same identifiers as the log. (A log with texts instead has its own human scores.)
 
     Returns
     -------
     pandas.DataFrame
-        With ``human``, the mean; ``ratings``, the single scores separated by blanks, and ``annotators``, the number of
-        who gave each; ``human_scale``; and, of pairs, ``human_gap``; and of single candidates ``words``, the length of
-        the text. What the data set does not rate keeps what it had.
+        With ``human``, the mean; ``ratings``, the single scores separated by spaces, and ``annotators``, their authors
+        as numbers; ``human_scale``; for pairs ``human_gap``; for single candidates ``words``, the length of the text.
+        Trials that the data set does not rate are unchanged.
 
     Raises
     ------
     InputError
-        If the data set rates nothing of what was judged.
+        If the data set has no human scores of what was judged.
     """
     human = dataset.human
     if human.empty:
@@ -47,8 +47,8 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     there = ~pd.isna(mean)
     if not there.any():
         ids = trials[_ITEM].iloc[0].tolist() if len(trials) else "nothing"
-        raise InputError("dataset", dataset.name, "a data set with the contexts, candidates and attributes of the log",
-                         f"the log has, for example, {ids}; map its identifiers to those of the data set")  # fmt: skip
+        raise InputError("dataset", dataset.name, "a data set with the log's contexts, candidates and attributes",
+                         f"the log has, for example, {ids}; map its identifiers to the data set's")  # fmt: skip
     gap = pd.Series(mean - against, index=trials.index)
     low, high = dataset.scale
     known = dataset.candidates.set_index(_ITEM[:2])["text"].map(count_words).astype(float)

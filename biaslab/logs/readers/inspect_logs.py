@@ -1,9 +1,9 @@
-"""Logs of Inspect (``.eval`` or JSON), through the package ``inspect_ai`` where it is installed.
+"""Inspect logs (``.eval`` or JSON), read with the package ``inspect_ai`` if it is installed.
 
-Every score that a scorer gave is a judgement: the context is the sample, the candidate the evaluated model, the
-attribute the scorer, the replicate the epoch. C, P and I (correct, partial, incorrect) are 1, ½ and 0 on the scale
-"0-1"; numbers need a ``scale`` in the mapping. What `biaslab.logs.inspect_extension.pair_graded` compared is two
-judgements of a pair, one in each order.
+Every score by a scorer is a judgement: the context is the sample, the candidate the evaluated model, the attribute the
+scorer, the replicate the epoch. C, P and I (correct, partial, incorrect) are 1, ½ and 0 on the scale "0-1"; numbers
+need a ``scale`` in the mapping. Each comparison by `biaslab.logs.inspect_extension.pair_graded` gives two judgements of
+a pair, one per order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from biaslab.logs.readers.containers import is_inspect as is_inspect_archive
 from biaslab.logs.readers.documents import Document
 
 PAIR = "biaslab_pair"
-"""Field of a score's metadata that holds what was compared in both orders."""
+"""Metadata field of a score with the comparison in both orders."""
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WINNERS = {1.0: "first", 0.0: "second", 0.5: "tie"}
@@ -41,7 +41,7 @@ def _is_lines(data: bytes) -> bool:
 
 
 def read_records(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield number of the sample and one record a score.
+    """Yield the sample number and one record per score.
 
     Raises
     ------
@@ -53,16 +53,18 @@ def read_records(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         from inspect_ai.log import read_eval_log  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        raise MissingDependencyError("Inspect logs need the package inspect_ai: pip install inspect_ai") from error
+        raise MissingDependencyError(
+            "reading Inspect logs needs the package inspect_ai: pip install inspect_ai"
+        ) from error
     suffix = ".eval" if document.data.startswith(b"PK") else ".json"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"log{suffix}"
         file.write_bytes(document.data)
         try:
             log = read_eval_log(str(file))
-        except Exception as error:  # whatever another package raises on a damaged file
+        except Exception as error:  # any error of the other package on a damaged file
             raise InputError(
-                "path", document.name, f"an Inspect log ({type(error).__name__})", "get it again"
+                "path", document.name, f"a valid Inspect log ({type(error).__name__})", "download it again"
             ) from error
     for number, sample in enumerate(log.samples or [], start=1):
         for scorer, score in (sample.scores or {}).items():
@@ -76,15 +78,15 @@ def read_records(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def pair_records(kept: Mapping[str, Any], about: Mapping[str, Any], answer: str) -> list[dict[str, Any]]:
-    """Return the two judgements of an answer and another one: shown first, and shown second.
+    """Return the two judgements of a pair, with the answer shown first and second.
 
     Parameters
     ----------
     kept : mapping
-        ``opponent``, the name of the other answer; ``first``, how likely what was shown first won, in both orders;
-        ``words, opponent_words, human_gap``.
+        ``opponent``, the name of the other answer; ``first``, the probability that the answer shown first won, in each
+        order; ``words, opponent_words, human_gap``.
     about : mapping
-        Columns of both judgements.
+        Columns shared by both judgements.
     answer : str
         The name of the answer.
 
@@ -123,7 +125,7 @@ def _record(log: Any, sample: Any, scorer: str, score: Any) -> dict[str, Any]:
 
 
 def _grader(log: Any, scorer: str) -> str:
-    """Return the model that a scorer asked; the scorer itself where it asked none that the log names."""
+    """Return the model that a scorer asked, or the scorer itself if the log names none."""
     roles = getattr(log.eval, "model_roles", None) or {}
     role = roles.get("grader")
     options = next((s.options or {} for s in (log.eval.scorers or []) if s.name == scorer), {})

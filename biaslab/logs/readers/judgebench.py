@@ -1,6 +1,6 @@
 """JudgeBench's outputs (Tan et al. 2025, arXiv 2410.12784): ``pair_id, response_A, response_B, label, judgments``.
 
-``judgments`` holds one entry a game, ``{"judgment": {judge_model, response, …}, "decision": "A>B"}``; in the second
+``judgments`` holds one entry per game, ``{"judgment": {judge_model, response, …}, "decision": "A>B"}``; in the second
 game the responses were exchanged, and ``decision`` is in the letters that were shown. null is a call that failed. The
 gold ``label`` is the human preference, ``source`` the subset, ``judge_name`` the prompt. A reward model has no text.
 """
@@ -27,7 +27,7 @@ _NAMES = ("template", "subset", "context_id", "judge", "candidate_id", "opponent
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one pair trial a game."""
+    """Return one pair trial per game."""
     pair, label, games = rows.take("pair_id", "id"), rows.take("label", "id"), rows.take("judgments", "list")
     texts = rows.take_texts(*_RESPONSES)
     prompt, subset = rows.take("judge_name", "id", "recorded"), rows.take("source", "id", "all")
@@ -53,7 +53,7 @@ def _are_games(given: list[Any]) -> bool:
 
 
 def _judge(games: list[Any]) -> str:
-    """Return the model that judged, as any of the games says."""
+    """Return the judging model, from whichever game names it."""
     named = [at(entry, "judgment.judge_model") for entry in games]
     found = next((name for name in named if isinstance(name, str) and name.strip()), "unknown")
     return plain(found) or "unknown"
@@ -65,7 +65,7 @@ def _reply(entry: dict[str, Any]) -> str | None:
 
 
 def _verdict(decision: Any, said: str | None) -> Reading:
-    """Return the probability that the first shown wins; "A>>B" is "A>B", and no decision is none."""
+    """Return the probability that the first shown wins; "A>>B" counts as "A>B", a missing decision as no value."""
     known = decision.replace(">>", ">").replace(" ", "") if isinstance(decision, str) else None
     if known in _WORTH:
         return _WORTH[known]

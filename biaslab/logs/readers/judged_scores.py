@@ -1,4 +1,4 @@
-"""Shared by readers of evaluation tools: scores that a model gave, from records that are nested as each tool nests."""
+"""Shared by readers of evaluation tools: extract the scores given by a model from nested records."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from biaslab.logs.readers.rows import NUMERAL, Rows, Source, plain, read_value
 from biaslab.prompts.parsing.numerals import Reading
 
 BY_CODE = "scored by code, not by a model"
-"""Why a score is left out that no model gave."""
+"""Reason for leaving out a score that no model gave."""
 
-_NO_SCORE = "holds no score"
+_NO_SCORE = "contains no score"
 _WORDS: dict[str, float] = {
     "pass": 1.0,
     "passed": 1.0,
@@ -40,30 +40,30 @@ _NAMES = ("context_id", "candidate_id", "attribute", "value", "status", "judge",
 
 
 class Judged(NamedTuple):
-    """A score that a model gave a candidate.
+    """A candidate's score, given by a model.
 
     Parameters
     ----------
     context : object
-        What was asked: its identifier, or the text or object itself.
+        The question: its identifier, or the text or object itself.
     candidate : object
-        Who or what answered.
+        The system that answered.
     attribute : str
-        What is scored.
+        The attribute scored.
     score : object
-        A number, true or false; anything else could not be read.
+        A number, true or false; anything else counts as unreadable.
     judge : object
-        The model that scored.
+        The scoring model.
     scale : str
-        On which the tool scores; the user's goes before it.
+        The tool's scale; the user's overrides it.
     reply : object
-        What the judge said.
+        The judge's reply.
     text : object
-        The judged text, whose words are counted.
+        The judged text, for its word count.
     human : float
-        A person's score of the same, on the same scale.
+        A human score of the same candidate, on the same scale.
     configuration : str
-        How the judge was asked.
+        The prompt configuration.
     """
 
     context: Any
@@ -82,24 +82,24 @@ Scores = Callable[[Mapping[str, Any]], Iterable[Judged | str]]
 
 
 def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.DataFrame:
-    """Return one score trial a score of each record.
+    """Return one score trial per score of each record.
 
     Parameters
     ----------
     rows : Rows
         Records of a tool.
     source : Source
-        Their file, and the user's scale.
+        The file, and the user's scale.
     scores : callable
-        Yields the scores of a record; a text is why one is left out. A record in which it does not find what it needs
-        is refused.
+        Yields the scores of a record, or a string with the reason for leaving one out. Records that lack a needed field
+        are refused.
     tool : str
-        Names the data set, and judges that have no name.
+        Name for the data set, and for judges without a name.
 
     Returns
     -------
     pandas.DataFrame
-        Scores of one thing by one judge are counted as replicates.
+        Repeated scores of one candidate by one judge are numbered as replicates.
     """
     made: list[tuple[Any, ...]] = []
     seen: Counter[tuple[Any, ...]] = Counter()
@@ -147,7 +147,7 @@ def _reading(score: Any, scale: Any) -> Reading:
 
 
 def number_of(score: Any) -> float:
-    """Return a score as a number: true and "pass" are 1; NaN for what is none.
+    """Return a score as a number; true and "pass" are 1; NaN if it is not a score.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def number_of(score: Any) -> float:
 
 
 def identity(value: Any) -> str:
-    """Return a short identifier as it is, and the key of a longer text or of an object.
+    """Return a short identifier unchanged, and a hash of a long text or an object.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def identity(value: Any) -> str:
 
 
 def field(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """Return the first field that a record has; raises `KeyError` where it has none.
+    """Return the first of the fields that a record has; raise `KeyError` if it has none.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def field(record: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text of an output: itself, or the one field of an object that holds one."""
+    """Return the text of an output: the output itself, or the only text field of an object."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, str) else None
@@ -203,7 +203,7 @@ def people_means(
     key: Callable[[Mapping[str, Any]], tuple[Any, ...]],
     score: Callable[[Mapping[str, Any]], Any],
 ) -> Callable[[Mapping[str, Any]], float]:
-    """Return a function from a record to the mean of people's scores of the same key; NaN where nobody scored it."""
+    """Return a function from a record to the mean human score with the same key; NaN if there is none."""
     given: dict[tuple[Any, ...], list[float]] = {}
     for record in rows.records:
         if is_persons(record) and not math.isnan(number := number_of(score(record))):

@@ -1,8 +1,8 @@
 """Langfuse scores, exported or from its API: ``traceId, name, value, source``.
 
-``source`` is EVAL for a model as judge, ANNOTATION for a person, API for what a program sent. What people say of the
-same trace (and observation) under the same name is the human score. ``dataType`` is NUMERIC or BOOLEAN; a CATEGORICAL
-score has no number and is left out. The numbers of a scale other than 0 to 1 need ``--map scale==LOW-HIGH``.
+``source`` is EVAL for a judge model, ANNOTATION for a person, API for a program. Scores by people for the same trace
+(and observation) and name are the human score. ``dataType`` is NUMERIC or BOOLEAN; CATEGORICAL scores have no number
+and are left out. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from biaslab.logs.readers.judged_scores import Judged, people_means, score_trial
 from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS = frozenset({"traceId", "name", "value", "source"})
-_CATEGORY = "a category, which is no score"
-_BY_PEOPLE = "a person's score, which goes to the model's of the same trace"
-_OTHER = "sent by a program, which may be no model"
+_CATEGORY = "a category, not a score"
+_BY_PEOPLE = "a person's score (used as the human score of the same trace)"
+_OTHER = "sent by a program, perhaps not a model"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a score of a model, with the mean of people's scores."""
+    """Return one score trial per score of a model, with the mean of people's scores."""
     people = people_means(
         rows, lambda record: record.get("source") == "ANNOTATION", _key, lambda record: record.get("value")
     )
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
-        """Yield the score of a record, or why it is none of a model."""
+        """Yield the score of a record, or the reason for leaving it out."""
         if str(record.get("dataType") or "NUMERIC").upper() == "CATEGORICAL":
             yield _CATEGORY
         elif record["source"] != "EVAL":

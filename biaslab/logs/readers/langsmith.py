@@ -2,7 +2,7 @@
 
 Feedback, as ``client.list_feedback`` gives it: ``run_id, key, score``, with ``comment`` and ``feedback_source`` (type
 "model" for a model, "app" for a person). The table of ``evaluate(…).to_pandas()``: ``inputs.NAME, outputs.NAME,
-feedback.KEY, example_id``. The numbers of a scale other than 0 to 1 need ``--map scale==LOW-HIGH``.
+feedback.KEY, example_id``. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from biaslab.logs.readers.rows import Rows, Source, at
 FIELDS = frozenset({"run_id", "key", "score"})
 TABLE_FIELDS = frozenset({"example_id"})
 _FEEDBACK, _OUTPUTS = "feedback.", "outputs."
-_BY_PEOPLE = "a person's score, which goes to the model's of the same run"
+_BY_PEOPLE = "a person's score (used as the human score of the same run)"
 
 
 def tells_table(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -28,11 +28,11 @@ def tells_table(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a feedback that no person gave, with the mean of people's."""
+    """Return one score trial per feedback not given by a person, with the mean of people's."""
     people = people_means(rows, lambda record: _kind(record) == "app", _key, lambda record: record.get("score"))
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
-        """Yield the score of a record, or why it is none of a model."""
+        """Yield the score of a record, or the reason for leaving it out."""
         if _kind(record) == "app":
             yield _BY_PEOPLE
             return
@@ -44,10 +44,10 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def read_table(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a column of feedback."""
+    """Return one score trial per column of feedback."""
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
-        """Yield the scores that a record holds."""
+        """Yield the scores of a record."""
         output = next((record[name] for name in record if str(name).startswith(_OUTPUTS)), None)
         for name in record:
             if str(name).startswith(_FEEDBACK) and record[name] is not None:

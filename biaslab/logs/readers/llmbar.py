@@ -1,16 +1,16 @@
 """LLMBar's ``result.json`` (Zeng et al. 2024, arXiv 2310.07641): a list of pairs, each judged in both orders.
 
 ``input, output_1, output_2, label, results``. The last of ``results`` is the verdict, ``{"swap = False": {completion,
-winner}, "swap = True": …}``; what stands before it are helps (the questions of ``Metrics``, the answer of
-``Reference``) or the first round of ``Swap``, which the judge was shown again before it decided: no replicates. With
-swap, output_2 was shown first; ``winner`` is mapped back already.
+winner}, "swap = True": …}``; earlier entries are intermediate steps (the questions of ``Metrics``, the answer of
+``Reference``, or the first round of ``Swap``) that the judge saw before it decided, not replicates. With swap, output_2
+was shown first; ``winner`` is already mapped back.
 
-Where the last entry has ``score_1`` and ``score_2`` (``Rating*``), each output was scored alone, 0 to 9, and ``winner``
-is made of the scores, a tie broken by the order: the trials are scores, and ``winner`` is not read.
+If the last entry has ``score_1`` and ``score_2`` (``Rating*``), each output was scored separately, 0 to 9, and
+``winner`` derives from the scores, with ties broken by the order: the trials are scores, and ``winner`` is ignored.
 
-The gold ``label`` is the human preference: of pairs ``human_gap`` ±1, of scores ``human`` 1 or 0. The prompt is the
-context; where several pairs share it, the outputs of the second are called ``output_1 (2)`` and so on. Judge, prompt
-and subset are not in the file; they are taken from its path, ``<subset>/evaluators/<judge>/<prompt>/result.json``.
+The gold ``label`` is the human preference: ``human_gap`` ±1 for pairs, ``human`` 1 or 0 for scores. The prompt is the
+context; if several pairs share it, the outputs of the second are called ``output_1 (2)`` and so on. Judge, prompt and
+subset are taken from the path, ``<subset>/evaluators/<judge>/<prompt>/result.json``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ FIELDS = frozenset({"input", "output_1", "output_2", "label", "results"})
 _OUTPUTS = ("output_1", "output_2")
 _SCORES = ("score_1", "score_2")
 _SCALE = "0-9"
-_FILTERED = ("content_filter", "content management policy")  # why a server gave no text
+_FILTERED = ("content_filter", "content management policy")  # reasons for a missing text
 _READING = ("value", "status", "reply")
 _PAIR = ("context_id", "candidate_id", "opponent_id", "human_gap", "words", "opponent_words", *_READING)
 _SCORE = ("context_id", "candidate_id", "human", "words", *_READING)
 
 
 class _Item(NamedTuple):
-    """A record: its place, the names of prompt and outputs, the gold label and the number of words of both outputs."""
+    """A record: its position, the names of prompt and outputs, the gold label and the word counts of both outputs."""
 
     place: int
     name: str
@@ -52,7 +52,7 @@ class _Item(NamedTuple):
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one pair trial a record and order, or one score trial a record and output."""
+    """Return one pair trial per record and order, or one score trial per record and output."""
     texts = rows.take_texts("input", *_OUTPUTS)
     label, results = rows.take("label", "id"), rows.take("results", "list")
     rows.refuse(~label.isin(["1", "2"]), "label is neither 1 nor 2")
@@ -88,7 +88,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _of_path(file: str) -> tuple[str, str, str]:
-    """Return subset, judge and prompt of a path; empty where it does not say."""
+    """Return subset, judge and prompt from a path; empty if not given."""
     parts = file.split("/")
     if len(parts) < 4 or parts[-4] != "evaluators":
         return "", "", ""

@@ -1,8 +1,8 @@
 """lm-evaluation-harness: logged samples (``samples_TASK_TIME.jsonl``, from ``--log_samples``).
 
 ``doc_id, target, resps, filtered_resps, metrics``, and a number for each name in ``metrics``. These are scores of the
-evaluated model, 0 to 1, by the harness or by a judge that a task calls; which of them, the file does not say. The task
-is the name of the file, the model that of its folder, the filter the configuration.
+evaluated model, 0 to 1, by the harness or by a judge that the task calls; the file does not say which. The task is the
+file name, the model the folder name, the filter the configuration.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BY_CODE = re.compile(
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a metric and sample."""
+    """Return one score trial per metric and sample."""
     folder, _, file = source.file.rpartition("/")
     named = _NAME.match(file)
     model = folder.rpartition("/")[2] or "model"

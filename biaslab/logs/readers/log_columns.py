@@ -1,4 +1,4 @@
-"""Trials of recorded judgements: the columns of `biaslab.collect`, and others that probes read."""
+"""Columns of recorded trials: those of `biaslab.collect`, and others that probes read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Column(NamedTuple):
     Parameters
     ----------
     kind : {"text", "name", "number", "flag"}
-        What it holds; a name may be missing in a log that has the column.
+        Type of the values; a name may be missing.
     default : object
-        Where a log says nothing.
+        Value if the log has none.
     tells_apart : bool
-        It identifies a judgement: a second row that is alike in all such columns is a duplicate.
+        Whether it is part of a judgement's identity: rows that agree in all such columns are duplicates.
     """
 
     kind: Kind
@@ -31,7 +31,7 @@ class Column(NamedTuple):
     tells_apart: bool = False
 
 
-#: The columns of recorded trials, in order: those of `biaslab.collect`, and what probes read of judgements beside them.
+#: The columns of recorded trials, in order: those of `biaslab.collect`, then others that probes read.
 SCHEMA = {
     "probe": Column("text", "recorded"),
     "judge": Column("text", "unknown", True),
@@ -74,14 +74,14 @@ COLUMNS = tuple(SCHEMA)
 
 
 def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
-    """Return a trials frame from the columns that a reader fills; the others are at their defaults.
+    """Return a trials frame from the columns that a reader fills; other columns have their defaults.
 
     Parameters
     ----------
     columns : mapping
-        Column → one value, or a series with one value a judgement.
+        Column → a single value, or a series with one value per judgement.
     index : pandas.Index
-        Position of the record of each judgement among those that were read.
+        Position of each judgement's record among those read.
     """
     made = {}
     for name in COLUMNS[:-1]:
@@ -89,7 +89,7 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
         dtype = "str" if SCHEMA[name].kind in ("text", "name") else None
         if isinstance(value, pd.Series):
             made[name] = value if dtype is None or value.dtype == "str" else value.astype("str")
-            if isinstance(SCHEMA[name].default, str):  # probes read these, and a table has nothing for an empty text
+            if isinstance(SCHEMA[name].default, str):  # probes read these, and tables store empty text as missing
                 made[name] = made[name].fillna(SCHEMA[name].default)
         else:
             made[name] = pd.Series(value, index=index, dtype=dtype)
@@ -97,21 +97,21 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
 
 
 def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **fixed: Any) -> pd.DataFrame:
-    """Return the trials of records that hold several judgements each.
+    """Return the trials of records with several judgements each.
 
     Parameters
     ----------
     rows : sequence of tuple
-        One a judgement: the position of its record, then the values of the columns.
+        One tuple per judgement: the position of its record, then the values of the columns.
     names : sequence of str
-        Those columns.
+        Names of these columns.
     **fixed
-        Columns that are the same in all.
+        Columns with the same value in all rows.
     """
     columns = ["place", *names]
     try:
         made = pd.DataFrame(list(rows), columns=columns)
-    except UnicodeEncodeError:  # half a surrogate pair, which no text holds
+    except UnicodeEncodeError:  # lone surrogates are not valid text
         whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in rows]
         made = pd.DataFrame(whole, columns=columns)
     found = made.set_index("place")
@@ -119,15 +119,15 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
 
 
 def counted(trials: pd.DataFrame) -> pd.DataFrame:
-    """Count judgements of the same thing as replicates, from 0, in their order."""
+    """Count repeated judgements of the same item as replicates, from 0, in order."""
     same = trials.groupby([name for name in identity_of(trials) if name != "replicate"], sort=False, dropna=False)
     return trials.assign(replicate=same.cumcount().astype("int64"))
 
 
 def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:
-    """Keep the first row of each judgement; return how many were dropped, and how many said something else than it.
+    """Drop duplicate judgements, keeping the first; also return how many were dropped and how many contradicted it.
 
-    Columns that only some logs have are conditions, and tell judgements apart too.
+    Columns that only some logs have are conditions, and part of a judgement's identity too.
     """
     keys = identity_of(trials)
     repeated = trials.duplicated(keys)
@@ -136,7 +136,7 @@ def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:
     several = trials[trials.duplicated(keys, keep=False)]
     group = several.groupby(keys, sort=False, dropna=False)
     place = group.ngroup().to_numpy()
-    first = group[["value", "status"]].nth(0)  # one a group, in the order of the groups
+    first = group[["value", "status"]].nth(0)  # one per group, in the order of the groups
     same = several["status"].to_numpy() == first["status"].to_numpy()[place]
     value, of_first = several["value"].to_numpy(float), first["value"].to_numpy(float)[place]
     same &= (value == of_first) | (np.isnan(value) & np.isnan(of_first))
@@ -144,5 +144,5 @@ def without_duplicates(trials: pd.DataFrame) -> tuple[pd.DataFrame, int, int]:
 
 
 def identity_of(trials: pd.DataFrame) -> list[str]:
-    """Return the columns that tell judgements apart; two rows that are alike in all are one judgement."""
+    """Return the columns that identify a judgement; rows that agree in all of them are duplicates."""
     return [name for name in trials.columns if name not in SCHEMA or SCHEMA[name].tells_apart]

@@ -1,41 +1,41 @@
-r"""Read any table through a mapping: which field, constant or part of a field is which column of the trials.
+r"""Read any table with a mapping from fields to the columns of trials.
 
-A mapping goes from a column of the trials to what `biaslab.logs.readers.expressions` lists: ``"field"``, a field or
-dotted path; ``"=text"``, a constant; ``"field~expression"``, the first group of a regular expression found in the
-field; ``"field | 0 -> tie, 1 -> a"``, what its values mean. Columns that the file names as the trials do need no entry.
-Besides the columns of the trials there are, one of them is needed:
+A mapping gives, for a column of the trials, one of the forms in `biaslab.logs.readers.expressions`: ``"field"``, a
+field or dotted path; ``"=text"``, a constant; ``"field~expression"``, the first group of a regular expression searched
+in the field; ``"field | 0 -> tie, 1 -> a"``, the meaning of its values. Fields with the name of a trials column need no
+entry. In addition there are, one of which is required:
 
 ``winner``
     Names the candidate that won, or says "tie", "first" or "second".
 ``p_first``
-    Probability that the candidate that was shown first wins, 0 to 1.
+    Probability that the candidate shown first wins, 0 to 1.
 ``score``
-    A number on the ``scale``, such as "1-5", which is never guessed.
+    A number on the ``scale``, such as "1-5", which must be given.
 ``reply``
-    The judge's text: of pairs ``[[A]]`` or "A" for the first, B for the second, C for a tie; of scores a score.
+    The judge's text: for pairs ``[[A]]`` or "A" for the first, B for the second, C for a tie; for scores a score.
 
-and, of humans and texts:
+and, for human scores and texts:
 
 ``replicate``
-    A field with whole numbers, or ``=#``: repeated judgements are counted in the order of the file.
+    A field with integers, or ``=#`` to number repeated judgements in the order of the file.
 ``swapped``
     True where the candidate of a row was shown second: then ``winner`` says "first" and "second" as they were shown,
     and "candidate" and "opponent" as they stand in the row.
 ``shown_first``
     Names the candidate of a row that was shown first, as ``winner`` does; where it names none the order is unknown.
 ``winner_swapped``
-    Of rows that hold both orders: the verdict when the same two were shown in the other order, read as ``winner`` of a
-    swapped row is. Each row becomes two judgements.
+    For rows with both orders: the verdict in the other order, read like ``winner`` of a swapped row. Each row becomes
+    two judgements.
 ``preference``
-    Names the candidate that humans prefer, as ``winner`` does; a gold label, or a list or several fields, one a person.
-    It becomes ``human_gap``, -1 to 1.
+    The candidate that humans prefer, in the form of ``winner``: a gold label, or a list or several fields with one
+    entry per person. It becomes ``human_gap``, -1 to 1.
 ``ratings``
-    Human scores of a candidate: a list, or several fields. They become ``human``, their mean, too.
+    Human scores of a candidate: a list, or several fields. Their mean becomes ``human``.
 ``text``, ``opponent_text``
     The judged texts, which become ``words`` and ``opponent_words``.
 
-What an expression does not find in a record leaves a row without a value, with the status "unparsable", where the
-record cannot be told without it; the whole field stands for an identifier then.
+A record that does not match a required expression becomes a row without a value, with the status "unparsable"; an
+identifier then falls back to the whole field.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ from biaslab.logs.readers.rows import (
 
 NO_WINNER = "no winner"
 UNKNOWN_WINNER = "winner names neither candidate"
-_SHOWN = 6  # verdicts in a message
+_SHOWN = 6  # verdicts shown in a message
 COUNTED = "#"
-"""The constant of ``replicate`` that counts the judgements of the same thing, in the order of the file."""
+"""The constant for ``replicate`` that numbers repeated judgements in the order of the file."""
 
 _TEXTS = {"text": "words", "opponent_text": "opponent_words"}
 _EXPLICIT = (
@@ -99,14 +99,14 @@ _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
 class Mapped(NamedTuple):
-    """The columns that a mapping names, and which records cannot be told by one of them."""
+    """The mapped columns, and which records did not match."""
 
     columns: dict[str, pd.Series]
     unmatched: NDArray[np.bool_]
 
 
 def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
-    """Return the columns that a mapping names, and refuse records in which one is of the wrong kind."""
+    """Return the mapped columns, refusing records with a value of the wrong type."""
     lost = np.zeros(len(rows.records), bool)
     found: dict[str, pd.Series] = {}
     lists: dict[str, list[list[str]]] = {}
@@ -168,7 +168,7 @@ def as_shown(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
 
 
 def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one trial a record, two where it holds both orders, of a pair where an ``opponent_id`` is given.
+    """Return one trial per record, or two if it has both orders; with an ``opponent_id``, trials are pairs.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def _says_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
 def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
     """Return two trials per record, one for the verdict of each order."""
     if "swapped" in mapping or "winner" not in mapping or "opponent_id" not in mapping:
-        allowed = "with opponent_id and winner, the verdict as the row stands, and without swapped"
+        allowed = "used with opponent_id and winner (the verdict in the row's order), and without swapped"
         raise InputError("mapping['winner_swapped']", mapping["winner_swapped"], allowed)
     as_stands = {name: expression for name, expression in mapping.items() if name != "winner_swapped"}
     other = as_stands | {"winner": mapping["winner_swapped"], "swapped": "=true"}
@@ -206,7 +206,7 @@ def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> p
 def _read_once(
     rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], both: bool = False
 ) -> pd.DataFrame:
-    """Return one trial per record; with ``both`` orders, human preferences refer to the record's first candidate."""
+    """Return one trial per record; with ``both``, human preferences refer to the record's first candidate."""
     is_pair = "opponent_id" in whole
     possible = OF_PAIRS if is_pair else OF_SCORES
     outcome = next((name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given), None)
@@ -233,19 +233,19 @@ def _read_once(
 
 
 def _note_unknown(rows: Rows, given: Any, words: pd.Series) -> None:
-    """Note verdicts that name neither candidate, with the mapping that would say what they mean."""
+    """Record verdicts that name neither candidate, with a mapping that would give their meaning."""
     known = Counter(word.strip() for word in words.dropna() if word.strip() != NO_WINNER)
     if not known or not isinstance(given, str):
         return
     sides = {word: side_of(word) or "…" for word, _ in known.most_common(_SHOWN)}
     line = map_line({"winner": {"field": parse_expression("winner", given).fields[0], "values": sides}})
-    rows.log.unmatched[f"{UNKNOWN_WINNER}, say what it means: {line}"] += known.total()
+    rows.log.unmatched[f"{UNKNOWN_WINNER}; give its meaning: {line}"] += known.total()
 
 
 def _require_entries(
     rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], outcome: str | None
 ) -> None:
-    """Raise `InputError` unless there is what a judgement needs; ratings of people need no judge's score."""
+    """Raise `InputError` unless all required columns are there; ratings by people need no judge's score."""
     missing = [name for name in ("context_id", "candidate_id") if name not in whole]
     alone = outcome is None and not ("ratings" in whole and "opponent_id" not in whole)
     if missing or alone:
@@ -253,11 +253,11 @@ def _require_entries(
         remedy = f"the file has {field_names(rows.records)}; write for example context_id=question"
         raise InputError(f"mapping of {source.file}", dict(mapping), f"entries for {' and '.join(wanted)}", remedy)
     if outcome is not None and "opponent_id" not in whole and "scale" not in whole:
-        raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'; it is never guessed")
+        raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'")
 
 
 def without_value(trials: pd.DataFrame, unmatched: NDArray[np.bool_]) -> pd.DataFrame:
-    """Take the value from what a mapping could not tell."""
+    """Remove the value from rows that the mapping did not match."""
     if not unmatched.any():
         return trials
     kept = trials["value"].where(~unmatched)
@@ -304,7 +304,7 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
 
 
 def _converted(texts: list[Any], kind: Kind) -> pd.Series:
-    """Return texts as numbers or flags, NaN and False where they are none, or as they are."""
+    """Convert texts to numbers or flags, with NaN and False if invalid, or return them unchanged."""
     if kind == "number":
         numbers = (read_value(text, "number") for text in texts)
         return pd.Series([np.nan if number is None else number for number in numbers], dtype=float)
@@ -326,7 +326,7 @@ def _constant(name: str, text: str) -> Any:
 
 
 def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
-    """Return a field that may hold a list, each of its items as what the mapping says that it means."""
+    """Return a field that may be a list, with the mapped meaning of each item."""
     if expression.is_plain:
         return rows.values(field)
     values = rows.values(field)
@@ -339,13 +339,13 @@ def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
 
 
 def _listed(parts: tuple[Any, ...]) -> list[str]:
-    """Return what several fields or a list say, as texts; nothing where one is neither a text nor a number."""
+    """Return the items of several fields or a list as texts; empty if one is neither text nor number."""
     whole = [item for part in parts for item in (part if isinstance(part, list) else _split(part))]
     return [_text(item) for item in whole]
 
 
 def _split(part: Any) -> list[Any]:
-    """Return the numbers of a text that holds nothing but numbers, as saved trials do; else the value itself."""
+    """Split a text that consists of numbers, as in saved trials; otherwise return the value itself."""
     words = part.split() if isinstance(part, str) else []
     return words if len(words) > 1 and all(NUMERAL.fullmatch(word) for word in words) else [part]
 

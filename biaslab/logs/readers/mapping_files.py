@@ -1,16 +1,16 @@
-"""Read how to interpret a log: a mapping, a TOML file next to it, or a function of its table.
+"""Load a mapping: a dictionary, a TOML file, or a function of the table.
 
 ::
 
     # mapping of verdicts.json
-    join = "annotators.json on idx"          # a second file, found from the folder of this one
-    explode = "games"                        # one row an item of a list
-    judge = "=GPT-3.5"                       # what `--map` says, says a line here
+    join = "annotators.json on idx"          # a second file, relative to this one
+    explode = "games"                        # one row per item of a list
+    judge = "=GPT-3.5"                       # like --map judge==GPT-3.5
     context_id = "idx"
     winner = { field = "games.verdict", values = { 1 = "first", 2 = "second", 0 = "tie" } }
     preference = ["annotator1", "annotator2", "annotator3"]
 
-``format`` and ``score_pattern`` may stand there too. Names and expressions are checked when the file is read.
+``format`` and ``score_pattern`` are allowed too. Names and expressions are checked when the file is loaded.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class LogMapping:
     columns : mapping
         Column of the trials → expression.
     format : str, optional
-        Of the log.
+        Format of the log.
     score_pattern : str, optional
-        A regular expression that reads scores in texts.
+        A regular expression that extracts scores from texts.
     shape : Shape or callable, optional
-        Changes to records before they are read; a function takes and returns their table.
+        Reshaping of records before they are read; a function takes and returns their table.
     """
 
     columns: Mapping[str, Any] = field(default_factory=dict)
@@ -53,12 +53,12 @@ class LogMapping:
 
 
 def make_mapping(given: Mapping[str, Any] | str | Path | TableFunction | None) -> LogMapping:
-    """Return what a mapping or a mapping file says, checked.
+    """Load and check a mapping.
 
     Raises
     ------
     InputError
-        If the file is no TOML, or a name or an expression is none that there is.
+        If the file is not TOML, or a name or an expression is invalid.
 
     Examples
     --------
@@ -77,23 +77,23 @@ def make_mapping(given: Mapping[str, Any] | str | Path | TableFunction | None) -
 
 
 def read_mapping_file(path: str | Path) -> dict[str, Any]:
-    """Return what a mapping file says, as a mapping; the file that it joins is found from its folder.
+    """Return the content of a mapping file; a joined file is resolved relative to its folder.
 
     Raises
     ------
     InputError
-        If there is no such file, or it is no TOML.
+        If the file does not exist or is not TOML.
     """
     file = Path(path)
     try:
         entries = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise InputError("mapping", str(path), "a mapping, or a TOML file that exists") from error
+        raise InputError("mapping", str(path), "a mapping, or an existing TOML file") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         remedy = 'write for example context_id = "question"'
         raise InputError("mapping", str(path), f"a TOML file ({error})", remedy) from error
     if isinstance(entries.get("join"), str):
-        entries["join"] = str(file.parent / entries["join"])  # an absolute path stays
+        entries["join"] = str(file.parent / entries["join"])  # absolute paths are unchanged
     return entries
 
 

@@ -28,7 +28,7 @@ def tells(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a metric of a model and row."""
+    """Return one score trial per metric of a model and row."""
     return score_trials(rows, source, _scores, "mlflow")
 
 

@@ -24,7 +24,7 @@ _RATING = r"\[\[\s*(\d+(?:\.\d+)?)\s*\]\]"
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return two pair trials a record, one a game."""
+    """Return two pair trials per record, one per game."""
     names = {name: rows.take(name, "id") for name in ("model_1", "model_2")}
     games = [rows.take(f"g{game}_judgment", "text") for game in (1, 2)]
     common = _common(rows)
@@ -52,7 +52,7 @@ def read_winners(rows: Rows, _source: Source) -> pd.DataFrame:
 
 
 def read_single(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a record."""
+    """Return one score trial per record."""
     model, texts, common = rows.take("model", "id"), rows.take("judgment", "text"), _common(rows)
     rows.leave_out(failed(texts), CALL_FAILED)
     scale = scale_named(source.scale or _SCALE)

@@ -1,4 +1,4 @@
-"""One JSON object of annotations, annotator → item → label, as the Alt-Test's files are (arXiv 2501.10970).
+"""One JSON object of annotations, annotator → item → label, as in the files of the Alt-Test (arXiv 2501.10970).
 
 Its rows are ``annotator, item, label``. Numbers are scores of the item, of judges where an annotator is called as a
 language model is. Names of labels are read through a mapping, which the refusal makes: of verdicts on two candidates
@@ -24,15 +24,15 @@ from biaslab.logs.readers.whole_objects import records_within
 
 ANNOTATOR, ITEM, LABEL = "annotator", "item", "label"
 _UNIT = "annotation"
-_LEAST = 10  # items; a smaller object is something else
-_SHOWN = 4  # annotators that are named
+_LEAST = 10  # minimum items; smaller objects are something else
+_SHOWN = 4  # annotators shown in messages
 _SEPARATORS = ("__", "||", "::", "|", "/")
-_BETWEEN = 3  # parts of an item that names two candidates: what was asked, and the two
+_BETWEEN = 3  # parts of an item's name that names two candidates: the question and the two
 _WORDS = {"yes": 1, "no": 0, "true": 1, "false": 0, "pass": 1, "fail": 0, "correct": 1, "incorrect": 0}
 
 
 def is_nested(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether a file is one object of objects of labels: of the same items, or of one language model.
+    """Return whether a file is one object of objects of labels, for the same items or by one language model.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def unnested(chunks: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def _by_annotation(rows: Rows) -> Rows:
-    """Return a row an annotation: who, what, and the label."""
+    """Return a row per annotation: who, what, and the label."""
     records = [
         {ANNOTATOR: annotator, ITEM: item, LABEL: label}
         for annotator, labels in rows.records[0].items()
@@ -74,7 +74,7 @@ def _by_annotation(rows: Rows) -> Rows:
 
 
 def by_item(rows: Rows) -> Rows:
-    """Return a row an item, with a field an annotator."""
+    """Return a row per item, with a field per annotator."""
     made: dict[str, dict[str, Any]] = {}
     for annotator, labels in rows.records[0].items():
         for item, label in labels.items():
@@ -83,14 +83,14 @@ def by_item(rows: Rows) -> Rows:
 
 
 def read_annotations(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal | None:
-    """Return how annotations are read, or why they are not; None where these are none.
+    """Return how to read annotations, or why they are refused; None if the rows are not annotations.
 
     Parameters
     ----------
     rows : Rows
-        The first of `unnested`.
+        The first rows from `unnested`.
     given : mapping
-        What the user maps, which is not asked for again.
+        The user's mapping.
     """
     if rows.log.unit != _UNIT:
         return None
@@ -110,28 +110,28 @@ def read_annotations(rows: Rows, given: Mapping[str, Any]) -> TableReading | Ref
 
 
 def _of_names(table: Table, entries: Entries) -> Refusal:
-    """Return the refusal of labels that are no numbers, with what reads them."""
+    """Return the refusal of non-numeric labels, with mappings that read them."""
     counts = Counter(table.present(LABEL))
     labels = [label for label, _ in counts.most_common() if "," not in label and "->" not in label]
-    said = f"the labels are no numbers ({', '.join(labels[:_SHOWN])}{', …' if len(counts) > _SHOWN else ''})"
+    said = f"the labels are not numbers ({', '.join(labels[:_SHOWN])}{', …' if len(counts) > _SHOWN else ''})"
     if not 1 < len(labels) <= FEW:
-        return Refusal(f"{said}, and {len(counts)} different ones")
+        return Refusal(f"{said}; there are {len(counts)} different ones")
     sides = {label: side for label in labels if (side := named.side_of(label)) is not None}
     parts = _of_pairs(list(dict.fromkeys(table.present(ITEM)))) if len(sides) == len(labels) else None
     if parts is not None:
         verdict = {"winner": {"field": LABEL, "values": sides}}
-        return Refusal(said, (("if they name places as they were shown", {"judge": ANNOTATOR, **parts, **verdict}),))
+        return Refusal(said, (("if they name positions as shown", {"judge": ANNOTATOR, **parts, **verdict}),))
     known = {label: str(_WORDS[label.lower()]) for label in labels if label.lower() in _WORDS}
     if len(set(known.values())) == len(known) == 2:
         score = {"score": {"field": LABEL, "values": known}, "scale": "=0-1"}
         return Refusal(said, (("as scores of 0 and 1", entries | score),))
     numbers = {label: str(number) for number, label in enumerate(labels, start=1)}
     score = {"score": {"field": LABEL, "values": numbers}, "scale": f"=1-{len(labels)}"}
-    return Refusal(said, (("as categories, of which only nominal figures mean something", entries | score),))
+    return Refusal(said, (("as categories, for which only nominal measures are meaningful", entries | score),))
 
 
 def _of_pairs(items: Sequence[str]) -> Entries | None:
-    """Return what stands where in items such as ``"82__one__other__1"``; None where two candidates do not."""
+    """Return the parts of items such as ``"82__one__other__1"``; None if they do not name two candidates."""
     for separator in _SEPARATORS:
         columns = list(zip(*(item.split(separator) for item in items), strict=False))
         if len(columns) < _BETWEEN or any(item.count(separator) != len(columns) - 1 for item in items):
@@ -146,7 +146,7 @@ def _of_pairs(items: Sequence[str]) -> Entries | None:
 
 
 def _are_sides(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Say whether two parts of items name candidates: never the same, no numbers, some in both or called as models."""
+    """Return whether two parts name candidates: always different, not numeric, with shared or model names."""
     names = {*first, *second}
     known = bool({*first} & {*second}) or any(map(named.is_model, names))
     numbers = any(NUMERAL.fullmatch(name) for name in names)
@@ -154,7 +154,7 @@ def _are_sides(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def _pattern(place: int, count: int, separator: str) -> str:
-    """Return what finds a part of an item."""
+    """Return the pattern that extracts a part of an item."""
     between = re.escape(separator) if separator in ("||", "|") else separator
     before = f"(?:.+?{between}){{{place}}}" if place else ""
     return f"{ITEM}~^{before}(.+?){between}" if place < count - 1 else f"{ITEM}~^{before}(.+)"

@@ -1,7 +1,7 @@
-"""Output files of OpenAI's batch API: ``custom_id, response, error``, one reply a line.
+"""Output files of OpenAI's batch API: ``custom_id, response, error``, one reply per line.
 
-What was judged stands in ``custom_id`` alone, so a mapping has to say how, such as ``context_id="custom_id~^(.+?)/"``.
-Each choice is a replicate. A line with an error, or a status other than 200, is no judgement.
+Only ``custom_id`` identifies what was judged, so a mapping is required, such as ``context_id="custom_id~^(.+?)/"``.
+Each choice is a replicate. Lines with an error, or a status other than 200, are left out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ FIELDS = frozenset({"custom_id", "response"})
 
 
 def read(rows: Rows, source: Source, mapping: Mapping[str, str]) -> pd.DataFrame:
-    """Return one trial a choice."""
+    """Return one trial per choice."""
     error = rows.take("error", "any")
     response = rows.take("response", "any")
     status = [at(given, "status_code") for given in response]
     went_wrong = pd.Series([e is not None or s not in (None, 200) for e, s in zip(error, status, strict=True)])
     rows.leave_out(went_wrong, CALL_FAILED)
     said = [_choices(given) for given in response]
-    rows.refuse(np.array([choices is None for choices in said], bool), "the response holds no chat completion")
+    rows.refuse(np.array([choices is None for choices in said], bool), "the response contains no chat completion")
     flat, places = [], []
     for place, choices in enumerate(said):
         for choice in choices or [] if rows.good[place] else []:

@@ -1,8 +1,8 @@
 """Opik: exported traces or experiment items with ``feedback_scores``.
 
 Each score has ``name``, ``value``, ``reason`` and ``source``: "ui" is a person's and becomes the human score of the
-same name, "online_scoring" and "sdk" are those of metrics. ``input`` is the context and ``output`` the judged text. The
-numbers of a scale other than 0 to 1 need ``--map scale==LOW-HIGH``.
+same name, "online_scoring" and "sdk" are those of metrics. ``input`` is the context and ``output`` the judged text.
+Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from biaslab.logs.readers.judged_scores import Judged, number_of, score_trials, 
 from biaslab.logs.readers.rows import Rows, Source, at
 
 FIELDS = frozenset({"id", "feedback_scores"})
-_BY_PEOPLE = "a person's score, which goes to the model's of the same trace"
+_BY_PEOPLE = "a person's score (used as the human score of the same trace)"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a feedback score, with the mean of people's."""
+    """Return one score trial per feedback score, with the mean of people's."""
     return score_trials(rows, source, _scores, "opik")
 
 

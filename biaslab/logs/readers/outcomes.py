@@ -19,7 +19,7 @@ OUTCOMES = ("winner", "p_first", "score", "reply")
 OF_PAIRS = ("winner", "p_first", "reply")
 OF_SCORES = ("score", "reply")
 _SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
-_COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # whatever was shown first
+_COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # regardless of the order shown
 
 
 def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the outcome is that of a score.
+        If the outcome belongs to scores.
     """
     if outcome == "p_first":
         return each(found["p_first"], probability)
@@ -38,7 +38,7 @@ def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         return pd.DataFrame({"value": value, "status": status}, index=found["winner"].index)
     if outcome == "reply":
         return each(found["reply"], lettered)
-    raise InputError("mapping", outcome, "winner, p_first or reply where there is an opponent_id")
+    raise InputError("mapping", outcome, "winner, p_first or reply, because there is an opponent_id")
 
 
 def read_score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> pd.DataFrame:
@@ -47,10 +47,10 @@ def read_score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> 
     Raises
     ------
     InputError
-        If the outcome is that of a pair, or a scale is unknown.
+        If the outcome belongs to pairs, or a scale is unknown.
     """
     if outcome not in OF_SCORES:
-        raise InputError("mapping", outcome, "score or reply where there is no opponent_id")
+        raise InputError("mapping", outcome, "score or reply, because there is no opponent_id")
     values = found[outcome]
     attribute = found.get("attribute", pd.Series("", index=values.index)).fillna("")
 
@@ -63,10 +63,10 @@ def read_score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> 
 def sides(
     named: pd.Series, first: pd.Series, second: pd.Series, swapped: pd.Series | None = None
 ) -> np.ndarray[Any, Any]:
-    """Return 1 where the first candidate is named, 0 the second, ½ a tie, NaN nobody known.
+    """Return 1 if the first candidate is named, 0 for the second, ½ for a tie, NaN if unknown.
 
-    A candidate is named by its identifier, as "first" or "second", the order in which they were shown, or as
-    "candidate" or "opponent", the columns in which they stand, which a swapped row shows in the other order.
+    A candidate is named by its identifier, as "first" or "second" (the order shown), or as "candidate" or "opponent"
+    (the column, which a swapped row shows in the other order).
     """
     words = named.str.strip().str.lower()
     by_word, by_column = words.map(_SIDES).to_numpy(float), words.map(_COLUMNS).to_numpy(float)
@@ -94,7 +94,7 @@ def human_gaps(
 
 
 def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
-    """Return ``human``, the mean, ``ratings`` and ``annotators``, who are known by their place in the list."""
+    """Return ``human`` (the mean), ``ratings`` and ``annotators`` (identified by position in the list)."""
     given = [[(at, text.strip()) for at, text in enumerate(row) if NUMERAL.fullmatch(text)] for row in rows]
     means = [sum(float(text) for _, text in row) / len(row) if row else math.nan for row in given]
     return {

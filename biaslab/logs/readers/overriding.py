@@ -1,4 +1,4 @@
-"""Let a user's mapping replace columns that a format's reader read, and read again what depends on them."""
+"""Let a user's mapping override columns from a format's reader, and recompute what depends on them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from biaslab.logs.readers.readings import each, number_on
 from biaslab.logs.readers.rows import Rows, Source
 
 Reader = Callable[[Rows, Source, Mapping[str, Any]], pd.DataFrame]
-_OF_THE_VERDICT = ("label_mass", "p_first_label", "p_both_orders")  # what a verdict of the format had beside it
+_OF_THE_VERDICT = ("label_mass", "p_first_label", "p_both_orders")  # columns that belonged to the format's verdict
 
 
 def overridden(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
-    """Return a reader of a format whose columns a mapping replaces.
+    """Return a format's reader whose columns a mapping can override.
 
-    A mapped ``winner``, ``p_first``, ``score`` or ``reply`` is the verdict, whatever the format has; on a mapped
-    ``scale`` the scores are read.
+    A mapped ``winner``, ``p_first``, ``score`` or ``reply`` replaces the format's verdict; a mapped ``scale`` is used
+    to read scores.
     """
 
     def reader(rows: Rows, source: Source, given: Mapping[str, Any]) -> pd.DataFrame:
@@ -41,7 +41,7 @@ def overridden(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
 
 
 def _by_scale(rows: Rows, given: Mapping[str, Any]) -> Iterator[tuple[Rows, str | None]]:
-    """Yield the records of each scale that a mapping names; the others of a part are no longer good in it."""
+    """Yield the records of each mapped scale, with all others marked as not to be read."""
     if "scale" not in given:
         yield rows, None
         return
@@ -64,7 +64,7 @@ def _by_scale(rows: Rows, given: Mapping[str, Any]) -> Iterator[tuple[Rows, str 
 
 
 def _rescaled(found: pd.DataFrame, scale: str | None) -> pd.DataFrame:
-    """Check scores that a reader took as they were saved on the scale that the user gives."""
+    """Check saved scores against the user's scale."""
     if scale is None:
         return found
     other = (found["opponent_id"].isna() & (found["scale"] != scale)).to_numpy()
@@ -94,13 +94,13 @@ def _replaced(found: pd.DataFrame, rows: Rows, source: Source, given: Mapping[st
 
 
 def _filled(name: str, column: pd.Series) -> pd.Series:
-    """Put a column's default where a mapping found nothing."""
+    """Fill a column's default where the mapping did not match."""
     default = SCHEMA[name].default
     return column.fillna(default) if isinstance(default, str) else column
 
 
 def _read_again(made: pd.DataFrame, said: pd.Series, outcome: str, source: Source) -> pd.DataFrame:
-    """Take the verdict from the column that the user names."""
+    """Read the verdict from the mapped column."""
     pair = made["opponent_id"].notna().to_numpy()
     wrong = [kind for kind, there, allowed in (("pairs", pair.any(), OF_PAIRS), ("scores", not pair.all(), OF_SCORES))
              if there and outcome not in allowed]  # fmt: skip

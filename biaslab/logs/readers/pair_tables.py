@@ -1,4 +1,4 @@
-"""Tables of pairs: two columns of answers or systems, and verdicts of judges and people on them."""
+"""Read tables of pairs: two columns of answers or systems, with verdicts of judges and people."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ def _in_both_orders(
     sides = other["values"] if isinstance(other, dict) else {}
     if {"first", "second"} & set(sides.values()) and not _SHOWN_THEN & set(named.tokens(orders[1])):
         return Refusal(
-            f"{orders[1]} is the verdict of the other order, and no name says what its values mean",
+            f"{orders[1]} is the verdict in the other order, but what its values mean is unclear",
             either_order(whole, shown[0], shown[1]),
         )
-    told = f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}; {orders[0]} with {shown[0]} shown first"
-    return TableReading((whole,), "; ".join([f"{told}, {orders[1]} with it shown second", *table.told]))
+    told = f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}; {orders[0]} has {shown[0]} shown first"
+    return TableReading((whole,), "; ".join([f"{told}, {orders[1]} has it shown second", *table.told]))
 
 
 def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> _Shown | None:
@@ -180,7 +180,7 @@ def _place_told(table: Table, entries: Entries, reading: Any, shown: tuple[str, 
     values = reading["values"] if isinstance(reading, dict) and "values" in reading else {}
     first = next((value for value, side in values.items() if side == "first"), "")
     what = f"{first} = {shown[0]}" if first and first != shown[0] else shown[0]
-    return f"{what}, taken as shown first: say --order-unknown otherwise"
+    return f"{what}, assumed to be shown first (--order-unknown if not)"
 
 
 def _of_judge(table: Table, entries: Entries, name: str, reading: Any, judges: int) -> Entries:
@@ -209,7 +209,7 @@ def _which_verdict(
         return Refusal(f"{', '.join(verdicts)} are all verdicts", (option,))
     options = tuple(
         (
-            f"{name} is the judge's, {other} people's",
+            f"if {name} is the judge's and {other} the humans'",
             entries | {"winner": readings[name], "preference": readings[other]},
         )
         for name, other in (verdicts[:2], verdicts[1::-1])

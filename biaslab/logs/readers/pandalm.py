@@ -32,7 +32,7 @@ def tells(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one pair trial a record."""
+    """Return one pair trial per record."""
     judge = _judge(rows.records) or "unknown"
     index, winner = rows.take("idx", "id"), strings([_meaning(value) for value in rows.values(f"{judge}_result")])
     systems = [_systems(value) for value in rows.values("cmp_key")]
@@ -57,7 +57,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 
 
 def _judge(records: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the one judge that half the records have a result of."""
+    """Return the only judge with a result in half of the records, or None."""
     names = Counter(str(name) for record in records for name in record if str(name).endswith("_result"))
     common = [name for name, count in names.items() if 2 * count >= len(records)]
     return common[0].removesuffix("_result") if len(common) == 1 else None
@@ -70,13 +70,13 @@ def _meaning(value: Any) -> str | None:
 
 
 def _systems(key: Any) -> tuple[str, str]:
-    """Return who wrote the two responses; their names where the annotators' file is not joined."""
+    """Return the systems that wrote the two responses; generic names if the annotators' file is not joined."""
     one, between, two = key.partition("_") if isinstance(key, str) else ("", "", "")
     return (one, two) if between and one and two and one != two and "_" not in two else _RESPONSES
 
 
 def _context(index: str | None, instruction: str | None, given: str | None) -> str | None:
-    """Return what was asked, which several pairs share, or the number of the pair where the texts are not there."""
+    """Return the instruction, which several pairs may share, or the pair's number if there are no texts."""
     return text_key(instruction, given or "") if isinstance(instruction, str) else index
 
 

@@ -3,8 +3,8 @@
 Annotations: ``span_id, name, annotator_kind, result`` (score, label, explanation), as the API and the client give them;
 in the client's data frame ``result.score`` and so on. LLM is a model's, HUMAN a person's, CODE is left out. Spans:
 ``context.span_id`` with columns ``eval.NAME.score``, ``eval.NAME.label`` and ``eval.NAME.explanation``, beside
-``attributes.input.value``, ``attributes.output.value`` and ``attributes.llm.model_name``. The numbers of a scale other
-than 0 to 1 need ``--map scale==LOW-HIGH``.
+``attributes.input.value``, ``attributes.output.value`` and ``attributes.llm.model_name``. Scales other than 0 to 1 need
+``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from biaslab.logs.readers.rows import Rows, Source, at
 FIELDS = frozenset({"span_id", "annotator_kind"})
 SPAN_FIELDS = frozenset({"context.span_id"})
 _EVALUATION = re.compile(r"eval\.(?P<name>.+)\.(?:score|label)")
-_BY_PEOPLE = "a person's score, which goes to the model's of the same span"
+_BY_PEOPLE = "a person's score (used as the human score of the same span)"
 
 
 def tells_spans(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -30,13 +30,13 @@ def tells_spans(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial an annotation by a model, with the mean of people's."""
+    """Return one score trial per annotation by a model, with the mean of people's."""
     people = people_means(
         rows, lambda record: record.get("annotator_kind") == "HUMAN", _key, lambda record: _result(record, "score")
     )
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
-        """Yield the score of a record, or why it is none of a model."""
+        """Yield the score of a record, or the reason for leaving it out."""
         if record["annotator_kind"] != "LLM":
             yield _BY_PEOPLE if record["annotator_kind"] == "HUMAN" else BY_CODE
             return
@@ -48,15 +48,15 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def read_spans(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial an evaluation of a span."""
+    """Return one score trial per evaluation of a span."""
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
-        """Yield the scores that a record holds."""
+        """Yield the scores of a record."""
         names = dict.fromkeys(match["name"] for name in record if (match := _EVALUATION.fullmatch(str(name))))
         for name in names:
             score, label = record.get(f"eval.{name}.score"), record.get(f"eval.{name}.label")
             if score is None and label is None:
-                continue  # a span that was not evaluated so
+                continue  # not evaluated on this
             context = record.get("attributes.input.value") or record["context.span_id"]
             yield Judged(context, record.get("attributes.llm.model_name") or "span", name, _score(score, label),
                          reply=record.get(f"eval.{name}.explanation"),
@@ -66,7 +66,7 @@ def read_spans(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _score(score: Any, label: Any) -> Any:
-    """Return the score, or what a label such as "pass" is worth."""
+    """Return the score, or the value of a label such as "pass"."""
     return label if score is None or score == "" else score
 
 

@@ -25,11 +25,11 @@ TASK = re.compile(r"###\s*The instruction to evaluate:\s*(.*?)\s*###\s*Response 
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a repetition."""
+    """Return one score trial per repetition."""
     instruction, given = rows.take("instruction", "text"), rows.take("gpt4_score", "list")
     system, feedback = rows.take("response_source", "id", "unknown"), rows.take("gpt4_feedback", "any")
     tasks = [TASK.search(text) if isinstance(text, str) else None for text in instruction]
-    rows.refuse(pd.Series([task is None for task in tasks]), "instruction holds no response to evaluate")
+    rows.refuse(pd.Series([task is None for task in tasks]), "instruction contains no response to evaluate")
     numbers = [[_number(score) for score in scores] for scores in given]
     rows.refuse(pd.Series([None in scores for scores in numbers]), "a score is neither a number nor null")
     scale = scale_named(source.scale or _SCALE)

@@ -35,7 +35,7 @@ def tells(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a graded assertion."""
+    """Return one score trial per graded assertion."""
     return score_trials(rows, source, _scores, "promptfoo")
 
 

@@ -1,4 +1,4 @@
-"""Ragas results (``result.to_pandas()`` as CSV, JSON or a frame): a question, a response and a column a metric.
+"""Ragas results (``result.to_pandas()`` as CSV, JSON or a frame): a question, a response and a column per metric.
 
 ``user_input, response`` or, before version 0.2, ``question, answer``. Columns of metrics that a model gives are known
 by their names, other numbers are left out and counted; a score that could not be computed is empty there. Scores are
@@ -32,14 +32,14 @@ _OWN = {"faithfulness", "answer_relevancy", "response_relevancy", "context_preci
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records have a question, a response, what was retrieved or a metric that only Ragas has."""
+    """Return whether records have a question, a response, and retrieved contexts or a metric specific to Ragas."""
     names = {name for record in records for name in record}
     asked = any({question, answer} <= names for question, answer in zip(_QUESTION, _ANSWER, strict=True))
     return asked and bool(_OWN & names)
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a metric."""
+    """Return one score trial per metric."""
     return score_trials(rows, source, _scores, "ragas")
 
 

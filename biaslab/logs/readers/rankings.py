@@ -1,4 +1,4 @@
-"""Lists of candidates that a judge ranked in one prompt: ``candidates, ranking`` and what was asked.
+"""Lists of candidates ranked in one prompt: ``candidates, ranking`` and the question.
 
 ``candidates`` names them in the order shown. ``ranking`` is who is best, next, and so on: a list of their names or
 places (from 1), AlpacaEval's objects ``{"model": …, "rank": 1}``, or a text such as ``[2] > [1] > [3]``. Lists of which
@@ -36,7 +36,9 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     judge, attribute = rows.take("judge", "id", "unknown"), rows.take("attribute", "id", "overall")
     replicate = rows.take("replicate", "number", 0)
     shown = [_names(value) for value in rows.values("candidates")]
-    rows.refuse(pd.Series([names is None for names in shown], dtype=bool), "candidates is no list of different names")
+    rows.refuse(
+        pd.Series([names is None for names in shown], dtype=bool), "candidates is not a list of different names"
+    )
     lists = [
         (context[at], judge[at], attribute[at], replicate[at], frozenset(names or ())) for at, names in enumerate(shown)
     ]
@@ -61,14 +63,14 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 
 
 def _context(rows: Rows) -> pd.Series:
-    """Return what was asked, by the first usual name of a column for it."""
+    """Return the question, from the first column with a common name for it."""
     fields = list(dict.fromkeys(str(name) for record in rows.records for name in record))
     usual = named.first_named(fields, named.CONTEXT)
     return rows.take(usual[0] if usual else named.CONTEXT[0], "id")
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
-    """Return the names of candidates; None where they are no list of 2 to 20 different ones."""
+    """Return the names of the candidates; None if they are not a list of 2 to 20 different names."""
     if not isinstance(value, list):
         return None
     names = [read_value(each, "id") for each in value]
@@ -77,7 +79,7 @@ def _names(value: Any) -> tuple[str, ...] | None:
 
 
 def _unbalanced(lists: Sequence[tuple[Any, ...]], shown: Sequence[tuple[str, ...] | None]) -> list[bool]:
-    """Say of each record whether a candidate of its list stood in one place more often than in another."""
+    """Return, for each record, whether the positions of its candidates are unbalanced."""
     seen: dict[tuple[Any, ...], dict[tuple[str, ...], None]] = {}
     for key, names in zip(lists, shown, strict=True):
         if names is not None:
@@ -113,7 +115,7 @@ def _ranks(given: Any, names: tuple[str, ...]) -> Ranking:
 
 
 def _by_rank(entries: Sequence[Mapping[str, Any]]) -> list[Any] | None:
-    """Return who is named by objects with ranks, best first; None where ranks are not 1 to their number."""
+    """Return the names in objects with ranks, best first; None if the ranks are not 1 to n."""
     ranks = [read_value(entry.get("rank", ""), "number") for entry in entries]
     if sorted(rank for rank in ranks if rank is not None) != list(range(1, len(ranks) + 1)):
         return None
@@ -122,7 +124,7 @@ def _by_rank(entries: Sequence[Mapping[str, Any]]) -> list[Any] | None:
 
 
 def _name(value: Any, names: tuple[str, ...]) -> str:
-    """Return the candidate that is meant by its name, or else by its place."""
+    """Return the candidate with this name or, failing that, in this position."""
     said = read_value(value, "id")
     if said in names or said is None:
         return str(said)

@@ -1,4 +1,4 @@
-"""Read verdicts and scores in recorded replies; what cannot be read is a status, never a guess."""
+"""Parse verdicts and scores in recorded replies; unreadable replies get a status, never a guess."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "ti
 
 
 def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
-    """Read every text, equal ones once: columns ``value`` and ``status``; a missing text is unparsable.
+    """Parse all texts, equal ones once; return ``value`` and ``status``; missing texts are unparsable.
 
-    Of a model that reasons only the answer is read, behind its thought.
+    For reasoning models, only the answer after the thinking is parsed.
     """
     codes, distinct = pd.factorize(texts)
     readings = [read_answer(text, read) for text in distinct.tolist()] + [UNREAD]  # a missing one has code -1
@@ -37,16 +37,16 @@ def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
 
 
 def read_answer(text: Any, read: Callable[[Any], Reading], *, opened: bool = False) -> Reading:
-    """Read the answer of a text, behind its thought if it has one; what is no text is read as it is.
+    """Parse the answer in a text, after the thinking if there is any; other values are passed on unchanged.
 
     Parameters
     ----------
     text : str or object
-        What a log holds.
+        The recorded reply.
     read : callable
-        Reads an answer.
+        Parses an answer.
     opened : bool
-        Whether the prompt opened the thought: see `biaslab.prompts.parsing.thoughts.split_thought`.
+        Whether the prompt opened the thinking; see `biaslab.prompts.parsing.thoughts.split_thought`.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def each_on_scale(
     attributes: pd.Series,
     reader: Callable[[Scale, str], Callable[[Any], Reading]],
 ) -> pd.DataFrame:
-    """Read each value on its own scale, with the reader of that scale and attribute."""
+    """Parse each value with the reader for its scale and attribute."""
     known = values.reset_index(drop=True)
     made = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
     for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():
@@ -77,13 +77,13 @@ def each_on_scale(
 
 
 def bracketed(text: str) -> Reading:
-    """Read the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, or its degree: ``[[A>>B]]``, ``[[A=B]]``.
+    """Parse the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, or degrees such as ``[[A>>B]]``, ``[[A=B]]``.
 
     Returns
     -------
     tuple
-        The probability that the first shown wins, and the status. Nothing but brackets is read, as the prompts of such
-        logs demand, and what stands for them at the end of a text: ``**[B]**``, ``<|A|>``. Two that differ are
+        The probability that the first shown wins, and the status. Only brackets count, as the prompts of such logs
+        demand, and variants of them at the end of a text: ``**[B]**``, ``<|A|>``. Two different verdicts are
         unparsable, unless the last sentence says which is better: "Therefore, [[B]] is better than [[A]]".
 
     Examples
@@ -102,7 +102,7 @@ def bracketed(text: str) -> Reading:
 
 
 def lettered(text: str, worth: Mapping[str, Reading] = _WORTH) -> Reading:
-    """Read which label a text chose and what it is worth: "A" the first shown, "B" the second, "C" a tie by default.
+    """Parse the label chosen in a text and return its value; default: "A" first shown, "B" second, "C" tie.
 
     Examples
     --------
@@ -112,36 +112,36 @@ def lettered(text: str, worth: Mapping[str, Reading] = _WORTH) -> Reading:
     tie = next((label for label, (_, status) in worth.items() if status == "tie"), None)
     chosen, status = parse_choice(text, tuple(worth), tie)
     if chosen is None:
-        return math.nan, "unparsable" if status == "tie" else status  # among grades there is no tie
+        return math.nan, "unparsable" if status == "tie" else status  # grades have no tie
     return list(worth.values())[chosen]
 
 
 def of_pairs(texts: pd.Series) -> pd.DataFrame:
-    """Read the verdicts of a pair log, in the form that its replies have: columns ``value`` and ``status``.
+    """Parse the verdicts of a pair log; return ``value`` and ``status``.
 
-    Where double brackets stand in any reply they were asked for in all of them, and nothing but brackets is read, as
-    by the authors of such logs; else every form is ("Choice: A").
+    If any reply has double brackets, the prompt asked for them, and only brackets count, as for the authors of such
+    logs; otherwise all forms count ("Choice: A").
     """
     asked = bool(texts.str.contains(_ASKED).any())
     return each(texts, bracketed if asked else lettered)
 
 
 def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], Reading]:
-    r"""Return what reads the score of a text.
+    r"""Return a function that parses the score in a text.
 
     Parameters
     ----------
     scale : Scale
-        On which the judge was asked to answer.
+        The scale the judge was asked to use.
     attribute : str, optional
-        Before whose name a score may stand.
+        Attribute whose name may precede the score.
     pattern : str, optional
-        A regular expression instead of biaslab's reading; the first of its groups that matches is the score.
+        A regular expression to use instead of biaslab's parser; its first matching group is the score.
 
     Raises
     ------
     InputError
-        If the pattern is no regular expression, or has no group.
+        If the pattern is not a valid regular expression, or has no group.
 
     Examples
     --------
@@ -169,18 +169,18 @@ def compiled(pattern: str, name: str) -> re.Pattern[str]:
 
 
 def first_group(pattern: re.Pattern[str], text: str) -> str | None:
-    """Return the first group that matches, where a pattern is found in a text; None where it is not."""
+    """Return the first matching group if a pattern is found in a text, else None."""
     match = pattern.search(text)
     return next((group for group in match.groups() if group is not None), None) if match else None
 
 
 def number_on(scale: Scale) -> Callable[[float], Reading]:
-    """Return what says whether a recorded number lies on a scale; NaN is no score."""
+    """Return a function that checks whether a recorded number lies on a scale; NaN is not a score."""
     return lambda value: place_on(scale, value)
 
 
 def probability(value: float) -> Reading:
-    """Read the probability that the first shown wins; ½ is a tie.
+    """Parse the probability that the first shown wins; ½ is a tie.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def probability(value: float) -> Reading:
 
 
 def failed(texts: pd.Series) -> pd.Series:
-    """Return which texts are the log's note that a call failed, which is no reply of the judge."""
+    """Return which texts are notes of failed calls rather than replies."""
     return texts.str.match(_FAILED).fillna(value=False).astype(bool)
 
 

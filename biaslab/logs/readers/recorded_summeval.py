@@ -1,4 +1,4 @@
-"""SummEval with scores that a judge gave it, from a folder of downloads: a teacher that costs nothing."""
+"""Load SummEval with recorded judge scores from a folder of downloads: a free teacher."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from biaslab.logs.readers.humans import with_humans
 
 
 def find_summeval(folder: str | PathLike[str] | None, limit: int | None = None) -> Dataset | None:
-    """Return SummEval with its experts' scores; None where no file below the folder holds them, or no folder is given.
+    """Return SummEval with expert scores; None if no folder is given or no file in it has them.
 
     Parameters
     ----------
     folder : path, optional
-        Where somewhere below ``model_annotations.aligned.jsonl`` lies, packed or not.
+        A folder that contains ``model_annotations.aligned.jsonl`` at any depth, compressed or not.
     limit : int, optional
-        Number of contexts; all by default.
+        Number of contexts; default: all.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def find_summeval(folder: str | PathLike[str] | None, limit: int | None = None) 
     for file in [] if folder is None else sorted(Path(folder).rglob("*annotations*.jsonl*")):
         try:
             return load_dataset("summeval", file, limit)
-        except BiaslabError:  # another file of that name
+        except BiaslabError:  # a different file with that name
             continue
     return None
 
@@ -45,24 +45,24 @@ def recorded_scores(
     attribute: str | Sequence[str],
     configuration: str = "rts",
 ) -> pd.DataFrame | None:
-    """Return what a judge scored of a data set, as Shen et al. 2023 (arXiv 2305.13091) recorded it.
+    """Return a judge's scores of a data set, as recorded by Shen et al. 2023 (arXiv 2305.13091).
 
     Parameters
     ----------
     folder : path, optional
-        Where somewhere below ``judge_scores.jsonl`` lies, packed or not.
+        A folder that contains ``judge_scores.jsonl`` at any depth, compressed or not.
     dataset : Dataset
-        Made by `find_summeval`.
+        From `find_summeval`.
     judge, configuration : str
-        Whose scores: ``"gpt-4-0314"``, reason to score (``"rts"``).
+        Judge and prompt: ``"gpt-4-0314"``, reason to score (``"rts"``).
     attribute : str or sequence of str
-        Of what, such as ``"coherence"``; several come one below the other.
+        Attribute, such as ``"coherence"``; several are concatenated.
 
     Returns
     -------
     pandas.DataFrame or None
-        Score trials with the mean expert score (``human``) and the length of each text (``words``), of this data set's
-        contexts; None where an attribute has none, or no folder or data set is given.
+        Score trials for this data set's contexts, with the mean expert score (``human``) and the length of each text
+        (``words``); None if an attribute has none, or no folder or data set is given.
 
     Examples
     --------

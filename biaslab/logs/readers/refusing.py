@@ -1,4 +1,4 @@
-"""Refuse a table that cannot be read by itself with what would read it: a mapping made of its own fields."""
+"""Explain why a table cannot be read without a mapping, and suggest mappings from its fields."""
 
 from __future__ import annotations
 
@@ -14,36 +14,45 @@ from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import written
 
 Entries = dict[str, Any]
-READ = 50  # records of which a mapping is made
+READ = 50  # records used to suggest a mapping
 _SHOWN = 3  # example rows
-_LONG = 30  # characters; a longer verdict is a text that holds it
+_LONG = 30  # characters; a longer verdict is a text that contains it
 _LONGEST = 160  # characters of each
-_NO_CANDIDATE = {"id", "len", "length", "words", "chars", "tokens", "score", "rating"}  # words of what is beside one
-_QUOTED = set(" |<>&;()$`\"'*?[]#~\\!")  # what a shell would change
+_NO_CANDIDATE = {
+    "id",
+    "len",
+    "length",
+    "words",
+    "chars",
+    "tokens",
+    "score",
+    "rating",
+}  # words in names of other columns
+_QUOTED = set(" |<>&;()$`\"'*?[]#~\\!")  # characters special to a shell
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a table is not read without a mapping, and the mappings that would read it.
+    """Why a table cannot be read without a mapping, and the mappings that would read it.
 
     Parameters
     ----------
     reason : str
-        What could not be told.
+        What is ambiguous or missing.
     options : tuple of (str, dict)
-        What each reading takes for granted, and its mapping; dots stand for what only the user knows.
+        The assumption behind each interpretation, and its mapping; dots stand for values that only the user knows.
     """
 
     reason: str
     options: tuple[tuple[str, Entries], ...] = ()
 
     def lines(self) -> list[str]:
-        """Return the reason and, for each reading, what to put on the command line."""
+        """Return the reason and, for each interpretation, the command-line options."""
         return [self.reason, *(f"{said}: {map_line(entries)}" for said, entries in self.options)]
 
 
 def map_line(entries: Mapping[str, Any]) -> str:
-    """Return a mapping as it is put on a command line.
+    """Return a mapping as command-line options.
 
     Examples
     --------
@@ -68,18 +77,18 @@ def _quoted(name: str, expression: Any) -> str:
 def explained(
     fields: Sequence[str], examples: Sequence[Mapping[str, Any]], lists: Sequence[str], refusal: Refusal | None
 ) -> str:
-    """Return what a file of no known format would need: a mapping made of its fields, and some of its rows.
+    """Return an explanation for a file of unknown format: suggested mapping and example rows.
 
     Parameters
     ----------
     fields : sequence of str
-        Of its records.
+        Fields of its records.
     examples : sequence of mapping
-        Its first records; one where it is an object with lists.
+        Its first records; one if it is an object with lists.
     lists : sequence of str
-        The fields of such an object that hold lists of objects.
+        The fields of such an object with lists of objects.
     refusal : Refusal, optional
-        Why a table of usual columns is not read.
+        Why a table with common columns is refused.
     """
     field = ""
     if lists and refusal is None:
@@ -94,7 +103,7 @@ def explained(
 
 
 def lists_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the fields of a file that is one object which hold lists of objects."""
+    """Return the fields with lists of objects, for a file that is one object."""
     if len(records) != 1:
         return []
     listed = {str(name): value for name, value in records[0].items() if isinstance(value, list)}
@@ -102,7 +111,7 @@ def lists_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:
-    """Return the list whose items lack the least of what a judgement needs, of several the longest."""
+    """Return the list whose items lack the fewest required columns; the longest of several."""
 
     def lack(name: str) -> tuple[int, int]:
         lines = suggestion([item for item in record[name][:READ] if isinstance(item, dict)]).lines()
@@ -112,7 +121,7 @@ def _of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:
 
 
 def _within(field: str, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping of the items of a list as one of the records that exploding it makes."""
+    """Return the mapping of a list's items, rewritten for the exploded records."""
     made: dict[str, Any] = {}
     for name, said in entries.items():
         if isinstance(said, str):
@@ -123,18 +132,18 @@ def _within(field: str, entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def printable(lines: Sequence[str]) -> str:
-    """Return lines as one text, with a sign for what cannot be printed."""
+    """Join lines to one text, replacing unprintable characters."""
     return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
 
 
 def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
-    r"""Return the mapping that is nearest to the fields of some records, with dots for what they do not have.
+    r"""Return the mapping closest to the fields of records, with dots for missing ones.
 
     Examples
     --------
     >>> print("\n".join(suggestion([{"q": 1, "system": "x", "mark": 3}]).lines()))
-    say which fields are context_id, candidate_id, and opponent_id and winner of pairs, or score and scale
-    the nearest mapping: --map context_id=q --map candidate_id=system --map score=mark --map scale==LOW-HIGH
+    map context_id, candidate_id, and either opponent_id and winner (pairs) or score and scale (scores)
+    closest mapping: --map context_id=q --map candidate_id=system --map score=mark --map scale==LOW-HIGH
     """
     every = dict.fromkeys(str(name) for record in records for name in record)
     names = [name for name in every if any(_can_be_mapped(record.get(name)) for record in records)] or list(every)
@@ -157,10 +166,10 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
                 entries |= {name: _outcome(column, _values(records, column)).get("winner", column)}
         else:
             entries |= _outcome(verdict, _values(records, verdict) if verdict else [])
-    said = "say which fields are context_id, candidate_id, and opponent_id and winner of pairs, or score and scale"
+    said = "map context_id, candidate_id, and either opponent_id and winner (pairs) or score and scale (scores)"
     if isinstance(entries.get("winner_swapped"), dict):
         return Refusal(said, either_order(entries, "the first", "the second"))
-    return Refusal(said, (("the nearest mapping", entries),))
+    return Refusal(said, (("closest mapping", entries),))
 
 
 def _can_be_mapped(value: Any) -> bool:
@@ -168,7 +177,7 @@ def _can_be_mapped(value: Any) -> bool:
 
 
 def _context_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """Return the field that is likeliest to tell items apart: by its name, and by how many values it has."""
+    """Return the field most likely to identify items, by its name and its number of values."""
     values = {name: len({written(record.get(name)) for record in records}) for name in names}
     varied = [name for name in names if values[name] > 1] or list(names)
     all_different = [name for name in varied if values[name] == len(records) and "id" in named.tokens(name)]
@@ -177,21 +186,21 @@ def _context_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -
 
 
 def either_order(entries: Entries, one: str, two: str) -> tuple[tuple[str, Entries], ...]:
-    """Return both readings of a verdict of the other order: places as they were shown then, or columns of the row."""
+    """Return both interpretations of a verdict in the other order: positions as shown, or columns of the row."""
     given = entries["winner_swapped"]
     places = {"first": "candidate", "second": "opponent"}
     columns = {"field": given["field"], "values": {v: places.get(side, side) for v, side in given["values"].items()}}
     return (
-        (f"if {given['field']} names places as they were shown then", entries),
+        (f"if {given['field']} names positions as shown in that order", entries),
         (
-            f"if {given['field']} names {one} and {two} of the row, wherever shown",
+            f"if {given['field']} names the columns {one} and {two}, regardless of the order shown",
             entries | {"winner_swapped": columns},
         ),
     )
 
 
 def _values(records: Sequence[Mapping[str, Any]], name: str) -> list[str | None]:
-    """Return what records have in a field, or at a place of a list such as ``"decisions.0"``."""
+    """Return the values of a field, or of a list position such as ``"decisions.0"``."""
     field, _, place = name.rpartition(".")
     if not place.isdigit():
         return [written(record.get(name)) for record in records]
@@ -200,7 +209,7 @@ def _values(records: Sequence[Mapping[str, Any]], name: str) -> list[str | None]
 
 
 def _listed_verdicts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the places of a field that holds a list of two verdicts, one of each order."""
+    """Return the paths to a list of two verdicts, one per order."""
     for name in names:
         given = [value for record in records for value in _values([record], f"{name}.0") if value]
         if given and len(given) == len(records) and any(named.side_of(value) for value in given):
@@ -209,7 +218,7 @@ def _listed_verdicts(records: Sequence[Mapping[str, Any]], names: Sequence[str])
 
 
 def _of_scores(context: str, rest: Sequence[str]) -> Entries:
-    """Return the nearest mapping of scores, of the fields beside that of the context."""
+    """Return the closest mapping for scores, from the fields other than the context."""
     own = [*named.first_named(rest, named.CANDIDATE), *named.first_named(rest, named.ANSWER)]
     candidate = next(iter([*own, *rest, "FIELD"]))
     score = next((name for name in rest if set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES)), None)
@@ -217,7 +226,7 @@ def _of_scores(context: str, rest: Sequence[str]) -> Entries:
 
 
 def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str, str] | None:
-    """Return a field of verdicts and the two fields one of which it repeats in every record, ties aside."""
+    """Return a verdict field and the two fields whose values it repeats in every record, except for ties."""
     columns = {name: [written(record.get(name)) for record in records] for name in names}
     for verdict in (name for name in names if set(named.tokens(name)) & named.VERDICT):
         said = [(at, value) for at, value in enumerate(columns[verdict]) if value and named.side_of(value) is None]
@@ -230,10 +239,10 @@ def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 
 
 def _outcome(verdict: str | None, values: Sequence[str | None]) -> Entries:
-    """Return how verdicts are read that name places, or texts that hold them."""
+    """Return how to read verdicts that name positions, or texts that contain them."""
     known = Counter(value for value in values if value)
     sides = {value: side for value in known if (side := named.side_of(value)) is not None}
-    for one, two in (*named.SIDES, ("a>b", "b>a")):  # what the first records do not say
+    for one, two in (*named.SIDES, ("a>b", "b>a")):  # values missing from the first records
         for pair in ({one: "first", two: "second"}, {one.upper(): "first", two.upper(): "second"}):
             sides |= pair if any(sides.get(value) == side for value, side in pair.items()) else {}
     if verdict and known and not sides and max(map(len, known)) > _LONG:
@@ -242,7 +251,7 @@ def _outcome(verdict: str | None, values: Sequence[str | None]) -> Entries:
 
 
 def example_rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the first rows as they stand in the file, each on one line and no longer than can be read."""
+    """Return the first rows of the file, each shortened to one readable line."""
     return [_brief(record) for record in records[:_SHOWN]]
 
 

@@ -1,9 +1,9 @@
 """ReIFE results (Liu et al. 2024, arXiv 2410.07069): ``instruction, output_1, output_2, response, result, winner``.
 
 JSON Lines, ``DATASET.JUDGE.METHOD.PROMPT.jsonl``, and ``…_swap.jsonl`` where output_2 was shown first; ``winner`` is 1
-or 2 for the outputs as they are numbered in both. Where a reply could not be read the authors draw the winner at random
-and note ``result.fail``; such a row has no verdict here. ``result.tie`` is a tie that was drawn, too. ``label`` is the
-gold label, and ``response[0].text`` the judge's words.
+or 2, numbered the same in both. For unreadable replies, the authors draw the winner at random and set ``result.fail``;
+such rows have no verdict here. ``result.tie`` marks a tie broken at random. ``label`` is the gold label, and
+``response[0].text`` the judge's reply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SWAPPED = "_swap"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one pair trial a record."""
+    """Return one pair trial per record."""
     texts = rows.take_texts("instruction", *_SIDES)
     winner, label, result = rows.take("winner", "number"), rows.take("label", "any"), rows.take("result", "any")
     said = rows.take("response", "any")
@@ -48,7 +48,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _of_name(file: str) -> tuple[str, str, str, bool]:
-    """Return judge, data set, prompt and whether output_2 was shown first, as the name of a file says.
+    """Return judge, data set, prompt and whether output_2 was shown first, from the file name.
 
     Examples
     --------

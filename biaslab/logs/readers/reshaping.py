@@ -1,4 +1,4 @@
-"""Reshape the records of a log before they are read: explode lists, join a second file, or apply a function."""
+"""Reshape records before they are read: explode lists, join a second file, or apply a function."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from biaslab.logs.readers.rows import Log, Rows
 
 TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
 _JOIN = re.compile(r"(?P<file>.+?)\s+on\s+(?P<left>[^=\s]+)(?:\s*=\s*(?P<right>\S+))?\s*")
-_NUMBER = "#"  # after the name of an exploded field: the place in its list, or the key in its object
+_NUMBER = "#"  # suffix of an exploded field: the index in its list, or the key in its object
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Changes to records before they are read, in this order.
+    """Reshaping steps, applied in this order.
 
     Parameters
     ----------
     explode : tuple of str
-        Fields or paths with lists, one row an item, or with objects, one row a key; one after the other. The item takes
-        the place of the list, and ``field#`` is its place, from 0, or its key.
+        Fields or paths with lists, one row per item, or with objects, one row per key; one after the other. The item
+        takes the place of the list, and ``field#`` is its place, from 0, or its key.
     joined : mapping of str to dict, optional
-        Records of another file by the value of its field.
+        Records of another file, by the value of its join field.
     on : str
-        The field of this file whose value selects them.
+        The field of this file to join on.
     """
 
     explode: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Shape:
     on: str = ""
 
     def of(self, rows: Rows) -> Rows:
-        """Return the records in their new shape; refuse those without a partner or a list."""
+        """Return the reshaped records, refusing those without a join partner or a list."""
         if self.joined is not None:
             rows = _merged(rows, self.joined, self.on)
         for field in self.explode:
@@ -51,7 +51,7 @@ class Shape:
 
 
 def make_shape(explode: Any, join: Any) -> Shape | None:
-    """Return what a mapping says of the shape of records; None where it says nothing.
+    """Return the reshaping in a mapping, or None.
 
     Parameters
     ----------
@@ -63,14 +63,16 @@ def make_shape(explode: Any, join: Any) -> Shape | None:
     Raises
     ------
     InputError
-        If one is not of that form, or the file cannot be read.
+        If one has another form, or the file cannot be read.
     """
     if explode is None and join is None:
         return None
     fields = explode.split(",") if isinstance(explode, str) else explode if isinstance(explode, list) else []
     named = tuple(field.strip() for field in fields if isinstance(field, str) and field.strip())
     if explode is not None and not named:
-        raise InputError("mapping['explode']", explode, "the name of a field with lists, or several with commas")
+        raise InputError(
+            "mapping['explode']", explode, "the name of a field with lists, or several separated by commas"
+        )
     if join is None:
         return Shape(named)
     match = _JOIN.fullmatch(join) if isinstance(join, str) else None
@@ -80,14 +82,14 @@ def make_shape(explode: Any, join: Any) -> Shape | None:
 
 
 def shaped(chunks: Iterator[Rows], shape: Shape | TableFunction | None) -> Iterator[Rows]:
-    """Yield chunks of records in their new shape, without those that lost every record."""
+    """Yield reshaped chunks, skipping empty ones."""
     if shape is not None:
         chunks = map(shape.of, chunks) if isinstance(shape, Shape) else _through(list(chunks), shape)
     return (rows for rows in chunks if rows.records)
 
 
 def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
-    """Yield the rows of a user's table, made of all records; nested objects are columns with dotted names."""
+    """Yield the rows of the user's function, applied to all records; nested objects are columns with dotted names."""
     if not chunks:
         return
     lines = list(chain.from_iterable(rows.lines for rows in chunks))
@@ -106,26 +108,26 @@ def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
 
 
 def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
-    """Return the records of a file by the value of a field, each value once."""
+    """Return the records of a file by the value of a field, which must be unique."""
     records: dict[str, dict[str, Any]] = {}
     for document in documents(path):
         for rows in read_rows(document, Log(document.name)):
             rows = by_item(rows) if is_nested(rows.records) else rows
             for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
                 if isinstance(value, str) and records.setdefault(value, record) is not record:
-                    where, remedy = f"{field} = {value}", "join on a field that identifies its records"
-                    raise InputError("mapping['join']", where, f"every value once in {path}", remedy)
+                    where, remedy = f"{field} = {value}", "join on a field that identifies the records"
+                    raise InputError("mapping['join']", where, f"unique values in {path}", remedy)
     if not records:
         raise InputError("mapping['join']", str(path), f"a file whose records have the field {field}")
     return records
 
 
 def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
-    """Return the records with the fields of their partners; a field that both have is that of the log."""
+    """Return the records with their partners' fields; fields in both come from the log."""
     values = rows.take(on, "id")
     alone = rows.good & ~values.isin(list(joined)).to_numpy()
     for place in np.flatnonzero(alone).tolist():
-        rows.log.refuse(rows.lines[place], f"no partner to join for {on} = {values[place]}")
+        rows.log.refuse(rows.lines[place], f"no record to join for {on} = {values[place]}")
     rows.good &= ~alone
     places = np.flatnonzero(rows.good).tolist()
     records = [joined[values[place]] | rows.records[place] for place in places]
@@ -135,7 +137,7 @@ def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
 def _exploded(rows: Rows, field: str) -> Rows:
     items = pd.Series([_items(value) for value in rows.values(field)], dtype=object)
     rows.refuse(items.isna(), f"{field} is neither a list nor an object")
-    exploded = items.explode().dropna()  # pairs of key and item; an empty list has none
+    exploded = items.explode().dropna()  # (key, item); empty lists vanish
     places = exploded.index.tolist()
     records = [
         {**_replaced(rows.records[place], field, item), f"{field}{_NUMBER}": key}
@@ -151,7 +153,7 @@ def _items(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _replaced(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
-    """Return the record with an item where a path leads, or in a field of that very name; nothing else is copied."""
+    """Return the record with an item at a path, or in a field of exactly that name, copying nothing else."""
     first, dot, rest = path.partition(".")
     if path in record or not dot or not isinstance(record.get(first), dict):
         return {**record, path: item}

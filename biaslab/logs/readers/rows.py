@@ -1,4 +1,4 @@
-"""Read records of a log as columns; malformed ones are counted, with line and reason, and skipped."""
+"""Turn records of a log into columns, counting and skipping malformed records with line and reason."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from biaslab.core.errors import TrialsError
 from biaslab.core.schema import count_words
 
 CALL_FAILED = "the call failed"
-"""Why a record is left out that a judge did not answer."""
+"""Reason for leaving out a record without an answer."""
 
 Kind = Literal["id", "name", "text", "number", "flag", "list", "any"]
 _WORDS = {"true": True, "false": False, "1": True, "0": False}
 NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
-_WRONG = object()  # stands for a value of another kind than was asked for
+_WRONG = object()  # marks a value of the wrong type
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file that is being read.
+    """A file being read.
 
     Parameters
     ----------
     file : str
-        Its name, within its archive or folder where it has one.
+        Its name, within its archive or folder.
     score_pattern : str, optional
         The user's regular expression for scores in texts.
     scale : str, optional
-        The user's scale, on which scores are read instead of the format's own.
+        The user's scale, which overrides the format's.
     """
 
     file: str
@@ -48,7 +48,7 @@ class Source:
 
 
 class Problem(NamedTuple):
-    """A line that is no judgement, and why."""
+    """A malformed line and the reason."""
 
     file: str
     line: int
@@ -57,24 +57,24 @@ class Problem(NamedTuple):
 
 @dataclass
 class Log:
-    """Problems of a log: malformed lines, records left out, and values that a mapping did not match.
+    """Problems found in a log: malformed lines, records left out, and records a mapping did not match.
 
     Parameters
     ----------
     file : str
-        Name of the file, within its archive where it has one.
+        Name of the file, within its archive.
     strict : bool
-        Raise at the first malformed line instead of going on.
+        Raise at the first malformed line instead of continuing.
     problems : list of Problem
-        Malformed lines so far.
+        The malformed lines so far.
     left_out : Counter
-        Well-formed records that are no judgements to be read, by reason.
+        Counts of well-formed records that are not judgements, by reason.
     unmatched : Counter
-        Judgements in which a mapping did not find what it asks for, by reason; they are rows without a value.
+        Counts of judgements that a mapping did not match, by reason; they become rows without a value.
     encoding : str
-        What the file's bytes were read as.
+        Encoding used to decode the file.
     unit : {"line", "row", "annotation"}
-        What is counted in the file.
+        What the line numbers count.
     """
 
     file: str
@@ -86,7 +86,7 @@ class Log:
     unit: str = "line"
 
     def refuse(self, line: int, reason: str) -> None:
-        """Note a malformed line.
+        """Record a malformed line.
 
         Raises
         ------
@@ -95,23 +95,23 @@ class Log:
         """
         if self.strict:
             where = f"{self.file}, {self.unit} {line}"
-            raise TrialsError(where, reason, "a well-formed line", "leave out strict to go on")
+            raise TrialsError(where, reason, "a well-formed line", "omit strict to skip such lines")
         self.problems.append(Problem(self.file, line, reason))
 
 
 class Rows:
-    """Some records of a log, column by column.
+    """A chunk of records, accessed by column.
 
     Parameters
     ----------
     records : sequence of mapping
-        As they stand in the file.
+        The records of the file.
     lines : sequence of int
-        Line of each, counted from 1.
+        Line number of each record, from 1.
     log : Log
-        Where malformed ones are noted.
+        Collects malformed records.
     textual : bool
-        Whether every value is a string, as in CSV; an empty one is missing then.
+        Whether all values are strings, as in CSV; empty strings then count as missing.
     """
 
     def __init__(self, records: Sequence[dict[str, Any]], lines: Sequence[int], log: Log, textual: bool) -> None:
@@ -119,33 +119,33 @@ class Rows:
         self.good: NDArray[np.bool_] = np.ones(len(records), bool)
 
     def has(self, name: str) -> bool:
-        """Return whether any record has a field, or something at a dotted path such as ``"judgments.0.decision"``."""
+        """Return whether any record has a field, or a value at a dotted path such as ``"judgments.0.decision"``."""
         if any(name in record for record in self.records):
             return True
         return "." in name and any(_at(record, name) is not _WRONG for record in self.records)
 
     def values(self, name: str) -> list[Any]:
-        """Return what every record has in a field, or at a dotted path where no record has a field of that name."""
+        """Return each record's value of a field, or at a dotted path if no record has a field of that name."""
         if "." not in name or any(name in record for record in self.records):
             return [record.get(name) for record in self.records]
         return [at(record, name) for record in self.records]
 
     def take(self, name: str, kind: Kind, default: Any = None) -> pd.Series:
-        """Return a field of every record; records in which it is of another kind are refused.
+        """Return a field of all records, refusing records with a value of another type.
 
         Parameters
         ----------
         name : str
-            Of the field, or a dotted path.
+            Field name or dotted path.
         kind : {"id", "name", "text", "number", "flag", "list", "any"}
-            What is allowed. A missing name or text is None and a missing number NaN; anything else must be there.
+            Allowed type. A missing name or text is None, a missing number NaN; other kinds are required.
         default : object
-            For records that lack the field or have null in it.
+            Value for records that lack the field or have null.
 
         Returns
         -------
         pandas.Series
-            One value a record, in order; of refused records it means nothing.
+            One value per record, in order; arbitrary for refused records.
         """
         values = self.values(name)
         if self.textual:
@@ -155,7 +155,7 @@ class Rows:
         return self.convert(values, name, kind)
 
     def convert(self, values: Sequence[Any], name: str, kind: Kind) -> pd.Series:
-        """Convert values, one per record, to one kind; refuse records with others, naming the field."""
+        """Convert values, one per record, to one type, refusing records with another type."""
         conversion = _CONVERSIONS[kind]
         made = [conversion.read(value) for value in values]
         self.refuse(np.array([value is _WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
@@ -163,27 +163,27 @@ class Rows:
         return strings(kept) if conversion.dtype == "str" else pd.Series(kept, dtype=conversion.dtype)
 
     def take_texts(self, *names: str) -> dict[str, pd.Series]:
-        """Return fields that hold a text in every record; records in which one is missing are refused."""
+        """Return required text fields, refusing records that lack one."""
         texts = {name: self.take(name, "text") for name in names}
         for name, values in texts.items():
             self.refuse(values.isna(), f"{name} is missing")
         return texts
 
     def each(self, *columns: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield the place of each record that is not refused, and what columns hold there."""
+        """Yield the position of each accepted record and its values in the columns."""
         for place, values in enumerate(zip(*columns, strict=True)):
             if self.good[place]:
                 yield place, *values
 
     def leave_out(self, which: pd.Series, reason: str) -> None:
-        """Leave out records that are well formed and not to be read."""
+        """Leave out well-formed records that are not judgements."""
         there = np.asarray(which, bool) & self.good
         if there.any():
             self.log.left_out[reason] += int(there.sum())
         self.good &= ~there
 
     def refuse(self, wrong: NDArray[np.bool_] | pd.Series, reason: str) -> None:
-        """Refuse some records, unless they are refused already."""
+        """Refuse records that are not refused already."""
         wrong = np.asarray(wrong, bool) & self.good
         for place in np.flatnonzero(wrong).tolist():
             self.log.refuse(self.lines[place], reason)
@@ -191,7 +191,7 @@ class Rows:
 
 
 def read_value(value: Any, kind: Kind) -> Any:
-    """Return a value as one kind; None if it is of another.
+    """Convert a value to a type; None if it has another type.
 
     Examples
     --------
@@ -203,13 +203,13 @@ def read_value(value: Any, kind: Kind) -> Any:
 
 
 def measured(value: Any) -> float:
-    """Return a finite number; NaN for a text, true, false and anything else."""
+    """Return a finite number; NaN for text, booleans and anything else."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return float(value) if number else math.nan
 
 
 def word_counts(texts: pd.Series) -> pd.Series:
-    """Return the number of words of each text; NaN where it is missing."""
+    """Return the number of words in each text; NaN if missing."""
     return texts.map(count_words, na_action="ignore").astype(float)
 
 
@@ -219,7 +219,7 @@ def field_names(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def at(record: Any, path: str) -> Any:
-    """Return the value at a dotted path of a record; None if there is none.
+    """Return the value at a dotted path of a record, or None.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def _at(record: Any, path: str) -> Any:
 
 
 def plain(text: str | None) -> str | None:
-    """Return a text that can be encoded: half a surrogate pair becomes its escape."""
+    """Return a text that can be encoded, escaping lone surrogates."""
     return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -262,7 +262,7 @@ def keyed(value: Any) -> Any:
 
 
 def strings(values: Sequence[str | None]) -> pd.Series:
-    """Return a series of strings; half a surrogate pair, which no text holds, becomes its escape."""
+    """Return a series of strings, escaping lone surrogates, which are not valid text."""
     try:
         return pd.Series(list(values), dtype="str")
     except UnicodeEncodeError:
@@ -301,7 +301,7 @@ def _flag(value: Any) -> Any:
 
 
 class _Conversion(NamedTuple):
-    """Conversion of values of one kind: allowed values for messages, reader, placeholder and dtype."""
+    """Conversion to one type: description for messages, converter, placeholder and dtype."""
 
     allowed: str
     read: Callable[[Any], Any]
@@ -312,7 +312,7 @@ class _Conversion(NamedTuple):
 _CONVERSIONS: dict[Kind, _Conversion] = {
     "id": _Conversion("a name or a whole number", _id, None, "str"),
     "name": _Conversion("a name, a whole number or null", _name, None, "str"),
-    "text": _Conversion("a text or null", lambda v: v if v is None or isinstance(v, str) else _WRONG, None, "str"),
+    "text": _Conversion("text or null", lambda v: v if v is None or isinstance(v, str) else _WRONG, None, "str"),
     "number": _Conversion("a finite number or null", _number, math.nan, float),
     "flag": _Conversion("true or false", _flag, False, bool),
     "list": _Conversion("a list", lambda value: value if isinstance(value, list) else _WRONG, [], object),

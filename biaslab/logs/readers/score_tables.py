@@ -1,4 +1,4 @@
-"""Tables of scores: an answer or a system, and scores of judges and people on one attribute or several."""
+"""Read tables of scores: an answer or a system, with scores of judges and people on one or more attributes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: 
 
 
 def _with_people(table: Table, entries: Entries, scores: Sequence[str], people: Sequence[str]) -> Refusal | None:
-    """Add the scores of people to a mapping, where they are of one attribute; those of several are told by it."""
+    """Add human scores to a mapping if they are on one attribute; refuse several."""
     if not people or {"ratings", "human"} & set(table.given):
         return None
     attributes = {attribute_of(name) for name in people}

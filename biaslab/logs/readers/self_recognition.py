@@ -1,18 +1,17 @@
 """Self-recognition files (Panickssery et al. 2024, arXiv 2404.13076): a judge's own summary against that of another.
 
 ``key, model, self_preference``, where ``model`` wrote the other summary. ``forward_comparison`` is the label chosen
-when the own summary stands first, ``backward_comparison`` when it stands second; their probabilities stand in
-``…_probability`` (of the label that was chosen) or ``…_comparison_output`` (of both), if at all. ``self_preference``,
-the mean over both orders, becomes ``p_both_orders`` where no order has a probability of its own. Where they have, they
-show what it is: in the ``label_wrong`` files that of the summary that is *named* the judge's, which is the other one,
-and in Llama-2's ``pairs_`` file that of another question (recognition). Where no order is told, the mean is the
-judgement, and what was shown first is not known; under wrong or random names such a mean does not say for which text it
-is, and is left out.
+when the own summary is shown first, ``backward_comparison`` when it is shown second; their probabilities, if any, are
+in ``…_probability`` (of the chosen label) or ``…_comparison_output`` (of both). ``self_preference``, the mean over both
+orders, becomes ``p_both_orders`` if no order has a probability of its own. If they have, they show what the mean refers
+to: in the ``label_wrong`` files, the summary *labelled* as the judge's, which is the other one; in Llama-2's ``pairs_``
+file, another question (recognition). If neither order is recorded, the mean is the judgement and the order is unknown;
+under wrong or random names it is unclear which text such a mean refers to, so it is left out.
 
 ``scores_`` files have ``key, model, target_model, scores``, exact distributions over 1 to 5; the value is the expected
-score. Data set, naming of authors and, of pairs, the judge are taken from the name of the file:
+score. Data set, naming of authors and, for pairs, the judge are taken from the file name:
 ``pairs_xsum_gpt4.json``, ``label_wrong_xsum_gpt4.json``, ``scores_xsum_gpt4.json``. A file may hold rows of both data
-sets: a key of 40 hexadecimal digits is an article of CNN/Daily Mail, one of eight digits one of XSum.
+sets: a key of 40 hexadecimal digits is a CNN/Daily Mail article, one of eight digits an XSum article.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ _PAIR = (
 _SCORE = ("judge", "context_id", "dataset", "candidate_id", "value", "status", "label_mass")
 _PROBABILITIES = ("probability", "comparison_output")
 _SCALE = "1-5"
-#: Data sets whose articles are known by the form of their identifiers.
+#: Data sets recognised by the form of their identifiers.
 _IDS = {"cnn": re.compile(r"[0-9a-f]{40}"), "xsum": re.compile(r"\d{8}")}
-_TOLD = ("recorded", "authors named rightly")  # under which a mean alone is that of the judge's own text
-_UNTOLD = "self_preference under wrong or random names does not say for which text it is"
+_TOLD = ("recorded", "authors named rightly")  # namings under which a bare mean refers to the judge's own text
+_UNTOLD = "self_preference under wrong or random names does not say which text it refers to"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one pair trial an order, or one of unknown order where the file has the mean of both alone."""
+    """Return one pair trial per order, or one of unknown order if the file has only the mean of both."""
     judge, named, naming = _of_name(source.file)
     key, other, mean = rows.take("key", "id"), rows.take("model", "id"), rows.take("self_preference", "number")
     rows.refuse(other == judge, "the other summary is the judge's own")
-    rows.refuse((mean < 0) | (mean > 1), "self_preference is no probability")
+    rows.refuse((mean < 0) | (mean > 1), "self_preference is not a probability")
     if naming not in _TOLD:
         rows.leave_out(pd.Series([not _tells_orders(record) for record in rows.records], dtype=bool), _UNTOLD)
     made: list[tuple[Any, ...]] = []
@@ -70,11 +69,11 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a record."""
+    """Return one score trial per record."""
     names = {name: rows.take(name, "id") for name in ("key", "model", "target_model")}
     chances = [_distribution(given) for given in rows.take("scores", "any")]
     wrong = pd.Series([found is None for found in chances], dtype=bool)
-    rows.refuse(wrong, "scores are no probabilities of whole numbers")
+    rows.refuse(wrong, "scores are not probabilities of integers")
     scale, named = scale_named(source.scale or _SCALE), _of_name(source.file)[1]
     made: list[tuple[Any, ...]] = []
     for place, found in enumerate(chances):
@@ -88,7 +87,7 @@ def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _of_name(file: str) -> tuple[str, str, str]:
-    """Return judge, data set and how authors were named, as the name of a file says."""
+    """Return judge, data set and naming of authors, from the file name."""
     found = _NAME.match(file.rsplit("/", 1)[-1])
     if found is None:
         return "unknown", "unknown", "recorded"
@@ -96,7 +95,7 @@ def _of_name(file: str) -> tuple[str, str, str]:
 
 
 def _dataset(key: str, named: str) -> str:
-    """Return the data set of an article, by the form of its identifier or, where that is another one, by the file."""
+    """Return the data set of an article, by the form of its identifier or else by the file."""
     return next((name for name, form in _IDS.items() if form.fullmatch(key)), named)
 
 
@@ -115,7 +114,7 @@ def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iter
 
 
 def _first_wins(record: dict[str, Any], order: str) -> tuple[float, float]:
-    """Return how likely the first label was, and how likely both: of the distribution, or of the label chosen."""
+    """Return the probability of the first label and the total of both, from the distribution or the chosen label."""
     given = record.get(f"{order}_comparison_output")
     if isinstance(given, dict):
         masses = [_chance(given.get(label, 0.0)) for label in ("1", "2")]
@@ -130,12 +129,12 @@ def _first_wins(record: dict[str, Any], order: str) -> tuple[float, float]:
 
 
 def _chance(value: Any) -> float:
-    """Return a probability; NaN for what is none."""
+    """Return a probability; NaN if it is not one."""
     return number if 0 <= (number := measured(value)) <= 1 else math.nan
 
 
 def _distribution(given: Any) -> dict[int, float] | None:
-    """Return the probability of every score; None if the object is no distribution."""
+    """Return the probability of every score; None if the object is not a distribution."""
     if not isinstance(given, dict) or not given:
         return None
     found = {int(score): _chance(chance) for score, chance in given.items() if re.fullmatch(r"\d{1,3}", str(score))}

@@ -1,4 +1,4 @@
-"""Refuse a reading that cannot be meant, with the line that probably is: one context, or judgements that clash."""
+"""Refuse implausible mappings (one context only, contradictory duplicates), and suggest the likely one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from biaslab.logs.readers.expressions import written
 from biaslab.logs.readers.log_columns import identity_of
 from biaslab.logs.readers.refusing import map_line
 
-_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # contradictions that a log may have
-_HALF = 0.5  # of the judgements; a log in which more stand twice is read without what tells them apart
-_MANY = 10  # judgements; fewer may well be of one context
-_TELLS = 0.9  # of the groups of duplicates, in which a field that tells them apart differs throughout
+_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated contradictions: number, share
+_HALF = 0.5  # share of duplicates above which an identifying field must be missing
+_MANY = 10  # judgements; fewer may plausibly have one context
+_TELLS = 0.9  # share of duplicate groups in which a field must differ to count as identifying
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 _ROLES = {
     "judge": named.JUDGE,
@@ -28,38 +28,39 @@ _ROLES = {
     "replicate": (*named.REPLICATE, "sample", "sample_id", "seed", "attempt"),
 }
 _OUTCOMES = named.VERDICT | named.SCORE | named.ATTRIBUTES | named.HUMAN
-_ROWS = ("id", "idx", "uid")  # which number rows
-_OTHERWISE = "configuration"  # the column of a field whose name says nothing
+_ROWS = ("id", "idx", "uid")  # row numbers
+_OTHERWISE = "configuration"  # the column for a field with an uninformative name
 
 
 def require_sense(
     trials: pd.DataFrame, whole: pd.DataFrame, mapping: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Raise `InputError` where a reading cannot be meant.
+    """Raise `InputError` if a mapping is implausible.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        The judgements, each once, with ``attrs`` that count the others.
+        The judgements without duplicates, with counts of these in ``attrs``.
     whole : pandas.DataFrame
-        The same with duplicates.
+        The judgements with duplicates.
     mapping : mapping
-        What the user maps.
+        The user's mapping.
     records : mapping of str to mapping
-        Some records as they stand in the file, by the key of their trial.
+        Some original records, by the key of their trial.
 
     Raises
     ------
     InputError
-        If an identity is a constant called as a field is; if everything is one context although a field tells items
-        apart; or if many judgements stand twice and contradict each other, or a field tells most of them apart.
+        If an identifier is a constant with the name of a field; if there is only one context although a field
+        distinguishes items; or if many judgements are duplicates that contradict each other or that a field
+        distinguishes.
     """
     fields = list(dict.fromkeys(str(name) for record in records.values() for name in record))
     for name in _IDENTITY:
         said = mapping.get(name)
         if isinstance(said, str) and said.startswith("=") and said[1:] in fields:
-            remedy = f"the file has a field of that name: {map_line({name: said[1:]})}"
-            allowed = "a field; '=' makes it a constant, the same in all rows"
+            remedy = f"to use the field of that name: {map_line({name: said[1:]})}"
+            allowed = "a field ('=' makes it a constant for all rows)"
             raise InputError(f"mapping[{name!r}]", said, allowed, remedy)
     twice, many = trials.attrs["duplicates"], trials.attrs["contradictions"]
     clash = many > max(_SOME_TWICE, _SHARE_TWICE * len(whole))
@@ -67,7 +68,7 @@ def require_sense(
     contexts = set(trials["context_id"])
     items = _of_items(records, fields) if len(contexts) == 1 and len(whole) >= _MANY else None
     if items is not None:
-        remedy = f"the items seem to be told apart by {items}: {map_line({'context_id': items})}"
+        remedy = f"{items} seems to identify the items: {map_line({'context_id': items})}"
         raise InputError("context_id", contexts.pop(), "more than one context", remedy)
     if clash or apart is not None:
         said = f"{twice:,} judgements that stand twice, {many:,} of which say something else"
@@ -79,20 +80,20 @@ def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any]
     if apart is None:
         columns = "judge, attribute, template, configuration or replicate"
         return (
-            f"name the field that tells them apart as one of {columns}, among {', '.join(fields[:20])}; repetitions "
-            "without a field are counted by --map replicate==#"
+            f"map the field that distinguishes them to {columns}; fields: {', '.join(fields[:20])}; to number "
+            "repetitions without a field, use --map replicate==#"
         )
     pair = next((pair for pair in named.find_pairs(fields).values() if apart in pair), None)
     if pair is not None and str(mapping.get("candidate_id")).startswith("="):
-        return f"{apart} tells them apart: {map_line({'candidate_id': pair[0], 'opponent_id': pair[1]})}"
+        return f"{apart} distinguishes them: {map_line({'candidate_id': pair[0], 'opponent_id': pair[1]})}"
     role = next((role for role, names in _ROLES.items() if apart.lower() in names), _OTHERWISE)
     role = "judge" if role == "candidate_id" and pairs else role  # a pair has two candidates already
     other = " (or as judge, attribute, template or replicate)" if role == _OTHERWISE else ""
-    return f"{apart} tells them apart: {map_line({role: apart})}{other}"
+    return f"{apart} distinguishes them: {map_line({role: apart})}{other}"
 
 
 def _of_items(records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]) -> str | None:
-    """Return the field called as items are that has several values; None if there is none."""
+    """Return a field with a common name for items and several values, or None."""
     usual = named.first_named(fields, named.CONTEXT)
     return next((name for name in usual if len({written(record.get(name)) for record in records.values()}) > 1), None)
 
@@ -100,9 +101,9 @@ def _of_items(records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]) -
 def _that_tells_apart(
     whole: pd.DataFrame, records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]
 ) -> str | None:
-    """Return the field that differs between the rows of nearly every judgement that stands twice; None if none does.
+    """Return the field that differs within nearly all groups of duplicates, or None.
 
-    A number of the row, or a time, does so in any log, and tells nothing apart.
+    Row numbers and times differ in any log and do not count.
     """
     keys = identity_of(whole)
     seen = whole[whole["key"].isin(list(records))]

@@ -8,34 +8,34 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from xml.etree import ElementTree as Xml  # documents with a DOCTYPE, which alone can harm, are refused
+from xml.etree import ElementTree as Xml  # documents with a DOCTYPE, the only dangerous ones, are refused
 
 from biaslab.core.unpacking import Allowance
 
 _BOOK, _RELATIONS, _TEXTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/sharedStrings.xml"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_STRICT = "{http://purl.oclc.org/ooxml/officeDocument/relationships}id"  # the same in the strict variant
+_STRICT = "{http://purl.oclc.org/ooxml/officeDocument/relationships}id"  # the same attribute in the strict variant
 _PLACE = re.compile(r"([A-Z]{1,3})[1-9][0-9]*")
 _MOST = 16_384  # columns of a sheet
 _WORDS = {"1": "true", "0": "false"}
 
 
 def is_workbook(names: list[str]) -> bool:
-    """Say whether the files of a zip are those of a workbook."""
+    """Return whether the files of a zip belong to a workbook."""
     return _BOOK in names
 
 
 def sheets_as_csv(data: bytes, allowance: Allowance) -> dict[str, bytes]:
-    """Return the sheets of a workbook that have a cell with a value, by name, as CSV.
+    """Return the non-empty sheets of a workbook as CSV, by name.
 
-    Dates are the numbers as which they are saved; formulas are what they came to when the workbook was saved.
+    Dates are returned as their stored numbers, formulas as their last computed values.
 
     Raises
     ------
     zipfile.BadZipFile
-        If a part is missing or no XML.
+        If a part is missing or is not XML.
     InputError
-        If it becomes larger than is allowed.
+        If the unpacked size exceeds the limit.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         parts = _Parts(archive, allowance)
@@ -53,7 +53,7 @@ def sheets_as_csv(data: bytes, allowance: Allowance) -> dict[str, bytes]:
 
 
 class _Parts:
-    """The parts of a workbook, each read once and counted against what a file may become."""
+    """The parts of a workbook, each read once and counted against the size limit."""
 
     def __init__(self, archive: zipfile.ZipFile, allowance: Allowance) -> None:
         self._archive, self._allowance = archive, allowance
@@ -71,7 +71,7 @@ class _Parts:
 
 
 def _rows(sheet: Xml.Element, shared: list[str]) -> Iterator[list[str]]:
-    """Yield the cells of each row, from the first column on."""
+    """Yield the cells of each row, starting with the first column."""
     for row in (each for each in sheet.iter() if _tag(each) == "row"):
         cells: dict[int, str] = {}
         for cell in (each for each in row if _tag(each) == "c"):
@@ -81,7 +81,7 @@ def _rows(sheet: Xml.Element, shared: list[str]) -> Iterator[list[str]]:
 
 
 def _column(place: str | None, following: int) -> int:
-    """Return the number of a column, from 0: "C7" is 2; a cell without a place follows the one before it."""
+    """Return the index of a column, from 0: "C7" is 2; a cell without a reference follows the previous one."""
     if place is None:
         return following
     match = _PLACE.fullmatch(place)
@@ -89,7 +89,7 @@ def _column(place: str | None, following: int) -> int:
     for letter in match[1] if match else "":
         number = 26 * number + ord(letter) - ord("A") + 1
     if not 0 < number <= _MOST:
-        raise zipfile.BadZipFile(f"no cell of a sheet: {place[:20]}")
+        raise zipfile.BadZipFile(f"not a cell reference: {place[:20]}")
     return number - 1
 
 
@@ -100,7 +100,7 @@ def _value(cell: Xml.Element, shared: list[str]) -> str:
     value = next((each.text or "" for each in cell if _tag(each) == "v"), "")
     if kind == "s" and value:
         if not (value.isascii() and value.isdigit() and int(value) < len(shared)):
-            raise zipfile.BadZipFile(f"no shared text of number {value[:20]}")
+            raise zipfile.BadZipFile(f"no shared string with index {value[:20]}")
         return shared[int(value)]
     if kind == "e":  # an error such as #N/A
         return ""
@@ -108,14 +108,14 @@ def _value(cell: Xml.Element, shared: list[str]) -> str:
 
 
 def _text(element: Xml.Element) -> str:
-    """Return the text of a cell, without how it is pronounced."""
+    """Return the text of a cell, without phonetic hints."""
     if _tag(element) == "rPh":
         return ""
     return (element.text or "") if _tag(element) == "t" else "".join(map(_text, element))
 
 
 def _rectangle(rows: Iterator[list[str]]) -> list[list[str]]:
-    """Return rows from the first with a value on, as long as that one; longer ones keep what stands beyond."""
+    """Return rows starting at the first with a value, padded to its length; longer rows stay longer."""
     filled = [row for row in rows if any(row)]
     for row in filled:
         while not row[-1]:

@@ -1,11 +1,10 @@
-r"""Scores with several samples an item and their thoughts: ``id, human, prompt, responses``.
+r"""Scores with several samples per item and their thoughts: ``id, human, prompt, responses``.
 
 Replies of a reasoning model to prompts of *SocREval* (He et al. 2024, arXiv 2310.00074), as JSON Lines.
-Scale and name of the score are read in the prompt: ``[1, 2, 3, 4, 5]``, and the last field of the example, such as
-``"overall quality": 5``. Of a reply only what stands behind its thought is read, and of this the first number beside
-that name; where any reply of a file closes a thought that it did not open, the prompt opened it, and a reply that does
-not close it was cut off. Judge and data set are not in the file: they are what stands before and behind the last
-underscore of its name.
+Scale and name of the score are read from the prompt: ``[1, 2, 3, 4, 5]``, and the last field of the example, such as
+``"overall quality": 5``. In a reply, only the text after the thinking counts, and in it the first number next to that
+name. If any reply of a file closes thinking that it did not open, the prompt opened it, and replies that do not close
+it were cut off. Judge and data set are the parts of the file name before and after the last underscore.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _COLUMNS = ("context_id", "attribute", "scale", "human", "replicate", "reply", "
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a sample."""
+    """Return one score trial per sample."""
     identity, prompts = rows.take("id", "id"), rows.take("prompt", "text")
     human, responses = rows.take("human", "number"), rows.take("responses", "list")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in prompts]
     rows.refuse(pd.Series([found is None for found in asked]), "the prompt shows no scale, or no example of a score")
     no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
-    rows.refuse(pd.Series(no_text), "a response is no text")
+    rows.refuse(pd.Series(no_text), "a response is not text")
     opened = any(begins_inside(reply) for given in responses for reply in given if isinstance(reply, str))
     made: list[tuple[Any, ...]] = []
     for place, (question, given) in enumerate(zip(asked, responses, strict=True)):
@@ -51,7 +50,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _asked(prompt: str) -> tuple[str, str] | None:
-    """Return the name of the score and the scale; None if the prompt shows one of them not."""
+    """Return the name of the score and the scale; None if the prompt lacks one of them."""
     scale, name = _SCALE.search(prompt), _NAME.search(prompt)
     if scale is None or name is None or not int(scale[1]) < int(scale[2]):
         return None

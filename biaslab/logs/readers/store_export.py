@@ -1,9 +1,9 @@
 """Exports of a `biaslab.Store`: ``key, judge, kind, request, reply``, as JSON Lines, CSV or Parquet.
 
-A store keeps requests and replies and not what they were about, so the context of a judgement is its prompt.
-Probabilities of two labels, or of two and "Tie", are a pair, shown first and second; labels that are ascending numbers
-are a score. Of texts a score is read where the prompt states a scale; other texts are left out. To run a probe on an
-export, with contexts and candidates, take it as a judge: `biaslab.logs.exported.ExportedJudge`.
+A store keeps requests and replies but not what they were about, so the context of a judgement is its prompt.
+Probabilities of two labels, or of two and "Tie", are a pair, shown first and second; ascending numeric labels are a
+score. Texts are parsed as scores if the prompt states a scale; other texts are left out. To run a probe on an export,
+with contexts and candidates, use it as a judge: `biaslab.logs.exported.ExportedJudge`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from biaslab.logs.readers.readings import UNREAD, read_answer, scored
 from biaslab.logs.readers.rows import Rows, Source, plain
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
-_MOST_MASS = 1 + 1e-3  # rounding
-_LARGE = 700.0  # the exponential of more is no float
+_MOST_MASS = 1 + 1e-3  # tolerance for rounding
+_LARGE = 700.0  # larger values overflow exp
 _LABELS = {scale.labels: scale for scale in SCALES.values()}
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one trial a reply that gives a score or compares two candidates."""
+    """Return one trial per reply that gives a score or compares two candidates."""
     judge, kind = [unguarded(name) for name in rows.take("judge", "id")], rows.take("kind", "id")
     requests, replies = ([_document(v) for v in rows.take(name, "any")] for name in ("request", "reply"))
-    rows.refuse(np.array([not isinstance(r, dict) for r in requests]), "request is no JSON object")
-    rows.refuse(np.array([not isinstance(r, dict) for r in replies]), "reply is no JSON object")
+    rows.refuse(np.array([not isinstance(r, dict) for r in requests]), "request is not a JSON object")
+    rows.refuse(np.array([not isinstance(r, dict) for r in replies]), "reply is not a JSON object")
     made = []
     for place, (request, reply) in enumerate(zip(requests, replies, strict=True)):
         if rows.good[place]:
@@ -79,7 +79,7 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
 
 
 def _level(level: Any) -> float:
-    """Return a log-probability, at most 0; one above 0 stays, so that the mass of its distribution is too large."""
+    """Return a log-probability; values above 0 are kept so that the total probability shows the error."""
     if level is None:
         return -math.inf
     number = math.nan if isinstance(level, bool) else float(level)

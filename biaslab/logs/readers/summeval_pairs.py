@@ -1,4 +1,4 @@
-"""Pairs of SummEval summaries in both orders: ``judge, model_1, model_2, aspect, toggled, id, resp``, one reply a line.
+"""SummEval pairs in both orders, one reply per line: ``judge, model_1, model_2, aspect, toggled, id, resp``.
 
 ``toggled`` says that model_2 was shown first. The reply is A (the first), B (the second) or C (a tie). Means of the
 experts stand in ``human_score_1`` and ``human_score_2``. Published with Shen et al. 2023 (arXiv 2305.13091).
@@ -16,7 +16,7 @@ FIELDS = frozenset({"judge", "model_1", "model_2", "aspect", "toggled", "id", "r
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one pair trial a record."""
+    """Return one pair trial per record."""
     names = {name: rows.take(name, "id") for name in ("judge", "model_1", "model_2", "aspect", "id")}
     texts, toggled = rows.take("resp", "text"), rows.take("toggled", "flag")
     one, two = rows.take("human_score_1", "number"), rows.take("human_score_2", "number")

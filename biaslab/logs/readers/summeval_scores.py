@@ -1,4 +1,4 @@
-"""Scores of SummEval summaries: ``judge, system, aspect, mode, id, resp``, one reply a line.
+"""Scores of SummEval summaries: ``judge, system, aspect, mode, id, resp``, one reply per line.
 
 Published with Shen et al. 2023, *Large Language Models are Not Yet Human-Level Evaluators for Abstractive
 Summarization* (arXiv 2305.13091). Modes: ``rts`` and ``altrts`` reason, then score; ``stareval`` gives stars; ``mcq``
@@ -24,7 +24,7 @@ _ORDERS = {"rts": "rs", "altrts": "rs", "stareval": "sr", "mcq": "s", "altmcq": 
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial a record."""
+    """Return one score trial per record."""
     names = {name: rows.take(name, "id") for name in ("judge", "system", "aspect", "mode", "id")}
     texts, tokens = rows.take("resp", "text"), rows.take("total_len", "number", 0)
     mode = names["mode"].fillna("")

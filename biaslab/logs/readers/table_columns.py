@@ -1,4 +1,4 @@
-"""Recognise the columns of a table by usual names: verdicts, scores, items and covariates."""
+"""Recognise the columns of a table by common names: verdicts, scores, items and covariates."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL, Rows, Source, keyed
 
 KNOWN = 0.9
-"""Share of the values of a column that must be understood."""
+"""Share of a column's values that must be understood."""
 
 FEW = 20
-"""Different verdicts, prompts or data sets; more are texts."""
+"""Maximum number of different verdicts, prompts or data sets; columns with more are texts."""
 
 _OTHERS = named.VERDICT | named.SCORE | named.HUMAN | named.TEXT | named.SYSTEM | named.ATTRIBUTES
 GIVEN_OUTCOMES = frozenset({"winner", "p_first", "score", "reply"})
@@ -39,14 +39,14 @@ COUNTS = frozenset(["scale", "max", "min", "count", "length", "len", "tokens", "
 
 @dataclass(frozen=True)
 class TableReading:
-    """The roles of a table's columns.
+    """How to read a table.
 
     Parameters
     ----------
     entries : tuple of dict
-        A mapping for each judge or attribute that has a column of its own.
+        One mapping per judge or attribute column.
     told : str
-        How it is read, in one line.
+        One-line description of the interpretation.
     """
 
     entries: tuple[Entries, ...]
@@ -81,15 +81,15 @@ class Table:
         self.used = set(fields_of(self.given))
 
     def present(self, name: str) -> list[str]:
-        """Return what a column holds, without empty cells."""
+        """Return the non-empty values of a column."""
         return [value for value in self.columns[name] if value is not None]
 
     def distinct(self, name: str) -> int:
-        """Return how many different values a column holds."""
+        """Return the number of different values in a column."""
         return len(set(self.present(name)))
 
     def is_numeric(self, name: str) -> bool:
-        """Return whether a column holds numbers, nearly throughout."""
+        """Return whether nearly all values of a column are numbers."""
         values = self.present(name)
         return bool(values) and sum(NUMERAL.fullmatch(value) is not None for value in values) >= KNOWN * len(values)
 
@@ -172,15 +172,15 @@ def context_of(table: Table) -> str | None:
 
 
 def no_context(table: Table, entries: Entries) -> Refusal:
-    """Return the refusal of a table without a column of questions."""
+    """Return the refusal of a table without a question column."""
     rest = [name for name in table.names if name not in entries.values()]
     known = (name for name in rest if table.distinct(name) > 1 and not set(named.tokens(name)) & _OTHERS)
-    option = (("with the field that tells the items apart", {"context_id": next(known, "FIELD")}),)
-    return Refusal(f"no column is called as what was judged is (question, prompt, …), among {', '.join(rest)}", option)
+    option = (("name the field that identifies the items", {"context_id": next(known, "FIELD")}),)
+    return Refusal(f"no column has a common name for the item (question, prompt, …): {', '.join(rest)}", option)
 
 
 def beside(table: Table, condition: str) -> Entries:
-    """Return judge, data set, replicate and prompt, where the table has them."""
+    """Return the mapping of judge, data set, replicate and prompt, as far as the table has them."""
     entries: Entries = {}
     for column, names in (
         ("judge", named.JUDGE),
@@ -246,5 +246,5 @@ def judge_name(column: str) -> str:
 
 
 def all_numbers(values: Sequence[str]) -> bool:
-    """Return whether all values are numerals."""
+    """Return whether all values are numbers."""
     return all(NUMERAL.fullmatch(value) is not None for value in values)

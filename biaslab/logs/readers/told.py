@@ -1,4 +1,4 @@
-"""Report how a log was read: the format, how much of it, and what was left out."""
+"""Report how a log was read: format, number of judgements, and what was left out."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import pandas as pd
 
 from biaslab.logs.readers.log_columns import identity_of
 
-_LISTED = 10  # malformed lines that are shown; all are counted
+_LISTED = 10  # malformed lines shown; all are counted
 
 
 def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[str]:
-    r"""Return lines that say what was read of a log.
+    r"""Return lines that describe how a log was read.
 
     Parameters
     ----------
     file : str
-        What it is called.
+        Name of the log.
     trials : pandas.DataFrame
-        Made by `biaslab.read_judgements`, with its ``attrs``.
+        From `biaslab.read_judgements`, with its ``attrs``.
     humans : bool
-        The rows are items that people rated, and no judgements.
+        Whether the rows are items rated by people rather than judgements.
 
     Examples
     --------
@@ -41,11 +41,11 @@ def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[
     lines.append(f"{file}: {f'{len(trials):,} items rated by people ({formats})' if humans else read}")
     lines += [f"  {name} is not in UTF-8: read as {encoding}" for name, encoding in facts["encodings"].items()]
     if facts["duplicates"]:
-        others = f"; {facts['contradictions']:,} of them contradict it" if facts["contradictions"] else ""
+        others = f"; {facts['contradictions']:,} contradict it" if facts["contradictions"] else ""
         lines.append(f"  dropped {facts['duplicates']:,} duplicate judgements (kept the first of each{others})")
     once, pairs = _judged_once(trials)
     if 0 < once < pairs:
-        lines.append(f"  {once:,} of {pairs:,} pairs judged in one order only: what both orders tell is of the others")
+        lines.append(f"  {once:,} of {pairs:,} pairs judged in one order only (not used where both orders are needed)")
     lines += [f"  {count:,} left out: {reason}" for reason, count in facts["left_out"].items()]
     lines += [f"  {count:,} do not fit the mapping: {reason}" for reason, count in facts["unmatched"].items()]
     if facts["skipped"]:
@@ -61,7 +61,7 @@ def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[
 
 
 def _judged_once(trials: pd.DataFrame) -> tuple[int, int]:
-    """Return how many pairs stand in one order, and how many there are; none where the order is not known."""
+    """Return the number of pairs judged in one order only and of all pairs; zeros if the order is unknown."""
     if "opponent_id" not in trials:
         return 0, 0
     shown = trials[trials["opponent_id"].notna() & trials["order_known"].astype(bool)]

@@ -1,4 +1,4 @@
-"""Report how much of a log could not be read, whether the rest supports a finding, and which mapping would read it."""
+"""Report how much of a log could not be read, whether the rest is usable, and which mapping would read it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from biaslab.logs.readers.mapping import UNKNOWN_WINNER
 from biaslab.logs.readers.rows import CALL_FAILED
 
 HALF = 0.5
-"""Where a larger share of a log could not be read, nothing is estimated from the rest."""
+"""If a larger share of a log could not be read, nothing is estimated from the rest."""
 
 _UNREAD = ("unparsable", "out_of_range", "cut_off")
 _SHOWN = 3
 _LONGEST = 200
 _LABELLED = re.compile(r"(?P<label>[A-Za-z]\w*)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")
-_SEEN = 500  # replies that a pattern is looked for in
+_SEEN = 500  # replies searched for a pattern
 _MEANINGS = {"A": "first", "B": "second", "C": "tie", "1": "first", "2": "second", "0": "tie", "TIE": "tie"}
-_FEW = 8  # values that a verdict has at most
+_FEW = 8  # maximum number of different verdicts
 
 
 def unread_share(trials: pd.DataFrame) -> float:
-    """Return which share of a log could not be read: malformed lines, failed calls, and replies without a verdict.
+    """Return the share of a log that could not be read: malformed lines, failed calls, replies without a verdict.
 
-    Refusals are read as what they are. Lines and calls are those of the whole log, whatever rows of it these are.
+    Refusals count as read. Lines and calls are those of the whole log, even if `trials` is a part of it.
 
     Examples
     --------
@@ -41,24 +41,24 @@ def unread_share(trials: pd.DataFrame) -> float:
 
 
 def require_readable(trials: pd.DataFrame) -> None:
-    """Raise `UnreadableLogError` where more than half of a log could not be read.
+    """Raise `UnreadableLogError` if more than half of a log could not be read.
 
     Examples
     --------
     >>> require_readable(pd.DataFrame({"status": ["ok", "unparsable", "unparsable"]}))
     Traceback (most recent call last):
     ...
-    biaslab.core.errors.UnreadableLogError: log is '2 of 3 not read: 2 replies', allowed: one of which at least half \
-can be read, for the rest may be a biased choice; biaslab.logs.readers.unread.explain_unread(trials) says what would \
-read them
+    biaslab.core.errors.UnreadableLogError: log is '2 of 3 not read: 2 replies', allowed: a log of which at least half \
+can be read, because the readable rest may be a biased selection; biaslab.logs.readers.unread.explain_unread(trials) \
+suggests how to read them
     """
     if unread_share(trials) <= HALF:
         return
     first = next(iter(trials.attrs.get("problems", ())), None)
-    remedy = "biaslab.logs.readers.unread.explain_unread(trials) says what would read them"
+    remedy = "biaslab.logs.readers.unread.explain_unread(trials) suggests how to read them"
     if first is not None and not trials["status"].isin(_UNREAD).any():
-        remedy = f"mend the file: {first[0]}, line {first[1]}: {first[2]}"
-    allowed = "one of which at least half can be read, for the rest may be a biased choice"
+        remedy = f"repair the file: {first[0]}, line {first[1]}: {first[2]}"
+    allowed = "a log of which at least half can be read, because the readable rest may be a biased selection"
     raise UnreadableLogError("log", describe_unread(trials), allowed, remedy)
 
 
@@ -78,23 +78,23 @@ def describe_unread(trials: pd.DataFrame) -> str:
 
 
 def _lost(trials: pd.DataFrame) -> dict[str, int]:
-    """Return what of the log gave no row: malformed lines, and calls that failed."""
+    """Return counts of log entries without a row: malformed lines and failed calls."""
     failed_calls = trials.attrs.get("left_out", {}).get(CALL_FAILED, 0)
     return {"malformed line": trials.attrs.get("malformed", 0), "failed call": failed_calls}
 
 
 def explain_unread(trials: pd.DataFrame) -> list[str]:
-    r"""Return lines that show three replies that could not be read, and say what would read them.
+    r"""Return lines with three unreadable replies and suggestions for reading them.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Made by `biaslab.read_judgements`.
+        From `biaslab.read_judgements`.
 
     Returns
     -------
     list of str
-        None where everything could be read.
+        Empty if everything could be read.
 
     Examples
     --------
@@ -113,22 +113,24 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
     if unknown:
         return [*lines, *unknown]
     if empty:
-        lines.append(f"{empty:,} of them have no reply: --map reply=FIELD names its field, if it stands in another")
+        lines.append(f"{empty:,} of them have no reply; if it is in another field, use --map reply=FIELD")
     ratings = trials.get("ratings")
     if ratings is not None and ratings.fillna("").ne("").all() and not len(replies):
-        lines.append("these are ratings of people without a judge: --humans says how far they agree")
+        lines.append("these are human ratings without a judge; use --humans to measure their agreement")
     pairs = bool(unread["opponent_id"].notna().any())
     out = unread["status"] == "out_of_range"
     if out.mean() > 0.5:
         scales = ", ".join(sorted(unread["scale"].dropna().unique()))
-        lines.append(f"they lie outside {scales or 'the scale'}: --map scale==LOW-HIGH says which scale was asked for")
+        lines.append(
+            f"they lie outside {scales or 'the scale'}; give the scale that was used with --map scale==LOW-HIGH"
+        )
     elif len(replies):
         lines.append(_pattern(replies.head(_SEEN), pairs))
     return lines
 
 
 def _pattern(replies: pd.Series, pairs: bool) -> str:
-    """Return the mapping that reads what most replies have after the same word."""
+    """Return the mapping that reads the verdict or score that follows the same word in most replies."""
     found: dict[str, Counter[str]] = {}
     for reply in replies:
         for label, value in {(m["label"].strip(), m["value"]) for m in _LABELLED.finditer(reply)}:
@@ -136,13 +138,13 @@ def _pattern(replies: pd.Series, pairs: bool) -> str:
     known = {label: values for label, values in found.items() if _is_verdict(values, pairs)}
     if not known:
         example = "'winner=FIELD~verdict: (\\w+)'" if pairs else "'score_pattern=Score: (\\d+)'"
-        return f"a mapping reads them, with the words that stand before the verdict: --map {example}"
+        return f"a mapping would read them; replace the words before the verdict: --map {example}"
     label = max(known, key=lambda name: (len(known[name]) > 1, known[name].total()))
     if not pairs:
         return f"a regular expression would read them: --map 'score_pattern={label}\\W+(\\d+(?:\\.\\d+)?)'"
     meanings = ", ".join(f'"{value}" = "{_MEANINGS.get(value.upper(), "…")}"' for value in sorted(known[label]))
     return (
-        f"a line in a mapping file would read them, with the field they stand in, and first, second or tie for dots: "
+        f"a line in a mapping file would read them; fill in their field, and first, second or tie for the dots: "
         f"winner = {{ field = \"FIELD\", pattern = '{label}\\W+(\\w+)', values = {{ {meanings} }} }}"
     )
 

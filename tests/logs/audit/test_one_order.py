@@ -44,7 +44,7 @@ def test_the_estimate_is_that_of_a_bradley_terry_regression():
     found = log_odds(table)
     assert found["estimate"] == pytest.approx(fit.params.iloc[0], abs=1e-6)
     assert found["ci_low"] < 0.5 < found["ci_high"]
-    assert "strengths of 3 systems; order taken as random: nothing in the log to check it by" in found["method"]
+    assert "strengths of 3 systems; assumes random order: the log has nothing to check this with" in found["method"]
 
 
 def test_single_texts_have_an_intercept_alone():
@@ -86,7 +86,7 @@ def test_pairs_in_both_orders_and_an_unknown_order_are_left_to_others():
     table = log(30, 0.0, seed=6)
     swapped = table.rename(columns={"candidate_id": "opponent_id", "opponent_id": "candidate_id"})
     both = bl.audit(bl.read_judgements(pd.concat([table, swapped]), mapping={"judge": "=j"}), only=["one_order"])
-    assert both.attrs["not_run"]["one_order"] == "pairs were judged in both orders: position says more"
+    assert both.attrs["not_run"]["one_order"] == "pairs were judged in both orders; the probe position uses them better"
     unknown = bl.read_judgements(table, mapping={"judge": "=j", "order_known": "=false"})
     assert "needs to know which" in bl.audit(unknown, only=["one_order"]).attrs["not_run"]["one_order"]
 

@@ -65,7 +65,10 @@ def test_scores_outside_their_scale_and_missing_replies_have_their_own_remedies(
     outside = bl.read_judgements(lines(tmp_path, *rows), mapping={"scale": "=1-5"})
     assert any("outside 1-5: --map scale==LOW-HIGH" in line for line in explain_unread(outside))
     empty = bl.read_judgements(lines(tmp_path, *(pair(n, None) for n in range(3))))
-    assert any("3 of them have no reply: --map reply=FIELD" in line for line in explain_unread(empty))
+    assert any(
+        "3 of them have no reply; if it is in another field, use --map reply=FIELD" in line
+        for line in explain_unread(empty)
+    )
     assert explain_unread(bl.read_judgements(lines(tmp_path, pair(1, "[[B]]")))) == []
 
 

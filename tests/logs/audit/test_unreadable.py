@@ -36,7 +36,7 @@ def test_no_finding_comes_from_17_percent_of_a_log(tmp_path, capsys):
     assert main(["card", f"recorded:{file}", "--out", str(card)]) == 4
     assert not list(tmp_path.glob("card*"))
     for given in (str(file), file, bl.read_judgements(file)):
-        with pytest.raises(UnreadableLogError, match=r"166 of 200 not read.*line 36: 2 fields, not 4"):
+        with pytest.raises(UnreadableLogError, match=r"166 of 200 not read.*line 36: 2 fields instead of 4"):
             bl.audit(given)
 
 
@@ -71,7 +71,7 @@ def test_a_judge_who_cannot_be_read_is_left_out_and_named(tmp_path):
     found = bl.audit(tmp_path / "log.csv", only=["position"])
     assert set(found["judge"]) == {"clear", "also clear"}
     assert "20 of 24 not read: 20 replies" in found.attrs["not_run"]["muddled"]
-    assert "muddled: more than half of what it said could not be read" in " ".join(bl.report.page(found).split())
+    assert "muddled: more than half of its replies could not be read" in " ".join(bl.report.page(found).split())
 
 
 def test_rows_chosen_from_a_log_keep_its_share_of_malformed_lines(tmp_path):

@@ -40,7 +40,7 @@ def first_rate(trials):
 @pytest.mark.parametrize(("first", "swapped"), [("winner", "winner_swapped"), ("verdict_ab", "verdict_ba")])
 def test_both_readings_are_offered_and_work(first, swapped, tmp_path):
     frame = table(first, swapped, "AB")
-    with pytest.raises(InputError, match="verdict of the other order") as caught:
+    with pytest.raises(InputError, match="verdict in the other order") as caught:
         bl.read_judgements(frame)
     as_shown, as_columns = (bl.read_judgements(frame, mapping=each) for each in options(caught.value))
     whole = pd.concat([frame[first], frame[swapped]])

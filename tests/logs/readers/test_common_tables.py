@@ -66,7 +66,7 @@ def test_pairs_of_usual_names_are_read(names, words, tmp_path):
         assert trials["opponent_id"].tolist() == table[names[2]].tolist()
         assert trials["order_known"].all()
         (told,) = trials.attrs["tables"].values()
-        assert f"{names[1]}, taken as shown first: say --order-unknown otherwise" in told
+        assert f"{names[1]}, assumed to be shown first (--order-unknown if not)" in told
 
 
 def test_a_system_is_named_as_winner():
@@ -84,7 +84,7 @@ def test_the_order_may_be_unknown(tmp_path, capsys):
         "read as pairs: answer_a and answer_b on each question; A = answer_a, taken"
     )
     assert main(["audit", str(file), "--only", "replies", "--order-unknown"]) == 0
-    assert "taken as shown first" not in capsys.readouterr().out
+    assert "assumed to be shown first" not in capsys.readouterr().out
     assert not bl.read_judgements(file, mapping={"order_known": "=false"})["order_known"].any()
 
 
@@ -114,7 +114,7 @@ def test_scores_of_usual_names_are_read():
     assert trials["value"].tolist() == table["score"].tolist()
     assert trials["human"].tolist() == table["human_score"].tolist()
     assert set(trials["scale"]) == {"1-5"}
-    assert "scale 1-5, as the scores run from 1 to 5" in trials.attrs["tables"]["table"]
+    assert "scale 1-5, because the scores range from 1 to 5" in trials.attrs["tables"]["table"]
     assert bl.read_judgements(table, mapping={"scale": "=1-10"})["scale"].unique().tolist() == ["1-10"]
 
 
@@ -167,7 +167,7 @@ def test_two_readings_are_asked_for_and_both_work(case):
 def test_names_that_are_places_too_are_asked_for():
     table, _ = pairs(("question", "model_1", "model_2", "winner"), {}, systems=["A", "B"])
     lines, mappings = refused(table)
-    assert "winner may name a place or a candidate" in " ".join(lines)
+    assert "winner may name a position or a candidate" in " ".join(lines)
     by_place, by_name = (bl.read_judgements(table, mapping=mapping)["value"] for mapping in mappings)
     assert by_name.tolist() == (table["winner"] == table["model_1"]).astype(float).tolist()
     assert by_place.tolist() == (table["winner"] == "A").astype(float).tolist()
@@ -177,7 +177,7 @@ def test_what_a_column_of_orders_means_is_asked_for():
     table, _ = pairs(PAIRS[0][0], {"first": "A", "second": "B"})
     table["swapped"] = [n % 2 == 0 for n in range(len(table))]
     lines, mappings = refused(table)
-    assert "swapped says how they were shown" in " ".join(lines)
+    assert "swapped gives the order shown" in " ".join(lines)
     places, columns, fixed = (bl.read_judgements(table, mapping=mapping) for mapping in mappings)
     won = (table["winner"] == "A").to_numpy(float)
     swapped = table["swapped"].to_numpy()

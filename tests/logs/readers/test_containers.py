@@ -30,7 +30,7 @@ def test_a_zip_is_read_as_a_folder_is(tmp_path):
     assert trials["key"].tolist() == ["a:1", "b/two:1"]
     assert trials.attrs["skipped"] == ["empty"]
     file.write_bytes(file.read_bytes()[:-30])
-    with pytest.raises(InputError, match="whole file"):
+    with pytest.raises(InputError, match="intact file"):
         bl.read_judgements(file)
 
 

@@ -528,7 +528,7 @@ def test_packed_files_and_archives(tmp_path):
         made.add(file, "inner/log.jsonl")
     assert bl.read_judgements(archive)["key"].tolist() == ["inner/log.jsonl:1"]
     packed.write_bytes(gzip.compress(file.read_bytes())[:-9])
-    with pytest.raises(InputError, match="whole file"):
+    with pytest.raises(InputError, match="intact file"):
         bl.read_judgements(packed)
 
 

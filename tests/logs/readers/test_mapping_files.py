@@ -75,7 +75,7 @@ def test_a_second_file_is_joined_and_its_annotators_are_the_human_preference(tmp
     trials = bl.read_judgements(lines(tmp_path, *verdicts), mapping=mapping)
     assert trials["value"].tolist() == [1.0, 0.0, 0.5]
     assert trials["human_gap"].tolist() == [1.0, 0.0, 0.5]
-    assert trials.attrs["problems"] == [("log.jsonl", 4, "no partner to join for number = 3")]
+    assert trials.attrs["problems"] == [("log.jsonl", 4, "no record to join for number = 3")]
 
 
 def test_pandalm_with_its_annotators(tmp_path):
@@ -167,13 +167,13 @@ def test_wrong_mapping_files_are_named(tmp_path, text, match):
 
 
 def test_a_mapping_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="TOML file that exists"):
+    with pytest.raises(InputError, match="existing TOML file"):
         bl.read_judgements(lines(tmp_path, {"q": 1}), mapping=tmp_path / "none.toml")
 
 
 def test_a_partner_that_stands_twice_is_refused(tmp_path):
     log = lines(tmp_path, {"idx": 1}, {"idx": 1})
-    with pytest.raises(InputError, match="every value once"):
+    with pytest.raises(InputError, match="unique values"):
         bl.read_judgements(log, mapping={"join": f"{log} on idx"})
 
 

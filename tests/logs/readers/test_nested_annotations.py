@@ -78,7 +78,7 @@ def test_scores_of_people_are_read_with_the_line_that_is_shown(tmp_path):
 def test_names_of_labels_are_read_with_the_line_that_is_shown(tmp_path, kind):
     given = annotations(kind, ["gpt-4o", "ann"])
     file = saved(tmp_path / "a.json", given)
-    with pytest.raises(InputError, match="the labels are no numbers") as refused:
+    with pytest.raises(InputError, match="the labels are not numbers") as refused:
         read_judgements(file)
     trials = read_judgements(file, mapping=pasted(str(refused.value)))
     numbers = dict(zip(flat(given)["label"], trials["value"], strict=True))
@@ -91,7 +91,7 @@ def test_names_of_labels_are_read_with_the_line_that_is_shown(tmp_path, kind):
 def test_verdicts_on_candidates_that_items_name_are_read_with_the_line_that_is_shown(tmp_path):
     given = annotations("verdicts", ["gpt-4o", "ann"])
     file = saved(tmp_path / "a.json", given)
-    with pytest.raises(InputError, match="if they name places as they were shown") as refused:
+    with pytest.raises(InputError, match="if they name positions as shown") as refused:
         read_judgements(file)
     trials = read_judgements(file, mapping=pasted(str(refused.value)))
     names = ["context_id", "candidate_id", "opponent_id", "configuration"]

@@ -86,7 +86,7 @@ def test_tables_beside_a_known_log_are_no_logs(tmp_path):
 
 
 def test_a_pattern_that_matches_nothing_is_refused(tmp_path):
-    with pytest.raises(InputError, match="a pattern that some file matches"):
+    with pytest.raises(InputError, match="a pattern that matches at least one file"):
         read_judgements(tmp_path / "*.jsonl")
 
 

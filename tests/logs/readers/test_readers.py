@@ -239,7 +239,7 @@ def test_articles_of_two_data_sets_in_one_file_are_told_by_their_keys(tmp_path):
 def test_a_mean_under_other_names_is_not_taken_for_that_of_the_own_text(tmp_path, naming):
     mean = {"key": "k", "model": "human", "self_preference": 0.7}
     file = write(tmp_path, [mean], f"label_{naming}_xsum_llama.json")
-    with pytest.raises(InputError, match="does not say for which text it is"):
+    with pytest.raises(InputError, match="does not say which text it refers to"):
         bl.read_judgements(file)
     told = mean | {"key": "l", "forward_comparison": "1", "backward_comparison": "2"}
     trials = bl.read_judgements(write(tmp_path, [mean, told], f"label_{naming}_xsum_llama.json"))

@@ -66,9 +66,9 @@ def test_the_line_that_is_meant_reads_the_log_when_pasted(table, mapping, meant)
 
 def test_a_number_of_the_row_and_a_time_tell_nothing_apart():
     table = SCORES.drop(columns=["grader", "version"]).assign(id=range(120), created=[f"10:{n}" for n in range(120)])
-    with pytest.raises(InputError, match="name the field that tells them apart as one of judge") as raised:
+    with pytest.raises(InputError, match="map the field that distinguishes them to judge") as raised:
         read_judgements(table, mapping={"context_id": "question", "candidate_id": "system", **RATED})
-    line = str(raised.value).rpartition("counted by --map ")[2]
+    line = str(raised.value).rpartition("use --map ")[2]
     mapping = {"context_id": "question", "candidate_id": "system", **RATED} | dict([line.split("=", 1)])
     assert read_judgements(table, mapping=mapping)["replicate"].tolist() == [0, 1] * 60
 
@@ -96,7 +96,7 @@ def test_a_log_of_one_item_and_no_other_field_of_items_is_read():
 def test_pairs_that_were_judged_once_are_told():
     once = PAIRS.drop(index=[1, 3, 4])
     lines = reading_told("log", read_judgements(once))
-    assert "  3 of 30 pairs judged in one order only: what both orders tell is of the others" in lines
+    assert "  3 of 30 pairs judged in one order only (not used where both orders are needed)" in lines
     of_all, of_none = (reading_told("log", read_judgements(table)) for table in (PAIRS, PAIRS[PAIRS["model_a"] == "x"]))
     assert not any("one order" in line for line in of_all + of_none)
 

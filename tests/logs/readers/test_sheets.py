@@ -98,15 +98,15 @@ def test_several_sheets_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("part", "text", "reason"),
     [
-        ("xl/worksheets/sheet1.xml", "<worksheet><row>", "whole file"),
+        ("xl/worksheets/sheet1.xml", "<worksheet><row>", "intact file"),
         ("xl/worksheets/sheet1.xml", '<!DOCTYPE a [<!ENTITY b "c">]><worksheet/>', "has a document type"),
         (
             "xl/worksheets/sheet1.xml",
             '<w><row><c r="A1" t="s"><v>9999</v></c></row></w>',
-            "no shared text of number 9999",
+            "no shared string with index 9999",
         ),
-        ("xl/worksheets/sheet1.xml", '<w><row><c r="ZZZ1"><v>1</v></c></row></w>', "no cell of a sheet: ZZZ1"),
-        ("xl/_rels/workbook.xml.rels", "<Relationships/>", "whole file"),
+        ("xl/worksheets/sheet1.xml", '<w><row><c r="ZZZ1"><v>1</v></c></row></w>', "not a cell reference: ZZZ1"),
+        ("xl/_rels/workbook.xml.rels", "<Relationships/>", "intact file"),
     ],
 )
 def test_what_is_damaged_is_told(tmp_path, part, text, reason):

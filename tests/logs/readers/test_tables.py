@@ -80,8 +80,8 @@ def test_wrong_options_are_refused(name, wrong):
     [
         ("a.csv", "", "it is empty"),
         ("a.jsonl", "\n \n", "it is empty"),
-        ("a.csv", "question,winner\n", r"it has a header \(question, winner\) and no rows"),
-        ("a.csv", "question;winner", r"it has a header \(question, winner\) and no rows"),
+        ("a.csv", "question,winner\n", r"it has a header \(question, winner\) but no rows"),
+        ("a.csv", "question;winner", r"it has a header \(question, winner\) but no rows"),
         ("a.json", "[]", "it is an empty list"),
         ("a.jsonl", "\n{oops\n", "line 2: not JSON: Expecting property name"),
     ],
@@ -97,11 +97,13 @@ def test_what_is_empty_is_said_to_be_empty(tmp_path, name, text, reason, capsys)
 
 
 def test_empty_folders_say_so(tmp_path):
-    with pytest.raises(InputError, match="at least one judgement; there is no file in it"):
+    with pytest.raises(InputError, match="at least one judgement; it contains no file"):
         bl.read_judgements(tmp_path)
     (tmp_path / "a.csv").write_text("")
     (tmp_path / "b.pdf").write_bytes(b"%PDF-1")
-    with pytest.raises(InputError, match=r"none of its 2 files has a record \(a.csv: it is empty; b.pdf: it is no log"):
+    with pytest.raises(
+        InputError, match=r"none of its 2 files has a record \(a.csv: it is empty; b.pdf: it is not a log"
+    ):
         bl.read_judgements(tmp_path)
 
 
