@@ -273,7 +273,7 @@ WORDS = [
 @pytest.mark.slow
 def test_the_command_prints_writes_and_passes(tmp_path, capsys):
     assert main([*WORDS, "--check", "--out", str(tmp_path / "table.csv")]) == 0
-    assert "8 of 8 shares keep their band" in capsys.readouterr().out
+    assert "8 of 8 rates lie within their band" in capsys.readouterr().out
     assert len(pd.read_csv(tmp_path / "table.csv")) == 8
 
 
