@@ -50,7 +50,7 @@ def sources() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a source: ``source, title, repository, licence``, empty where there is none, and ``carried``, whether
+        One row per source: ``source, title, repository, licence``, empty where there is none, and ``carried``, whether
         its rows are here; of the others only our estimates are.
 
     Examples
@@ -80,7 +80,7 @@ def judges(source: str | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a source, data set and judge: ``source, dataset, judge, judgements, contexts``, and ``name``, by which
+        One row per source, data set and judge: ``source, dataset, judge, judgements, contexts``, and ``name``, by which
         `biaslab.load_judge` and the command line know the judge.
 
     Raises

@@ -1,4 +1,4 @@
-"""Carried rows: the recorded judgements that licences allow to hand on, as numbers, one Parquet file a source."""
+"""Carried rows: the recorded judgements that licences allow to hand on, as numbers, one Parquet file per source."""
 
 from __future__ import annotations
 

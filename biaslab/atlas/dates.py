@@ -88,7 +88,7 @@ def trend(
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Rows of one metric from `biaslab.atlas.estimates`, with ``judge, estimate, ci_low, ci_high``; one row a judge
+        Rows of one metric from `biaslab.atlas.estimates`, with ``judge, estimate, ci_low, ci_high``; one row per judge
         and data set.
     null : float, optional
         The value of a fair judge. With it the distance from it, the absolute difference, is regressed: has the bias
@@ -100,7 +100,7 @@ def trend(
     Returns
     -------
     pandas.DataFrame
-        One row a term: ``term`` ("at 2023-01", "a year", "reasons"), ``estimate, ci_low, ci_high, p_value`` in the
+        One row per term: ``term`` ("at 2023-01", "a year", "reasons"), ``estimate, ci_low, ci_high, p_value`` in the
         metric's unit, ``tau`` (SD between judges), ``i_squared`` (share of the variance that is between judges, 0-1),
         ``prediction_low, prediction_high`` (95 % for a new judge released with the latest one), ``n`` (estimates),
         ``judges``.

@@ -49,7 +49,7 @@ def replications() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a printed number: ``paper, table, row, column``, where it stands (see `biaslab.published`); ``source,
+        One row per printed number: ``paper, table, row, column``, where it stands (see `biaslab.published`); ``source,
         probe, metric, judge, dataset, attribute, template, subset`` of our estimate; ``printed``, as it stands there;
         ``theirs``, the same in our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials, n_dropped``,
         ours; ``equal``, whether they agree in all digits that are printed, or in the six that we keep; ``outcome``,

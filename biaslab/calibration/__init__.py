@@ -112,7 +112,7 @@ def validate(
     Returns
     -------
     pandas.DataFrame
-        One row a quantity: ``probe, metric, mode, generator, studies, population, seed, planted`` (is the judge
+        One row per quantity: ``probe, metric, mode, generator, studies, population, seed, planted`` (is the judge
         biased), ``refusals`` (does it refuse), ``n_contexts``;
 
         ``quantity``: "type_i_error", the share of p < .05 with the fair judge; "coverage", the share of 95 % intervals

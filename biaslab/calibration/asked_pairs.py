@@ -87,7 +87,7 @@ class AskedPairs:
         return drawn.assign(replicate=0, status="ok", samples=_NONE, low=drawn["value"] < 0.5)
 
     def _pairs(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return one row an ordered pair: how much better the first is, how the judge sees it, and its context's lean.
+        """Return one row per ordered pair: how much better the first is, how the judge sees it, and its context's lean.
 
         ``own`` is how far the second way moves the context's verdicts.
         """

@@ -297,7 +297,7 @@ def generate(
     Returns
     -------
     pandas.DataFrame
-        One row a judgement, with the columns that the probe reads.
+        One row per judgement, with the columns that the probe reads.
 
     Examples
     --------

@@ -82,7 +82,7 @@ class OwnTexts:
         return pd.concat([self._pairs(*given), self._scores(*given)], ignore_index=True)
 
     def _texts(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return one row a text: context, place, system, true quality, and what humans say of it."""
+        """Return one row per text: context, place, system, true quality, and what humans say of it."""
         sizes = rng.integers(2, 5, contexts) if self.unequal else np.full(contexts, _TEXTS)
         context, place = places(sizes)
         quality = rng.normal(size=len(context)) + self.better * (place == 0)

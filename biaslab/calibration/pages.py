@@ -50,7 +50,7 @@ def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str) -> 
 
 
 def render(found: pd.DataFrame, command: str, day: date) -> str:
-    """Return the table of a calibration in Markdown: one section a generator, one row a metric and answer mode.
+    """Return the table of a calibration in Markdown: one section per generator, one row per metric and answer mode.
 
     Parameters
     ----------

@@ -198,7 +198,7 @@ def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: R
     Returns
     -------
     pandas.DataFrame
-        One row a data set, in order of appearance.
+        One row per data set, in order of appearance.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling:
     Returns
     -------
     pandas.DataFrame
-        One row a data set: the difference of the second judge from the first.
+        One row per data set: the difference of the second judge from the first.
     """
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with suppressed_data_warnings():

@@ -199,8 +199,8 @@ def keep_promises(studies: int = 400, names: Sequence[str] | None = None, seed: 
     Returns
     -------
     pandas.DataFrame
-        One row a promise: ``promise, sentence, studies`` (those with an answer), ``estimate`` (the share of them, or of
-        plans the mean power), ``ci_low, ci_high`` (95 %: its Monte-Carlo error), ``low, high`` (the band), ``kept``
+        One row per promise: ``promise, sentence, studies`` (those with an answer), ``estimate`` (the share of them, or
+        of plans the mean power), ``ci_low, ci_high`` (95 %: its Monte-Carlo error), ``low, high`` (the band), ``kept``
         (does the interval reach into the band), ``seconds``.
 
     Raises

@@ -70,7 +70,7 @@ class ShownOtherwise:
         Returns
         -------
         pandas.DataFrame
-            One row a judgement, with the columns that the probe reads.
+            One row per judgement, with the columns that the probe reads.
         """
         of = _Drawing(self, contexts, _EFFECT[probe] * planted, k, rng, answers)
         made = {"edit": of.edits, "template": of.prompts, "vacuum": of.nothing}[probe]()

@@ -63,7 +63,7 @@ def shares_of(weights: Sequence[float], size: int) -> tuple[float, ...]:
     Raises
     ------
     InputError
-        Unless there is one number a member, at least 0, and not all are 0.
+        Unless there is one number per member, at least 0, and not all are 0.
     """
     values = [float(weight) for weight in weights]
     if len(values) != size or not all(isfinite(value) and value >= 0 for value in values) or not any(values):

@@ -45,7 +45,7 @@ class Scale:
     Raises
     ------
     InputError
-        If there are fewer than two labels, not one value a label, or values that do not ascend.
+        If there are fewer than two labels, not one value per label, or values that do not ascend.
 
     Examples
     --------

@@ -32,7 +32,7 @@ class Contrast:
     system, other : str
         Of whom it is, and against whom.
     items : pandas.DataFrame
-        One row an item: ``context_id, value, human, covariate``.
+        One row per item: ``context_id, value, human, covariate``.
     null : float, optional
         Where there is nothing to find.
     bounds : tuple of float

@@ -80,8 +80,8 @@ def summed(items: pd.DataFrame, contexts: Sequence[Any], probability: pd.Series 
     Parameters
     ----------
     items : pandas.DataFrame
-        One row an item: ``context_id, value, human``; NaN in ``human`` where there is no label. A column ``shown`` says
-        which were shown to humans, where these may have said nothing that counts.
+        One row per item: ``context_id, value, human``; NaN in ``human`` where there is no label. A column ``shown``
+        says which were shown to humans, where these may have said nothing that counts.
     contexts : sequence
         Names of the contexts, in order. Items of others do not enter, and those without an item add nothing.
     probability : pandas.Series, optional

@@ -36,8 +36,8 @@ class Cell:
     where : dict
         Judge, data set, attribute and further columns.
     items : pandas.DataFrame
-        One row a candidate, or a pair of them, with the columns `ITEM_COLUMNS`. Of a pair ``value`` is the chance that
-        the candidate beats its opponent, the mean over both orders, and so is ``human``; NaN without a label.
+        One row per candidate, or a pair of them, with the columns `ITEM_COLUMNS`. Of a pair ``value`` is the chance
+        that the candidate beats its opponent, the mean over both orders, and so is ``human``; NaN without a label.
     pairs : bool
         Whether items are pairs.
     probability : pandas.Series or None

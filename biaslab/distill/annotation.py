@@ -255,7 +255,7 @@ class Reward:
             raise InputError("attributes", self.attributes, "a list of at least one name")
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one request a candidate and attribute."""
+        """Plan one request per candidate and attribute."""
         for row in dataset.candidates.itertuples():
             reference = str(row.reference) if self.reference else ""
             for attribute in self.attributes:

@@ -38,7 +38,7 @@ class Truncation(NamedTuple):
     temperature: float = 1.0
 
     def draw(self, logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-        """Return one token a row by inverting its cumulative distribution.
+        """Return one token per row by inverting its cumulative distribution.
 
         Parameters
         ----------

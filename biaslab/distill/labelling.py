@@ -43,7 +43,7 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     Returns
     -------
     pandas.DataFrame
-        One row a candidate and attribute with a readable score: ``context_id, candidate_id, attribute, text, source,
+        One row per candidate and attribute with a readable score: ``context_id, candidate_id, attribute, text, source,
         reference``; ``label``, the score laid on 0 to 1 by the ends of its scale (the paper's min-max normalisation);
         ``human``, the mean human score on the data set's scale, NaN where nobody rated or the attribute is none of the
         data set's.

@@ -31,13 +31,12 @@ class Reinforced(NamedTuple):
         The trained model; ``policy.save(folder)`` writes it for transformers, `biaslab.load_judge` and
         `collect_samples`.
     history : pandas.DataFrame
-        One row a step, from 0 (before training): ``step``; ``loss`` (Eq. 9), ``risk`` (Eq. 3, or minus the mean reward
-        of the samples; in units of reward, 0 at the mean before training) and ``likelihood`` (−log P of the references
-        a token, in nats), means over the sources of the step; ``reward_train``, the mean reward of its samples;
-        ``distinct``, how many different ones a source had; ``gradient``, its norm before clipping;
+        One row per step, from 0 (before training): ``step``; ``loss`` (Eq. 9), ``risk`` (Eq. 3, or minus the mean
+        reward of the samples; in units of reward, 0 at the mean before training) and ``likelihood`` (−log P of the
+        references a token, in nats), means over the sources of the step; ``reward_train``, the mean reward of its
+        samples; ``distinct``, how many different ones a source had; ``gradient``, its norm before clipping;
         ``reward_held_out``, the mean reward of samples of held-out sources, NaN where it was not measured. Its random
-        numbers are the same each time. With ``balance=0`` nothing is sampled,
-        and what is said of samples is NaN.
+        numbers are the same each time. With ``balance=0`` nothing is sampled, and what is said of samples is NaN.
     """
 
     policy: Policy

@@ -43,7 +43,7 @@ def rerank(
     Parameters
     ----------
     candidates : Dataset
-        Several candidates a context, such as those of `collect_samples`.
+        Several candidates per context, such as those of `collect_samples`.
     judges : Judge, pandas.DataFrame or mapping
         Who decides: a judge that answers `Score` requests, a scores frame of any scorer (`biaslab.scoring.scores`), or
         several of them by name.
@@ -63,7 +63,7 @@ def rerank(
     Returns
     -------
     Dataset
-        One candidate a context, as it was, with its human scores. Of equally good ones it is the first.
+        One candidate per context, as it was, with its human scores. Of equally good ones it is the first.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def evaluate(
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Return every candidate's scores, one column an evaluator and attribute.
+    """Return every candidate's scores, one column per evaluator and attribute.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def tune_weights(
     judges, attributes, reference, store, progress
         As for `rerank`; at least two scores.
     objective : Judge or pandas.DataFrame
-        What the choices are to be good at: the scores frame of a reference-based metric, one score a candidate, or an
+        What the choices are to be good at: the scores frame of a reference-based metric, one score per candidate, or an
         evaluator that is shown the reference, asked about quality as a whole.
     seed : int
         Of the search.

@@ -42,7 +42,7 @@ class RiskRun(TrainingRun):
     Attributes
     ----------
     history : list of dict
-        The row before training, once it has begun, and one row a step.
+        The row before training, once it has begun, and one row per step.
     """
 
     def __init__(

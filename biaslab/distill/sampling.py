@@ -130,7 +130,7 @@ def collect_samples(
 
 
 def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
-    """Return one row a source: ``context_id, context, reference``.
+    """Return one row per source: ``context_id, context, reference``.
 
     Raises
     ------

@@ -100,7 +100,7 @@ def scores_of(
     Returns
     -------
     pandas.DataFrame
-        A scores frame for `biaslab.scoring.agreement`, one row an example.
+        A scores frame for `biaslab.scoring.agreement`, one row per example.
 
     Raises
     ------

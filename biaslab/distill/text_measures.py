@@ -34,7 +34,7 @@ def compare_texts(
     Parameters
     ----------
     ways : mapping of str to pandas.DataFrame
-        By name: one row a text with ``context_id`` and the measures. Measures are averaged within contexts first.
+        By name: one row per text with ``context_id`` and the measures. Measures are averaged within contexts first.
     measures : sequence of str
         Columns of the frames; missing values do not enter.
     baseline : str
@@ -103,7 +103,7 @@ def best_of_n(
     Parameters
     ----------
     texts : pandas.DataFrame
-        One row a text with ``context_id``, the measure that chooses, and the measures that are asked for.
+        One row per text with ``context_id``, the measure that chooses, and the measures that are asked for.
     measures : sequence of str
         Columns of numbers, such as a score by somebody else.
     by : str
@@ -115,7 +115,7 @@ def best_of_n(
     Returns
     -------
     pandas.DataFrame
-        One row a context and n: ``context_id, n`` and the measures.
+        One row per context and n: ``context_id, n`` and the measures.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def measure_texts(
     Returns
     -------
     pandas.DataFrame
-        One row a text: ``context_id, candidate_id, context, reference, text``, the labels, ``words`` and the overlap;
+        One row per text: ``context_id, candidate_id, context, reference, text``, the labels, ``words`` and the overlap;
         NaN where a judge's answer could not be read.
 
     Raises
@@ -204,7 +204,7 @@ def add_overshoot(
     Parameters
     ----------
     texts : pandas.DataFrame
-        One row a text with both scores.
+        One row per text with both scores.
     baseline : pandas.DataFrame
         The texts whose spread is the unit, with ``context_id``: those of the model before it was changed.
     reward, other : str
@@ -246,7 +246,7 @@ def most_changed(
     Returns
     -------
     pandas.DataFrame
-        One column a source: ``source, reference, before, after``, and each measure as ``0.41 → 0.55``.
+        One column per source: ``source, reference, before, after``, and each measure as ``0.41 → 0.55``.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a study and primary metric; no row for what estimates no primary metric. Columns:
+        One row per study and primary metric; no row for what estimates no primary metric. Columns:
 
         * ``study`` — its name, with which the names of its figures begin.
         * ``metric`` — a primary metric of its probe.
@@ -110,7 +110,7 @@ def _primary_rows(path: Path) -> pd.DataFrame:
 
 
 def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    """Yield a row a metric; what tells estimates apart is everything that a table says of them."""
+    """Yield a row per metric; what tells estimates apart is everything that a table says of them."""
     redone = ("p_value", "q_value", "note", "finding")  # which figures may do anew
     alike = [name for name in primary.columns if name not in redone]
     for metric, estimates in primary.groupby("metric", sort=False):

@@ -326,5 +326,5 @@ def _reliability(asked: pd.DataFrame, cell: Cell) -> Ratio | Estimate:
 
 
 def _paid(asked: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a request: its trials may be many, such as one for each label."""
+    """Return one row per request: its trials may be many, such as one for each label."""
     return asked.drop_duplicates("key") if "key" in asked else asked

@@ -79,7 +79,7 @@ def whole(
 
 
 def mean_over(blocks: pd.DataFrame, values: ArrayLike, bounds: tuple[float, float] | None, null: float | None) -> Ratio:
-    """Return the mean of one value an item, with a t test and interval over contexts where it has a null."""
+    """Return the mean of one value per item, with a t test and interval over contexts where it has a null."""
     return mean_of(blocks, values, null, bounds, blocks.attrs.get("why", ""), "resampling" if null is None else "t")
 
 

@@ -47,7 +47,7 @@ class Joint:
     Parameters
     ----------
     items : pandas.DataFrame
-        One row an item of which nothing is missing: ``context_id, candidate_id, human`` (of the later attribute), the
+        One row per item of which nothing is missing: ``context_id, candidate_id, human`` (of the later attribute), the
         means of x, y, x², y², xy in one output (``x, y, xx, yy, xy``), and of scores given alone (``x_alone``, …).
     chances : numpy.ndarray, shape (items, labels, labels)
         P(x, y) in one output: exact, or shares of the samples.
@@ -87,7 +87,7 @@ class Joint:
 
 
 def judgements(cell: Cell) -> pd.DataFrame:
-    """Return one row a judgement, with its (expected) score as ``value`` and that of the square as ``square``."""
+    """Return one row per judgement, with its (expected) score as ``value`` and that of the square as ``square``."""
     trials = cell.trials
     if not _is_exact(cell):
         return trials.assign(square=trials["value"] ** 2)

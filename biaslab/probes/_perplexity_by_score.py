@@ -12,7 +12,7 @@ from biaslab.stats import ITEM, Ratio, usable
 
 
 def shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return how much of each item is at each score of the judge: one row a label, or one a sample."""
+    """Return how much of each item is at each score of the judge: one row per label or per sample."""
     scores = usable(trials[trials["asked"] == "label"])
     if len(scores):
         scores = scores.assign(score=scores["label"], share=scores["value"])

@@ -70,7 +70,7 @@ class Shares:
         Parameters
         ----------
         blocks : pandas.DataFrame
-            As `biaslab.probes.base.Cell.blocks` makes them: one row an item, one column a template.
+            As `biaslab.probes.base.Cell.blocks` makes them: one row per item, one column per template.
         trials : pandas.DataFrame
             Of the cell, with the same names of items.
         templates : sequence of str

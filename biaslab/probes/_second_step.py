@@ -38,7 +38,7 @@ def ask_again(question: Question, reply: str) -> Question:
 
 
 def answered(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row an answer: where a second step was asked for, its row, which then costs the tokens of both."""
+    """Return one row per answer: where a second step was asked for, its row, which then costs the tokens of both."""
     if STEP not in trials:
         return trials
     second = trials[trials[STEP] == 2]

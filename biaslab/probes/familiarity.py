@@ -71,7 +71,7 @@ class Familiarity(PairFeatureProbe):
         With ``log_perplexity``: where it comes from. Stands in the estimates.
     humans : {"means", "single"}
         Of ``mean_perplexity``: humans score an item once, by their mean, rounded; or each annotator for himself, as in
-        Table 1, so that an item counts at each rating in equal parts. Where a data set has one rating an item they are
+        Table 1, so that an item counts at each rating in equal parts. Where a data set has one rating per item they are
         alike.
     level : {"context", "dataset"}
         Of the correlations with the candidates' perplexity: within contexts, averaged over them, or pooled.
@@ -101,7 +101,7 @@ class Familiarity(PairFeatureProbe):
       scores are rounded, halves up (but see ``humans``).
     - ``score_share`` — share of items at that score. 0–1.
     - ``source_correlation``, ``source_excess``, ``source_slope``, ``source_perplexity`` — the same with the perplexity
-      of the source. It is one number a context: the correlation is pooled, the regression has no context intercepts.
+      of the source. It is one number per context: the correlation is pooled, the regression has no context intercepts.
     - ``familiarity_logit`` — log odds by which a text of twice its opponent's perplexity wins, at equal human score.
       Null 0; below: familiarity pays. Primary. As `Verbosity` has it for words.
     - ``label_mass`` — probability that all labels have together. 0–1.

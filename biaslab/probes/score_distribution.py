@@ -60,8 +60,8 @@ class ScoreDistribution(Probe):
 
     Notes
     -----
-    With ``answer="distribution"`` there is one trial a label (column ``label``), all from one reply; its ``value`` is
-    the probability of that label. With ``answer="text"`` there is one trial a sample; its ``value`` is the score.
+    With ``answer="distribution"`` there is one trial per label (column ``label``), all from one reply; its ``value`` is
+    the probability of that label. With ``answer="text"`` there is one trial per sample; its ``value`` is the score.
 
     There is one estimate for each judge × data set × attribute × ``scale`` × ``answer``, which is *single* (one sample
     at temperature 1, or at that of the texts: exactly, from the label distribution), *greedy* (the likeliest label),

@@ -92,8 +92,8 @@ class SelfPreference(PairFeatureProbe):
     are (Wataoka et al. 2024).
 
     **Inference.** Primary metrics: Student's t over contexts with a cluster jackknife. Verdicts and shares of samples
-    are corrected for errors of human scores by regression calibration; with one rating an item, interval and test allow
-    for every reliability from .3 to 1.
+    are corrected for errors of human scores by regression calibration; with one rating per item, interval and test
+    allow for every reliability from .3 to 1.
 
     **Missing judgements.** The shift, the excess, the rate, the gap, and the logit of verdicts have ``bound_low`` and
     ``bound_high``, whatever the missing ones would have been; a shift that these could explain has a tipping point in

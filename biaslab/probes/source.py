@@ -93,8 +93,8 @@ class Source(ScoreProbe):
 
     **Sampling noise.** Noise lowers agreement, and without the source a judge may merely be less sure. Of texts sampled
     at a temperature above 0, both losses are therefore those of expected scores, the means of infinitely many samples
-    (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities). That takes two samples a request or more;
-    with one, and where a judge counts samples instead of reading the distribution (`biaslab.Sampled`), both are
+    (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities). That takes two samples per request or
+    more; with one, and where a judge counts samples instead of reading the distribution (`biaslab.Sampled`), both are
     undefined.
 
     **Why the loss is primary, and not the shift.** A judge that needs the source to tell good from bad scores the good

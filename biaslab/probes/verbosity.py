@@ -75,7 +75,7 @@ class Verbosity(PairFeatureProbe):
     - ``label_mass`` — probability that all labels have together. 0–1.
 
     **Inference.** The logit: Student's t over contexts with a cluster jackknife; of verdicts it has bounds where some
-    are missing, and with one rating an item, interval and test hold at every reliability from .3 to 1. Slope, and
+    are missing, and with one rating per item, interval and test hold at every reliability from .3 to 1. Slope, and
     excess within contexts: Student's t over contexts. Everything else: bootstrap or jackknife intervals and sign-flip
     tests over contexts; ``method`` says which.
 

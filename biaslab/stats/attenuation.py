@@ -36,7 +36,7 @@ def disattenuated_difference(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row a candidate: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
+        One row per candidate: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
         ``annotators`` as `biaslab.stats.rating_error.rating_error` reads them. Rows where a score is missing are left
         out.
     first, y : str

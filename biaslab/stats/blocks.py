@@ -50,7 +50,7 @@ def whole_blocks(
     Returns
     -------
     pandas.DataFrame
-        One row an item: ``context_id, candidate_id``, the kept columns, and one column a level: the mean over its
+        One row per item: ``context_id, candidate_id``, the kept columns, and one column per level: the mean over its
         replicates. ``attrs["n_trials"]`` judgements enter, ``attrs["n_dropped"]`` do not.
 
     Raises

@@ -34,14 +34,14 @@ def log_odds_at_equal(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row a verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), the terms, and ``human``, the
+        One row per verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), the terms, and ``human``, the
         difference of mean human scores. No number is missing.
     outcome : str
         Column of the outcome.
     terms : sequence of str
         Columns of numbers without error; the log odds of the last are returned.
     sides : pandas.DataFrame
-        Two rows a verdict, one for each text: ``context_id``, the place of the verdict's row in ``frame``, ``human``,
+        Two rows per verdict, one for each text: ``context_id``, the place of the verdict's row in ``frame``, ``human``,
         the mean score of the text, and, where they are known, ``ratings`` and ``annotators`` as
         `biaslab.stats.rating_error.rating_error` reads them.
     resampling : Resampling

@@ -33,7 +33,7 @@ def slope_at_equal(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row an item: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
+        One row per item: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
         ``annotators`` as `biaslab.stats.rating_error.rating_error` reads them. Rows where a variable is missing are
         left out.
     outcome, feature : str

@@ -50,7 +50,7 @@ TRAILING = (
 def estimate_rows(
     estimates: Mapping[str, Estimate], cell: Mapping[str, Any], resampling: Resampling, n_trials: int, n_dropped: int
 ) -> list[dict[str, Any]]:
-    """Return one row an estimate of one cell, ready for `estimates_frame`.
+    """Return one row per estimate of one cell, ready for `estimates_frame`.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Digit heaping: demography's measures of a liking for round numbers, for scores on a whole-number scale.
 
-Every measure takes *weights*, one row an item and one column a level of the scale: a 1 at the score that was given
+Every measure takes *weights*, one row per item and one column per level of the scale: a 1 at the score that was given
 (`biaslab.stats.scale_use.score_weights`), or the exact probabilities of the labels. They are sums or functions of sums,
 so items add up to contexts, and contexts can be resampled.
 

@@ -100,7 +100,7 @@ def cluster_statistic(
     Raises
     ------
     InputError
-        If the statistic does not return one value a replicate.
+        If the statistic does not return one value per replicate.
 
     References
     ----------

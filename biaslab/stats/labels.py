@@ -110,7 +110,7 @@ def draw_means(
 @checked
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of drawn scores with a reference within contexts, one number a context.
+    """Agreement of drawn scores with a reference within contexts, one number per context.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     context : array_like, shape (items,)
         The context of each item.
     drawn : array_like, shape (draws, items)
-        Scores, one row a draw; NaN where an item has none.
+        Scores, one row per draw; NaN where an item has none.
     reference : array_like, shape (items,)
         Such as mean human scores; pairs in which one is NaN do not enter the correlation.
 

@@ -35,8 +35,8 @@ def logistic_model(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row a verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), and the terms. Rows where one is
-        missing are left out.
+        One row per verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), and the terms. Rows where one
+        is missing are left out.
     outcome : str
         Column of the outcome.
     terms : sequence of str

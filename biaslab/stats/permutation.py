@@ -82,7 +82,7 @@ def swap_test(
     Raises
     ------
     InputError
-        If the statistic does not return one value a pattern.
+        If the statistic does not return one value per pattern.
 
     References
     ----------
@@ -138,7 +138,7 @@ def patterns(contexts: int, seed: int = 0) -> Iterator[Floats]:
 
 
 def evaluate(statistic: Callable[[Floats], Floats], rows: Floats) -> Floats:
-    """Return the statistic of each row of patterns or weights; raise `InputError` unless it is one value a row."""
+    """Return the statistic of each row of patterns or weights; raise `InputError` unless it is one value per row."""
     found = np.asarray(statistic(rows), float)
     if found.shape != (len(rows),):
         raise InputError("statistic", found.shape, f"values of shape ({len(rows)},), one per row")

@@ -20,7 +20,7 @@ from biaslab.stats.inference import Resampling
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 #: Maps the share, from 0 to below 1, of what is left of the human scores' variance that is taken for error too, to the
-#: corrected estimate: annotators may share errors. With one rating an item it is 1 − the assumed reliability. Whatever
+#: corrected estimate: annotators may share errors. With one rating per item it is 1 − the assumed reliability. Whatever
 #: does not depend on the share, such as the ratings' own error, is computed once for all of them.
 Corrected = Callable[[float], Estimate]
 #: Below this share of true variance a correction rests on noise: nothing is tested.
@@ -75,7 +75,7 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row an item: ``context_id``, ``human`` (the mean score) and, where they are known, ``ratings``, the single
+        One row per item: ``context_id``, ``human`` (the mean score) and, where they are known, ``ratings``, the single
         scores separated by blanks, and ``annotators``, who gave them, in the same form. Without ``annotators`` the
         place in the list stands for the annotator.
     within : bool
@@ -181,7 +181,7 @@ def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row an item, with ``context_id``.
+        One row per item, with ``context_id``.
     within : bool
         Whether contexts stay what they are, since each has a mean of its own.
     resampling : Resampling
@@ -237,7 +237,7 @@ def without_clusters(values: Floats, clusters: Codes | None) -> Floats:
 
 
 def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
-    """Return one row a rating: the number of its ``item``, the ``annotator`` and the ``score``."""
+    """Return one row per rating: the number of its ``item``, the ``annotator`` and the ``score``."""
     given, names = (_split(frame, column) for column in ("ratings", "annotators"))
     named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(given, names, strict=True)]
     if [len(who) for who in named] != [len(scores) for scores in given]:

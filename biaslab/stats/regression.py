@@ -35,7 +35,7 @@ def linear_model(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row an item. Rows where a variable of the formula, or the context, is missing are left out.
+        One row per item. Rows where a variable of the formula, or the context, is missing are left out.
     formula : str
         Such as ``"score ~ log_perplexity + human"``, as `patsy` reads it.
     context : str

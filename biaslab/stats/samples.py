@@ -22,7 +22,7 @@ _TWO = "undefined: no request has two samples with a score"
 
 @checked
 def sample_table(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores, one row an item (context_id, candidate_id) and one column a replicate; NaN where none."""
+    """Return the scores, one row per item (context_id, candidate_id) and one column per replicate; NaN where none."""
     return side_by_side(usable(trials), "replicate")
 
 

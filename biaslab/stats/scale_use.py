@@ -1,6 +1,6 @@
 """Use of the scale by a judge: effective levels and ties.
 
-Every measure takes *weights*, one row an item and one column a level of the scale: a 1 at the score that was given
+Every measure takes *weights*, one row per item and one column per level of the scale: a 1 at the score that was given
 (`score_weights`), or the exact probabilities of the labels.
 """
 

@@ -67,7 +67,7 @@ def thought_variance(
     Raises
     ------
     InputError
-        If there are fewer than two thoughts an item, a thought gives no label any probability, or there is not one
+        If there are fewer than two thoughts per item, a thought gives no label any probability, or there is not one
         value a label.
 
     Notes

@@ -1,6 +1,6 @@
 """Numbers printed in papers and by authors with their data, to compare with estimates of biaslab.
 
-One CSV file a paper, one printed number a row, copied from the text: nothing is recomputed, and what looks like
+One CSV file per paper, one printed number per row, copied from the text: nothing is recomputed, and what looks like
 a slip stays and is noted. Cells that are left empty have no row. The papers that biaslab follows:
 
 ================== ==================================================================================================

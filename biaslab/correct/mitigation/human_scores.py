@@ -100,7 +100,7 @@ class HumanScale:
     resampling: Resampling = field(default_factory=Resampling)
 
     def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn score trials with ``human`` into an estimates frame, a row a metric, judge, data set and attribute."""
+        """Turn score trials with ``human`` into an estimates frame, a row per metric, judge, data set and attribute."""
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         require_columns(trials, (*CELL, "context_id", "value", "status", "human"), "trials")
         rows: list[dict[str, Any]] = []

@@ -75,7 +75,7 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
     Returns
     -------
     pandas.DataFrame
-        One row a case and attribute: ``bias`` (name of the probe), ``judge, dataset, attribute, metric, remedy``;
+        One row per case and attribute: ``bias`` (name of the probe), ``judge, dataset, attribute, metric, remedy``;
         ``null`` (where there is no bias); ``before, before_se, before_low, before_high`` and the same of ``after``;
         ``difference`` (after minus before) with ``se, ci_low, ci_high, ci_level, p_value`` (against 0: the remedy does
         nothing; not corrected for the number of remedies, as `biaslab.report.card` does); ``tokens_before,

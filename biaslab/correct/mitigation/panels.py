@@ -119,7 +119,7 @@ def beside_members(
     Returns
     -------
     pandas.DataFrame
-        That of `remedies`: a row a metric and member, who is ``judge`` and ``before``; the panel is ``remedy`` and
+        That of `remedies`: a row per metric and member, who is ``judge`` and ``before``; the panel is ``remedy`` and
         ``after``. Intervals are over contexts, and learned weights are learned anew without each of them.
 
     Examples

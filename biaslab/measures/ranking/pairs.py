@@ -154,11 +154,11 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a pair and replicate: ``context_id``; ``pair`` (a number, alike for its replicates); ``p_ij``, ``p_ji``
-        (probability that the first shown wins, in each order); ``first_ij``, ``first_ji`` (who won: see `decisions`);
-        ``samples_ij``, ``samples_ji`` (how many samples chose a label, NaN where p is exact or one answer);
-        ``human_gap`` (of i over j); ``label_mass`` (mean of both).
-        ``attrs["n_trials"]`` judgements enter, ``attrs["n_dropped"]`` do not.
+        One row per pair and replicate: ``context_id``; ``pair`` (a number, alike for its replicates); ``p_ij``,
+        ``p_ji`` (probability that the first shown wins, in each order); ``first_ij``, ``first_ji`` (who won: see
+        `decisions`); ``samples_ij``, ``samples_ji`` (how many samples chose a label, NaN where p is exact or one
+        answer); ``human_gap`` (of i over j); ``label_mass`` (mean of both). ``attrs["n_trials"]`` judgements enter,
+        ``attrs["n_dropped"]`` do not.
 
     Raises
     ------

@@ -43,7 +43,7 @@ def compare_remedies(
     trials : pandas.DataFrame
         Pair trials in both orders.
     human : pandas.DataFrame, optional
-        Mean human scores by (context_id, candidate_id), a column an attribute, as `biaslab.Dataset.human_means`; by
+        Mean human scores by (context_id, candidate_id), a column per attribute, as `biaslab.Dataset.human_means`; by
         default the trials' columns ``human`` and ``opponent_human``.
     decoding : str
         As in `biaslab.ranking.decode`.

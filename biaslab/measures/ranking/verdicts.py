@@ -48,7 +48,7 @@ class Verdicts:
     Parameters
     ----------
     pairs : pandas.DataFrame
-        One row a pair: ``context_id, candidate_id, opponent_id, human_gap`` (of the first over the second).
+        One row per pair: ``context_id, candidate_id, opponent_id, human_gap`` (of the first over the second).
     shares : numpy.ndarray, shape (pairs, ways, 3)
         Of each pair, in each way: how often the first wins, the second wins, and they tie. They add up to 1.
     samples : numpy.ndarray, shape (pairs, ways)

@@ -175,8 +175,9 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
     Parameters
     ----------
     orders : pandas.DataFrame
-        One row a candidate and list: ``context_id``; ``list``, which of a context's lists it is in, the same candidates
-        in another initial order; ``place`` at the start and ``rank`` at the end, both from 1; ``candidate_id``.
+        One row per candidate and list: ``context_id``; ``list``, which of a context's lists it is in, the same
+        candidates in another initial order; ``place`` at the start and ``rank`` at the end, both from 1;
+        ``candidate_id``.
     resampling : Resampling, optional
         Of the estimates.
 

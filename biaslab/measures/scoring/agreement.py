@@ -68,7 +68,7 @@ def agreement(
     Returns
     -------
     pandas.DataFrame
-        The estimates frame: metric ``agreement`` (−1 to 1, null 0; ranks of systems have no test), one row a judge ×
+        The estimates frame: metric ``agreement`` (−1 to 1, null 0; ranks of systems have no test), one row per judge ×
         scorer × attribute × template × level × coefficient. ``n_dropped`` counts candidates of the data set (or of the
         frame) without a score, or without a human one.
 
@@ -208,8 +208,8 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
     Returns
     -------
     pandas.DataFrame
-        One row a candidate of the data set: ``context_id, candidate_id, system, human, score``, and ``score_2`` and so
-        on for further parts; NaN where there is none.
+        One row per candidate of the data set: ``context_id, candidate_id, system, human, score``, and ``score_2`` and
+        so on for further parts; NaN where there is none.
 
     Raises
     ------

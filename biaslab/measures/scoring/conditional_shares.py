@@ -32,8 +32,8 @@ def conditional_shares(
     Parameters
     ----------
     scores : pandas.DataFrame
-        One row an output, or a rating by one person: ``context_id``, and a column an attribute. Rows that lack one of a
-        pair do not enter that pair; a score between two values counts as the nearer one, the lower of two as near.
+        One row per output, or a rating by one person: ``context_id``, and a column per attribute. Rows that lack one of
+        a pair do not enter that pair; a score between two values counts as the nearer one, the lower of two as near.
     attributes : sequence of str
         In the order in which they were scored; each is paired with all that come later.
     values : sequence of float

@@ -252,7 +252,7 @@ class Question:
             yield Trial(request, *about, replicate, where, self.labels)
 
     def label_trials(self, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
-        """Yield one trial a label of a single `Choice`, each valued with the probability of its label.
+        """Yield one trial per label of a single `Choice`, each valued with the probability of its label.
 
         Their condition holds ``label``, the label's worth on the scale, besides what `trials` puts there.
         """

@@ -1,4 +1,4 @@
-"""Base of scorers that ask a judge for a number, and the scores frame: one score a candidate and attribute."""
+"""Base of scorers that ask a judge for a number, and the scores frame: one score per candidate and attribute."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ def system_accuracy(
     Returns
     -------
     pandas.DataFrame
-        The estimates frame: metric ``system_accuracy``, 0 to 1, one row a scorer, judge and attribute. All pairs count,
-        and one is right where both differences have the same sign, 0 included. There is no test: a context more or less
-        changes nothing, or turns a pair.
+        The estimates frame: metric ``system_accuracy``, 0 to 1, one row per scorer, judge and attribute. All pairs
+        count, and one is right where both differences have the same sign, 0 included. There is no test: a context more
+        or less changes nothing, or turns a pair.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def system_accuracy(
 
 
 def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Estimate from one row a candidate, with ``context_id, system, score, human``."""
+    """Estimate from one row per candidate, with ``context_id, system, score, human``."""
     contexts, _ = pd.factorize(resampling.cluster_of(frame["context_id"]))
     systems, known = pd.factorize(frame["system"], sort=True)
     if len(known) < 2:

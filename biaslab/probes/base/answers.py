@@ -52,7 +52,7 @@ class Answers:
     scale : Scale
         On which it answered.
     items : pandas.DataFrame
-        One row an item that has an answer: ``context_id, candidate_id, human``.
+        One row per item that has an answer: ``context_id, candidate_id, human``.
     chances : numpy.ndarray, shape (items, levels), optional
         Exact label distributions at temperature 1.
     samples : numpy.ndarray, shape (replicates, items), optional

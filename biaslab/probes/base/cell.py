@@ -68,7 +68,7 @@ class Cell:
         return [metric for metric in metrics if metric in self.chosen]
 
     def items(self, keep: Sequence[str] = ("human",)) -> pd.DataFrame:
-        """Return one row an item with its mean ``score`` over replicates; see `biaslab.stats.blocks.whole_blocks`."""
+        """Return one row per item with its mean ``score`` over replicates; see `biaslab.stats.blocks.whole_blocks`."""
         return self.blocks("kind", ["score"], keep, self.trials.assign(kind="score"))
 
     def blocks(
@@ -185,12 +185,12 @@ def mean_of(
     missing: str = "undefined: no trial is left",
     inference: Inference = "resampling",
 ) -> Ratio:
-    """Return the mean of one value an item.
+    """Return the mean of one value per item.
 
     Parameters
     ----------
     items : pandas.DataFrame
-        One row an item, with ``context_id``.
+        One row per item, with ``context_id``.
     values : array_like of float, shape (items,)
         Items where it is NaN do not enter.
     null, bounds, missing, inference

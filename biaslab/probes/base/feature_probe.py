@@ -48,7 +48,7 @@ class FeatureProbe(ScoreProbe):
     **Measurement error.** Human scores are noisy proxies for quality. If better texts are also longer, controlling for
     a noisy score leaves residual confounding, and an accurate judge looks biased. When items have ratings from several
     annotators (``ratings``, ``annotators``), slopes are corrected by errors-in-variables regression (Fuller 1987) and
-    correlations for attenuation, both by cross-products of different annotators. With one rating an item the error is
+    correlations for attenuation, both by cross-products of different annotators. With one rating per item the error is
     unknown: ``note`` says which reliability a finding needs, `sensitivity` gives estimates at assumed ones, and the
     verdict is inconclusive unless the finding holds down to .3, below which nothing is tested. Errors that annotators
     share remain; ``note`` says how large they would have to be to explain a finding.
@@ -152,7 +152,7 @@ class FeatureProbe(ScoreProbe):
         Parameters
         ----------
         items : pandas.DataFrame
-            One row an item: ``context_id, score, human``, the feature and, where they are known, ``ratings,
+            One row per item: ``context_id, score, human``, the feature and, where they are known, ``ratings,
             annotators, scale``.
         within_contexts : bool
             Give each context an intercept of its own.

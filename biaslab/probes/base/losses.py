@@ -34,7 +34,7 @@ class Losses:
     Parameters
     ----------
     blocks : pandas.DataFrame
-        One row an item: `biaslab.stats.blocks.whole_blocks`.
+        One row per item: `biaslab.stats.blocks.whole_blocks`.
     samples : mapping of str to numpy.ndarray, each of shape (items, replicates)
         What the means of sampled conditions are of.
     why_not : str

@@ -91,7 +91,7 @@ def is_exact(judged: pd.DataFrame) -> bool:
 
 
 def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> tuple[pd.DataFrame, dict[int, Any]]:
-    """Return one row a text and judgement, and the context of each judgement.
+    """Return one row per text and judgement, and the context of each judgement.
 
     The difference between both rows of a judgement is its log odds for the text that it is seen from, so that a
     regression within judgements is one of these log odds on differences: of human scores, of terms, and of who stands
@@ -123,7 +123,7 @@ def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> tuple[pd.DataFrame, d
 
 
 def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
-    """Return one row a verdict: ``won`` by the text it is seen from, and the differences that may explain it.
+    """Return one row per verdict: ``won`` by the text it is seen from, and the differences that may explain it.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
     -------
     dict
         For each attribute what `parse_score` returns. With one attribute, a score without its name counts too. With
-        several, it counts only where the text is one bare score a line, as many as there are attributes.
+        several, it counts only where the text is one bare score per line, as many as there are attributes.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-#: Values that repeat are kept once, with a number a row.
+#: Values that repeat are kept once, with a number per row.
 REPEATED = pa.dictionary(pa.int32(), pa.string())
 _LEADING = ("probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute")
 _TRAILING = {
