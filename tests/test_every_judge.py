@@ -45,9 +45,9 @@ PROBES = {
 }
 #: What probes say of a server that gives text alone.
 TEXT = "reads text instead of label probabilities (the"
-TURN = "states the first score in an earlier turn instead of beginning the answer with it (the conversation ends with"
+TURN = "puts the first score in an earlier turn instead of at the beginning of the answer (the conversation ends with"
 READER = (
-    "takes the perplexity of the embedded model instead of the judge's own (the server gives no log-probabilities of"
+    "uses the perplexity of the embedded model instead of the judge's own (the server gives no log-probabilities of"
 )
 SAID = dict.fromkeys(PROBES, (TEXT,)) | {"anchoring": (TEXT, TURN), "familiarity": (TEXT, READER), "output_order": ()}
 
@@ -146,7 +146,7 @@ def test_every_probe_on_every_judge_ends_in_estimates_or_in_one_sentence(name, c
         assert primary["estimate"].isna().all()
         return
     if (kind, name) == ("sampled:5", "source"):
-        assert primary["note"].str.contains('choose answer="text" and replicates=2').any()
+        assert primary["note"].str.contains('use answer="text" and replicates=2').any()
     else:
         assert primary["estimate"].notna().any(), set(primary["note"])
     said = trials.attrs.get("otherwise", "")
@@ -162,7 +162,7 @@ def test_every_probe_on_every_judge_ends_in_estimates_or_in_one_sentence(name, c
 def test_perplexity_comes_from_the_embedded_model_and_the_output_says_so(data, judge_of, store):
     with AnsweringServer(probabilities=True, completions=False) as server:
         trials, found = outcome(PROBES["familiarity"], judge_of(server), data, store)
-    assert "takes the perplexity of the embedded model" in trials.attrs["otherwise"]
+    assert "uses the perplexity of the embedded model" in trials.attrs["otherwise"]
     assert "HTTP 404" in trials.attrs["otherwise"]
     slopes = found[found["metric"] == "familiarity_slope"]
     assert slopes["likelihood_judge"].str.contains("smollm2-135m", case=False).all()

@@ -106,7 +106,7 @@ class Completion(_Copied):
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
     """
 
     kind: ClassVar[str] = "completion"

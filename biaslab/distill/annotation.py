@@ -124,14 +124,14 @@ class Stars:
     temperature : float
         With ``answer="text"``: 0 is greedy.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most.
+        With ``answer="text"``: maximum tokens of an answer.
     seed : int
         Of the sampled texts.
 
     Raises
     ------
     InputError
-        If a value lies outside its range, or the task has no such aspect. From `design`, if the reference is wanted
+        If a value is out of range, or the task has no such aspect. From `design`, if the reference is wanted
         and a candidate has none.
 
     Notes

@@ -66,7 +66,7 @@ class MinimumRisk:
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
     """
 
     steps: int = 100

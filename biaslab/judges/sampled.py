@@ -41,7 +41,7 @@ class Sampled(RepeatingJudge):
     Raises
     ------
     InputError
-        If a value lies outside its range, or the judge writes no text.
+        If a value is out of range, or the judge writes no text.
 
     Notes
     -----

@@ -1,8 +1,8 @@
-"""Probes, one module per phenomenon; a module in this folder is found by its name, and nothing is registered.
+"""Probes, one module per bias; modules in this folder are found by name, without registration.
 
-The module ``score_distribution`` holds the class ``ScoreDistribution``, which is also an attribute of this package. A
-probe of another package is found by an entry point of the group ``biaslab.probes``, under its name; one that a notebook
-defines is known from then on.
+The module ``score_distribution`` contains the class ``ScoreDistribution``, which is also an attribute of this package.
+Probes of other packages are found by entry points of the group ``biaslab.probes``; a probe defined in a notebook is
+known from then on.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["available", "difference_of", "find_metric", "find_probe", "import_own", "is_primary", "names", "table"]
-#: What a judge is asked for, in the order of `table`.
+#: Forms of judging, in the order of `table`.
 FORMS: tuple[Form, ...] = ("pair", "score", "list")
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all probes, of this and of other packages, without importing them."""
+    """Return the names of all probes, including those of other packages, without importing them."""
     return tuple(sorted({*_modules(), *(entry.name for entry in entry_points(group=PROBES))}))
 
 
 def available() -> dict[str, type[Probe]]:
-    """Return every probe class by its name; one of another package that cannot be imported is left out."""
+    """Return all probe classes by name, skipping those of other packages that cannot be imported."""
     return dict(sorted((import_declared() | import_own()).items()))
 
 
 def import_own() -> dict[str, type[Probe]]:
-    """Return the probe classes of this package by the names of their modules."""
+    """Return the probe classes of this package by module name."""
     return {name: _own(name) for name in _modules()}
 
 
@@ -50,17 +50,17 @@ def _modules() -> list[str]:
 
 
 def table() -> pd.DataFrame:
-    """Return what is estimated of each bias, by what the judge gives: verdicts on pairs, scores, or rankings of lists.
+    """Return a table of what each probe estimates for pairs, scores and lists.
 
-    Made from what the probes declare, those of other packages and of a notebook too.
+    Generated from the declarations of the probes, including those of other packages and notebooks.
 
     Returns
     -------
     pandas.DataFrame
-        One row per probe × form × primary metric (of a form without one, per metric that has a null): ``probe, form,
-        metric, what, unit, null, matters, judges, needs``. ``null`` is the value without bias, NaN where there is none;
-        ``matters`` the smallest distance from it that matters. ``judges`` is "any" where a judge without prompts will
-        do (a function, a reward model, an evaluator), else "prompted"; ``needs`` says what a log has to hold.
+        One row per probe × form × primary metric (for forms without one, per metric with a null): ``probe, form,
+        metric, what, unit, null, matters, judges, needs``. ``null`` is the value without bias (NaN if none),
+        ``matters`` the smallest distance from it that matters. ``judges`` is "any" if judges without prompts work (a
+        function, a reward model, an evaluator), else "prompted"; ``needs`` is what a log must contain.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def table() -> pd.DataFrame:
 
 
 def _of_form(kind: type[Probe], form: Form) -> list[Metric]:
-    """Return what a probe is about in a form: its primary metrics, else those that have a null."""
+    """Return a probe's primary metrics for a form, or else those with a null."""
     if form not in kind.asks_for:
         return []
     own = [metric for metric in kind.metrics if metric.form in ("", form)]
@@ -89,7 +89,7 @@ def _of_form(kind: type[Probe], form: Form) -> list[Metric]:
 
 
 def _judges(kind: type[Probe]) -> str:
-    """Return which judges a probe can ask."""
+    """Return which kinds of judges a probe can ask."""
     texts_alone = getattr(kind, "verdicts", False) or getattr(kind, "evaluators", False)
     return "any" if texts_alone else "prompted"
 
@@ -101,9 +101,9 @@ def find_probe(name: str) -> type[Probe]:
     Raises
     ------
     InputError
-        If there is no such probe; the message lists those there are.
+        If the probe is unknown; the message lists all.
     """
-    if name not in names() and name in WRITTEN:  # in a notebook
+    if name not in names() and name in WRITTEN:  # defined in a notebook
         return WRITTEN[name]
     require_one_of("probe", name, names())
     return _probe(name)
@@ -128,7 +128,7 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *map(_class_of, names())])
 
 
-def __getattr__(name: str) -> type[Any]:  # whose parameters a type checker cannot know
+def __getattr__(name: str) -> type[Any]:  # parameters unknown to type checkers
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in names():

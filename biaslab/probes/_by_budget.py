@@ -1,4 +1,4 @@
-"""A metric at several budgets for thoughts, paired by context; and what else judgements are worth and cost at each."""
+"""Compare a metric between thinking budgets, paired by context; with agreement, reliability and cost at each."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ from biaslab.stats.estimate import VALUES_ONLY, without_interval
 from biaslab.stats.together import Together, quickly, suppressed_data_warnings
 
 Floats = NDArray[np.float64]
-Key = tuple[Any, ...]  # the values of the conditions of one row of the metric, None where empty
-_PER = 1000  # judgements, which dollars are for
-_POINTS = 100  # of a unit
-_EXACT_SCORES = 'undefined: expected scores are exact, and show no samples: choose answer="text"'
-_ONCE = 'undefined: each request was sampled once: choose answer="text" and replicates=2 or more'
+Key = tuple[Any, ...]  # condition values of one row of the metric, None if empty
+_PER = 1000  # dollars are per this many judgements
+_POINTS = 100  # points per unit
+_EXACT_SCORES = 'undefined: expected scores are exact and have no sampling noise; use answer="text"'
+_ONCE = 'undefined: each request was sampled once; use answer="text" and replicates=2 or more'
 _NOT_LESS = "undefined: the bias is not reduced"
-_NO_POINT = (
-    "undefined: the reduction cannot be told from none, so that a point may cost any amount (Fieller's g {:.3g})"
-)
+_NO_POINT = "undefined: the reduction may be zero, so the cost per point is unbounded (Fieller's g {:.3g})"
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,13 @@ class Budgets:
     probe : Probe
         Measures the bias.
     metric : Metric
-        What of it.
+        The metric to compare.
     cell : Cell
-        Whose trials have a column ``thinking``.
+        The cell; its trials have a column ``thinking``.
     names : tuple of str
-        The budgets; the first is what the others are compared with.
+        The budgets; the first is the reference.
     prices : mapping of str to float
-        Dollars for a million tokens; empty where nothing is said of dollars.
+        Dollars per million tokens; empty to leave out dollars.
     """
 
     probe: Probe
@@ -65,7 +63,7 @@ class Budgets:
     prices: Mapping[str, float]
 
     def of_bias(self) -> Iterator[Part]:
-        """Yield the metric at each budget, then how it differs from the first, and what that costs."""
+        """Yield the metric at each budget, then its differences from the first, and their cost."""
         wanted = ("thinking_shift", "bias_reduction", "resampling_noise", "tokens_per_point", "dollars_per_point")
         for key, first in self._parts[self.names[0]].items():
             for name in self.names:
@@ -80,7 +78,7 @@ class Budgets:
                     yield Part(self._shifts(key, name), (int(counts[0]), int(counts[1])), where, note)
 
     def of_agreement(self) -> Iterator[Part]:
-        """Yield how agreement with humans differs from that at the first budget."""
+        """Yield the differences in agreement with humans from the first budget."""
         first, *others = ((name, of_judgements(self.cell_of(name).trials)) for name in self.names)
         if not self.cell.wants("agreement_shift") or agreement(first[1]) is None:
             return
@@ -97,7 +95,7 @@ class Budgets:
 
     @cached_property
     def _parts(self) -> dict[str, dict[Key, Part]]:
-        """Measurements of the probe at each budget, by the conditions of its rows."""
+        """Results of the probe at each budget, by the conditions of its rows."""
         return {name: _measured(self.probe, self.metric, self.cell_of(name)) for name in self.names}
 
     def _where(self, part: Part, name: str, against: str) -> dict[str, Any]:
@@ -105,7 +103,7 @@ class Budgets:
         return {"measured": self.metric.name, "thinking": name, "against": against, **own}
 
     def _shifts(self, key: Key, name: str) -> dict[str, Estimable]:
-        """Return what a budget shifts the metric by, and what follows from that."""
+        """Return the shift of the metric at a budget, and the metrics derived from it."""
         metrics: dict[str, Estimable] = {
             "thinking_shift": partial(self._shift, key, name),
             "bias_reduction": partial(self._reduction, key, name),
@@ -131,7 +129,7 @@ class Budgets:
         return replace(self._jackknifed(distances).combined(weights), p_value=math.nan, mde=math.nan)
 
     def _per_point(self, key: Key, name: str, what: str) -> Estimate:
-        """Return what a point costs: cost more, over bias less."""
+        """Return the cost per point: additional cost over reduction of the bias."""
         distances, weights = self._distances(key, name)
         if not weights @ distances[0] > 0:
             return undefined(_NOT_LESS, self._units.size)
@@ -144,7 +142,7 @@ class Budgets:
         return together.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
 
     def _noise(self, key: Key, name: str) -> Estimate:
-        """Return the standard deviation of a shift that comes from the draw of the replies alone."""
+        """Return the standard deviation of a shift due to the sampling of replies."""
         variance, df = 0.0, 0
         for budget in (self.names[0], name):
             cell = self.cell_of(budget)
@@ -154,14 +152,14 @@ class Budgets:
             variance += float(np.var(values, ddof=1)) / len(values)
             df += len(values) - 1
         if math.isnan(variance):
-            return undefined("undefined: a replicate has no estimate", self._units.size)
+            return undefined("undefined: no estimate for one of the replicates", self._units.size)
         tails = np.array([1 + self.cell.resampling.level, 1 - self.cell.resampling.level]) / 2
         low, high = np.sqrt(variance * df / stats.chi2.ppf(tails, df)).tolist()
         method = f"χ² over replicates, {df} df"
         return Estimate(math.sqrt(variance), math.nan, low, high, math.nan, math.nan, self._units.size, method)
 
     def _distances(self, key: Key, name: str) -> tuple[Floats, Floats]:
-        """Return distances from the null at the first budget and at another, and weights of the reduction."""
+        """Return distances from the null at the first and at another budget, and weights of the reduction."""
         distances = self._pair(key, name) - (self.metric.null or 0.0)
         return distances, np.sign(distances[0]) * [1.0, -1.0]
 
@@ -169,7 +167,7 @@ class Budgets:
         return Together.jackknifed(values, self._units.size, self.cell.resampling.level)
 
     def _pair(self, key: Key, name: str) -> Floats:
-        """Return the metric at the first budget and at another, of all trials and then without each unit."""
+        """Return the metric at the first and at another budget, over all trials and then leaving out each unit."""
         return np.column_stack([self._column(key, each) for each in (self.names[0], name)])
 
     def _column(self, key: Key, name: str) -> Floats:
@@ -192,7 +190,7 @@ class Budgets:
         return np.array(values + [math.nan] * (1 + units.size - len(values)))
 
     def _value(self, key: Key, trials: pd.DataFrame) -> float:
-        """Return the metric of some trials; NaN where it is undefined."""
+        """Return the metric of some trials; NaN if undefined."""
         quick = quickly(self.probe)
         cell = replace(self.cell, trials=trials, resampling=quick.resampling)
         with suppressed_data_warnings():
@@ -209,21 +207,21 @@ class Budgets:
         return note or f"undefined: no estimate at the budget {name}"
 
     def _note_thoughts(self, name: str) -> str:
-        """Return what to note where budgets were not obeyed, as far as tokens were counted."""
+        """Return a note if counted tokens show that budgets were not followed."""
         first, longer = (of_judgements(self.cell_of(each).trials) for each in (self.names[0], name))
         if "thought_tokens" not in first:
             return ""
         said = []
         if not longer["thought_tokens"].any():
-            said.append(f"no thought is counted at the budget {name}: the model may not think")
+            said.append(f"no thinking tokens at budget {name}: the model may not think")
         if self.names[0] == "0" and first["thought_tokens"].any():
-            said.append("thoughts are counted at the budget 0: the model cannot be kept from thinking")
+            said.append("thinking tokens at budget 0: thinking cannot be turned off")
         return "; ".join(said)
 
 
 @dataclass(frozen=True)
 class _Units:
-    """The contexts of a cell, those that share requests as one: each is left out in turn."""
+    """Jackknife units of a cell: its contexts, with those that share requests merged."""
 
     cell: Cell
     names: pd.Index
@@ -242,7 +240,7 @@ class _Units:
 
 
 def _measured(probe: Probe, metric: Metric, cell: Cell) -> dict[Key, Part]:
-    """Return the parts in which a probe measures one metric of a cell, without its breakdowns."""
+    """Return a probe's results for one metric of a cell, without breakdowns."""
     chosen = replace(cell, chosen=(metric.name,), everything=False)
     parts = [part for part in probe.measure(chosen) if metric.name in part.metrics]
     return {tuple(None if value != value else value for value in part.condition.values()): part for part in parts}
@@ -254,22 +252,22 @@ def _estimate(metric: Estimable, cell: Cell) -> Estimate:
 
 
 def of_judgements(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials that may have a thought; a probe may also ask how likely a text is."""
+    """Return the trials that may involve thinking (a probe may also ask for likelihoods)."""
     return trials[trials["thought_tokens"].notna()] if "thought_tokens" in trials else trials
 
 
 def has_samples(asked: pd.DataFrame) -> bool:
-    """Return whether requests were sampled as texts twice or more."""
+    """Return whether requests were sampled as text at least twice."""
     return bool((asked["replicate"] > 0).any()) and bool(asked["label_mass"].isna().all())
 
 
 def is_exact(asked: pd.DataFrame) -> bool:
-    """Return whether values are exact, so that asking again would change none."""
+    """Return whether values are exact, so that asking again would not change them."""
     return bool(asked["label_mass"].notna().any()) and bool(asked["samples"].isna().all())
 
 
 def qualities(cell: Cell, prices: Mapping[str, float]) -> dict[str, Estimable]:
-    """Return what else is measured of the judgements at one budget, by metric."""
+    """Return the other metrics of the judgements at one budget."""
     asked = of_judgements(cell.trials)
     metrics: dict[str, Estimable] = {"reliability": partial(_reliability, asked, cell)}
     if (agree := agreement(asked)) is not None:
@@ -284,22 +282,22 @@ def qualities(cell: Cell, prices: Mapping[str, float]) -> dict[str, Estimable]:
 
 
 def tokens(asked: pd.DataFrame) -> Ratio:
-    """Return the tokens of a judgement, read and written."""
+    """Return the tokens per judgement, input plus output."""
     paid = _paid(asked)
     return mean_of(paid, paid["tokens"])
 
 
 def dollars(asked: pd.DataFrame, prices: Mapping[str, float]) -> Ratio:
-    """Return the dollars of a thousand judgements."""
+    """Return the dollars per thousand judgements."""
     paid = _paid(asked)
     read = paid["tokens"] - paid["written"]
     return mean_of(paid, _PER * (read * prices["input"] + paid["written"] * prices.get("output", 0.0)) / 1e6)
 
 
 def agreement(asked: pd.DataFrame) -> Ratio | None:
-    """Return agreement with humans; None where their scores are not known.
+    """Return agreement with humans; None without human scores.
 
-    Of pairs it is the share ordered as by humans, of scores Kendall's τ-b within contexts, of means of samples.
+    For pairs, the share ordered like humans; for scores, Kendall's τ-b within contexts, of means of samples.
     """
     if asked["opponent_id"].notna().any():
         if "human_gap" not in asked:
@@ -312,7 +310,7 @@ def agreement(asked: pd.DataFrame) -> Ratio | None:
 
 
 def _reliability(asked: pd.DataFrame, cell: Cell) -> Ratio | Estimate:
-    """Return how often two samples of one request agree: of pairs their share, of scores α."""
+    """Return the agreement of two samples of one request: a share for pairs, Krippendorff's α for scores."""
     if asked["opponent_id"].notna().any():
         if is_exact(asked):
             p = asked["value"].to_numpy(float)
@@ -326,5 +324,5 @@ def _reliability(asked: pd.DataFrame, cell: Cell) -> Ratio | Estimate:
 
 
 def _paid(asked: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per request: its trials may be many, such as one for each label."""
+    """Return one row per request, which may have several trials, such as one per label."""
     return asked.drop_duplicates("key") if "key" in asked else asked

@@ -1,4 +1,4 @@
-"""Recorded judgements of edited texts, matched with those of the same texts unedited and null-edited."""
+"""Match recorded judgements of edited texts with those of the same texts unedited and null-edited."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _ITEM = ["judge", "dataset", "attribute", "context_id"]
 
 
 def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the judgements of a log from which `biaslab.probes.Edit` can be estimated, and what is left out.
+    """Return the judgements of a log that `biaslab.probes.Edit` can use, and a note on what is left out.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Recorded trials. ``edit`` names the edit with which a text was shown, "null:" and its name for the null edit;
-        nothing stands there for a text as it is. Of pairs ``edited`` says which candidate it is.
+        Recorded trials. ``edit`` names the edit of the text shown ("null:" plus name for a null edit); empty for
+        unedited texts. For pairs, ``edited`` names the edited candidate.
 
     Returns
     -------
     tuple of pandas.DataFrame and str
-        With the columns that the probe reads; without rows where no edited text has an unedited twin.
+        With the columns that the probe reads; empty if no edited text has an unedited counterpart.
     """
     if "edit" not in trials or trials["edit"].fillna("").eq("").all():
         return trials.iloc[:0], ""
     named = trials.assign(edit=trials["edit"].fillna(""))
     parts = [*_of_scores(by_configuration(scored(named))), *_of_pairs(paired(named))]
     if not parts:
-        return trials.iloc[:0], "needs the same texts unedited, and of pairs a column edited that names the candidate"
+        return trials.iloc[:0], "needs the same texts unedited and, for pairs, a column edited that names the candidate"
     judged = pd.concat(parts, ignore_index=True)
     lacking = sorted(set(judged["edit"]) - set(judged.loc[judged["variant"] == NULL, "edit"]))
-    return judged, f"without a null edit, so that nothing is known of the excess: {', '.join(lacking)}" * bool(lacking)
+    return judged, f"no null edit, so no excess can be estimated: {', '.join(lacking)}" * bool(lacking)
 
 
 def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -45,7 +45,7 @@ def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the pairs whose edited candidate and order are known."""
+    """Yield the pairs with known edited candidate and order."""
     if "edited" not in pairs:
         return
     shown = pairs[pairs["order_known"].astype(bool)]
@@ -62,7 +62,7 @@ def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def _beside_twins(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield the judgements of each edit with those of the same items unedited, and null-edited."""
+    """Yield the judgements of each edit together with those of the same items unedited and null-edited."""
     catalogue = available()
     for name in dict.fromkeys(trials["edit"]):
         if not name or str(name).startswith(PREFIX):

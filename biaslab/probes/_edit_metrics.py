@@ -1,4 +1,4 @@
-"""Metrics of the edit probe: how they are read and calibrated."""
+"""Metrics of the edit probe: declarations and calibration."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from biaslab.core import Calibration, Metric
 from biaslab.probes.base import FAIR, LABEL_MASS, planted
 
-#: How a candidate is shown.
+#: Variants in which a candidate is shown.
 UNEDITED, EDITED, NULL = VARIANTS = ("unedited", "edited", "null edit")
 
-#: A judge whom any change moves is fair as long as meaning does not move it further: the null edit is planted too.
+#: A judge that reacts to any change is fair if the content adds nothing; so calibration plants a null-edit effect too.
 _MOVED = {"authority": 0.5, "null:authority": 0.5}
 
 
 def _calibration(form: str, excess: float) -> Calibration:
-    """Plant one edit beside a null edit that has an effect too, and leave one value of a metric."""
+    """Plant the effects of one edit and of its null edit, with parameters that leave a single value of a metric."""
     parameters = {"edits": ("authority",), "forms": (form,), "n_candidates": None, "n_pairs": None}
     return planted({"edits": _MOVED | {"authority": 0.5 + excess}}, parameters, FAIR | {"edits": _MOVED})
 
 
 _OF_PAIRS = _calibration("pair", 0.35)
 _THAN = "for the edit than for a null edit of its size"
-_ADVICE = "take out of candidates what the edit puts in, or tell the judge to disregard it, and measure again"
+_ADVICE = "remove what the edit adds from candidates, or tell the judge to ignore it, and measure again"
 _DEFENDED: dict[str, Any] = {
     "above": "pays more for the edit with the defence than without",
     "below": "pays less for the edit with the defence than without",
@@ -70,7 +70,7 @@ PAIRS = (
         "the same in logits",
         "logits",
         null=0.0,
-        calibration=replace(_OF_PAIRS, conservative=("text",)),  # of few pairs that flip
+        calibration=replace(_OF_PAIRS, conservative=("text",)),  # because few pairs flip
     ),
     Metric("win_effect", "P(the edited wins) with an edit minus without", "probability", null=0.0),
     Metric("logit_effect", "the same in logits", "logits", null=0.0),

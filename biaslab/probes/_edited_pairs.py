@@ -1,4 +1,4 @@
-"""Effects of an edit on comparisons, of a pair with one candidate edited; and of defences on any effect of an edit."""
+"""Effects of an edit on comparisons in which one candidate is edited, and effects of defences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 _STRATUM = ["context_id", "candidate_id", "edited_first"]
 _GAP = ("human_gap",)
 _CONTRAST = (EDITED, NULL)
-#: What other defences are compared with.
+#: Reference for the other defences.
 UNDEFENDED: Defence = "none"
 
 
@@ -48,7 +48,7 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
 
 
 def defended_parts(cell: Cell, of_pairs: bool) -> Iterator[Part]:
-    """Yield, for each defence, the excess with it minus the excess without one, on the same items."""
+    """Yield, for each defence, the excess with it minus the excess without, on the same items."""
     defences = [name for name in dict.fromkeys(cell.trials["defence"]) if name != UNDEFENDED]
     metric = "win_defended" if of_pairs else "score_defended"
     if UNDEFENDED not in set(cell.trials["defence"]) or not cell.wants(metric):
@@ -66,19 +66,19 @@ def defended_parts(cell: Cell, of_pairs: bool) -> Iterator[Part]:
 
 
 def oriented(trials: pd.DataFrame) -> pd.DataFrame:
-    """Re-express judgements from the side of the candidate that is edited, or would be.
+    """Re-express judgements from the side of the candidate that is (or would be) edited.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Pair trials with ``edited_first``: 1 where the candidate shown first is the one of the pair that is edited.
+        Pair trials with ``edited_first``: 1 if the candidate shown first is the one to be edited.
 
     Returns
     -------
     pandas.DataFrame
-        ``value`` is the probability that it wins, ``human_gap`` how much higher humans score it, ``candidate_id`` a
-        name of the pair, ``shown`` variant and order; ``wins`` and ``losses`` count decisions, ties aside: one, or as
-        many as there are samples.
+        ``value`` is the probability that it wins, ``human_gap`` how much higher humans score it, ``candidate_id`` names
+        the pair, ``shown`` variant and order; ``wins`` and ``losses`` count decisions, ties excluded: one, or one per
+        sample.
     """
     first = trials["edited_first"].to_numpy(float) == 1
     decided, samples = pairs.decisions(trials), pairs.sample_counts(trials)
@@ -109,7 +109,7 @@ def _mean(blocks: pd.DataFrame, columns: Sequence[str]) -> Floats:
 def _gains(
     trials: pd.DataFrame, blocks: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
 ) -> dict[str, Estimable]:
-    """Return the gain in win probability of the edited candidate under one variant over another, and in logits."""
+    """Return the gain in win probability, and in logits, of the edited candidate under one variant over another."""
     one, other = (_mean(blocks, _orders(level)) for level in levels)
     metrics: dict[str, Estimable] = {"win": mean_over(blocks, one - other, (-1.0, 1.0), null)}
     if blocks.empty or not is_counted(usable(trials)):
@@ -121,18 +121,18 @@ def _gains(
 def _counted_logits(
     trials: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
 ) -> Estimate:
-    """Return the log odds ratio of winning under both variants, common to all pairs and orders."""
+    """Return the common log odds ratio of winning under the two variants, over all pairs and orders."""
     judged = usable(trials)
     one, other = (judged[judged["variant"] == level].groupby(_STRATUM)[["wins", "losses"]].sum() for level in levels)
     both = one.join(other.add_suffix("_there"), how="inner")
     won, lost, there, lost_there = (both[name] for name in ("wins", "losses", "wins_there", "losses_there"))
-    missing = f"undefined: no pair is won only {levels[0]}, or none only {levels[1]}; more samples may show both"
+    missing = f"undefined: no pair is won only when {levels[0]}, or none only when {levels[1]}; use more samples"
     context = both.index.get_level_values(0)
     return common_log_odds(context, won, lost, there, lost_there, resampling, null, missing)
 
 
 def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio]:
-    """Return the excess with every missing judgement at the value that makes it least, and greatest."""
+    """Return the excess with all missing judgements set so that it is smallest, and largest."""
 
     def filled(edited: float, null: float) -> Ratio:
         values = dict.fromkeys(_orders(EDITED), edited) | dict.fromkeys(_orders(NULL), null)
@@ -170,7 +170,7 @@ def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
     worse = below & (not _of_one_context(won[below]))
     for variant in VARIANTS:
         wins, losses = (_mean(blocks, _orders(variant))[worse] for blocks in (won, lost))
-        missing = won.attrs["why"] if won.empty else "undefined: the worse one is edited in fewer than 2 contexts"
+        missing = won.attrs["why"] if won.empty else "undefined: the worse candidate is edited in fewer than 2 contexts"
         success = Ratio(won["context_id"][worse], wins, wins + losses, None, (0.0, 1.0), missing, "score")
         yield Part({"worse_wins": success}, _counted_as(won, won[worse]), {"variant": variant})
 
@@ -184,7 +184,7 @@ def _differing(won: pd.DataFrame, lost: pd.DataFrame, variant: str) -> Floats:
 
 
 def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Split pairs by whether the better or the worse candidate is edited, or one of two that are as good."""
+    """Split pairs by whether the better candidate, the worse one, or one of two equally good ones is edited."""
     sides: dict[str, pd.Series] = {
         "better": blocks["human_gap"] > 0,
         "worse": blocks["human_gap"] < 0,
@@ -197,12 +197,12 @@ def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _of_one_context(part: pd.DataFrame) -> bool:
-    """Return whether a part has fewer than two contexts, so that it has no interval."""
+    """Return whether a part has fewer than two contexts and therefore no interval."""
     return bool(part["context_id"].nunique() < 2)
 
 
 def _counted_as(blocks: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
-    """Return a part of the blocks with the number of its judgements."""
+    """Return a part of the blocks with its own counts of judgements."""
     judged = round(blocks.attrs["n_trials"] * len(part) / max(len(blocks), 1))
     part.attrs = blocks.attrs | {"n_trials": judged, "n_dropped": 0}
     return part

@@ -1,4 +1,4 @@
-"""Effects of an edit on scores: of an item that was scored as it is, with the edit and with the null edit."""
+"""Effects of an edit on scores: items scored unedited, with the edit, and with the null edit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from biaslab.stats import ITEM, Estimate, Ratio, Resampling, cluster_statistic, 
 from biaslab.stats.ratio_test import RatioTest
 
 Floats = NDArray[np.float64]
-_SAME = 1e-9  # a variance below this is rounding
+_SAME = 1e-9  # smaller variances are rounding error
 
 
 def score_parts(cell: Cell) -> Iterator[Part]:
@@ -47,7 +47,7 @@ def touched(cell: Cell) -> pd.DataFrame:
 
 
 def untouched(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> Ratio:
-    """Return the share of items in which the edit finds nothing to change."""
+    """Return the share of items in which the edit changes nothing."""
     once = trials.drop_duplicates(list(by))
     return mean_of(once, once["changed"] == 0, None, (0.0, 1.0))
 
@@ -60,9 +60,9 @@ def whole(
     keep: Sequence[str] = (),
     loud: bool = False,
 ) -> pd.DataFrame:
-    """Put levels of a condition side by side (`Cell.blocks`); nothing where one was never judged.
+    """Put levels of a condition side by side (`Cell.blocks`); empty if one was never judged.
 
-    Only one contrast of a cell warns of what is missing: ``loud``.
+    Only one contrast of a cell, the ``loud`` one, warns of missing data.
     """
     lacking = [level for level in levels if level not in set(trials[condition])]
     if lacking:
@@ -74,18 +74,18 @@ def whole(
         if not loud:
             warnings.simplefilter("ignore", MissingDataWarning)
         blocks = cell.blocks(condition, levels, keep, trials)
-    blocks.attrs["why"] = f"undefined: nothing was judged readably as {' and '.join(levels)}"
+    blocks.attrs["why"] = f"undefined: no readable judgements as {' and '.join(levels)}"
     return blocks
 
 
 def mean_over(blocks: pd.DataFrame, values: ArrayLike, bounds: tuple[float, float] | None, null: float | None) -> Ratio:
-    """Return the mean of one value per item, with a t test and interval over contexts where it has a null."""
+    """Return the mean of one value per item, with t test and interval over contexts if it has a null."""
     return mean_of(blocks, values, null, bounds, blocks.attrs.get("why", ""), "resampling" if null is None else "t")
 
 
 def _why(trials: pd.DataFrame, lacking: str) -> str:
     if trials.empty:
-        return "undefined: the edit finds nothing to change in any text"
+        return "undefined: the edit changes none of the texts"
     return f"undefined: no text was judged as {lacking.partition(',')[0]}"
 
 
@@ -95,14 +95,14 @@ def _shift(bounds: tuple[float, float], levels: tuple[str, str], blocks: pd.Data
 
 
 def _top_rate(blocks: pd.DataFrame, variant: str, scale: Scale) -> Ratio:
-    """Return the share of scores that lie nearer to the top of the scale than to the value below it."""
+    """Return the share of scores nearest to the top of the scale."""
     highest = np.array(scale.values)[-2:]
     top = blocks[variant] > highest.mean()
     return mean_of(blocks, top, None, (0.0, 1.0), blocks.attrs["why"], "score")
 
 
 def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Return the mean excess over the standard deviation of the judge's scores of texts as they are."""
+    """Return the mean excess divided by the standard deviation of the judge's scores of unedited texts."""
     if blocks.empty:
         return undefined(blocks.attrs["why"])
     score = blocks[UNEDITED] - blocks[UNEDITED].mean()
@@ -119,10 +119,10 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
 
 
 def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Return the mean excess in points of human score: over the judge's slope on human scores, within contexts.
+    """Return the mean excess in points of human score, dividing by the judge's slope on human scores within contexts.
 
-    Both are sums over clusters, linearised, and the interval is Fieller's. It is infinite where the slope is not shown
-    to be above 0, and the worth then undefined: next to nothing, a slope makes any excess worth any number of points.
+    Both are sums over clusters, linearised, with Fieller's interval. It is infinite, and the result undefined, if the
+    slope is not shown to be above 0: with a slope near 0, an excess may correspond to any number of points.
 
     References
     ----------
@@ -149,7 +149,7 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     )
     low, high = RatioTest(parts).interval(resampling.level) if slope > _SAME else (-np.inf, np.inf)
     if not np.isfinite([low, high]).all():
-        return undefined("undefined: the judge's scores are not shown to rise with the humans'", clusters)
+        return undefined("undefined: the judge's scores are not shown to increase with the humans'", clusters)
     value = excess / slope
     error = float(np.std(parts[:, 0] - value * parts[:, 1], ddof=1)) / slope / np.sqrt(clusters)
     return Estimate(value, error, low, high, np.nan, np.nan, clusters, "Fieller over contexts")

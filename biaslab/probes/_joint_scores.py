@@ -1,4 +1,4 @@
-"""Two scores of one output, compared with the same two given alone: distribution, correlations, slope and agreement."""
+"""Two scores in one output, compared with the same two given alone: distribution, correlations, slope, agreement."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")
 _MOMENTS = ("x", "y", "xx", "yy", "xy")
 _ALONE = tuple(f"{moment}_alone" for moment in _MOMENTS)
 _OWN = ("alone x", "alone y", "x")
-_PARTLY = "undefined: the next score is not known after every first score; force all labels, or read text"
+_PARTLY = 'undefined: the next score is not known after every first score; force all labels or use answer="text"'
 _FLAT = 1e-12
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 
 
 @dataclass(frozen=True)
 class Joint:
-    """A first score x and a later score y of one output, item by item.
+    """A first score x and a later score y in one output, item by item.
 
     Parameters
     ----------
     items : pandas.DataFrame
-        One row per item of which nothing is missing: ``context_id, candidate_id, human`` (of the later attribute), the
-        means of x, y, x², y², xy in one output (``x, y, xx, yy, xy``), and of scores given alone (``x_alone``, …).
+        One row per complete item: ``context_id, candidate_id, human`` (of the later attribute), the means of x, y, x²,
+        y², xy in one output (``x, y, xx, yy, xy``), and of scores given alone (``x_alone``, …).
     chances : numpy.ndarray, shape (items, labels, labels)
-        P(x, y) in one output: exact, or shares of the samples.
+        P(x, y) in one output: exact, or shares of samples.
     counts : tuple of int
-        Judgements that enter, and that do not.
+        Numbers of judgements used and dropped.
     note : str
-        Why there is nothing; empty otherwise.
+        Reason if there are no items; empty otherwise.
     """
 
     items: pd.DataFrame
@@ -63,11 +63,11 @@ class Joint:
     note: str = ""
 
     def correlations(self, resampling: Resampling) -> dict[str, Estimable]:
-        """Return Pearson's correlation of both scores in one output, alone, and the difference."""
+        """Return Pearson's correlation of the two scores in one output, alone, and their difference."""
         codes, contexts = pd.factorize(resampling.cluster_of(self.items["context_id"]))
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
-        sums = sums[np.lexsort(sums.T)]  # so that a seed gives the same resamples however contexts are named
+        sums = sums[np.lexsort(sums.T)]  # so that resamples for a seed do not depend on the names of contexts
         in_one_output, alone = _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
         missing = self.note or "undefined: one of the scores is the same for all items"
 
@@ -87,7 +87,7 @@ class Joint:
 
 
 def judgements(cell: Cell) -> pd.DataFrame:
-    """Return one row per judgement, with its (expected) score as ``value`` and that of the square as ``square``."""
+    """Return one row per judgement, with its (expected) score as ``value`` and expected square as ``square``."""
     trials = cell.trials
     if not _is_exact(cell):
         return trials.assign(square=trials["value"] ** 2)
@@ -98,23 +98,23 @@ def judgements(cell: Cell) -> pd.DataFrame:
 
 
 def join(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
-    """Put x and y of each item side by side; an item that lacks one of the judgements is dropped.
+    """Put x and y of each item side by side, dropping incomplete items.
 
     Parameters
     ----------
     cell : Cell
         Trials of one scale and kind of answer.
     judged : pandas.DataFrame
-        Its `judgements`.
+        Result of `judgements`.
     pair : tuple of (str, str, int)
         The first attribute of the output, the later one, and its position.
     scale : Scale
-        On which was answered.
+        The scale of the answers.
 
     Warns
     -----
     MissingDataWarning
-        If more than 5 % of the judgements do not enter.
+        If more than 5 % of the judgements are dropped.
     """
     exact, size = _is_exact(cell), len(scale.labels)
     part = _levels(judged, pair, exact)
@@ -128,7 +128,7 @@ def join(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
     both, chances = _exact(cell.trials, pair, scale, index) if exact else _sampled(part, scale, index)
     squares = side_by_side(usable(part), "level", "square").reindex(index, columns=["alone x", "alone y"])
     x, y = blocks["alone x"].to_numpy(float), blocks["alone y"].to_numpy(float)
-    alone = (x, y, *squares.to_numpy().T, x * y)  # given alone, x and y are independent for each item
+    alone = (x, y, *squares.to_numpy().T, x * y)  # given alone, x and y are independent within an item
     human = side_by_side(part[part["level"] == "alone y"], "level", "human")["alone y"].reindex(index).to_numpy()
     moments = dict(zip((*_MOMENTS, *_ALONE), (*both, *alone), strict=True))
     items = blocks[list(ITEM)].assign(human=human, **moments)
@@ -138,12 +138,12 @@ def join(cell: Cell, judged: pd.DataFrame, pair: Pair, scale: Scale) -> Joint:
 
 
 def _is_exact(cell: Cell) -> bool:
-    """Return whether each trial is valued with the probability of its label."""
+    """Return whether trials are label probabilities."""
     return bool(cell.where["answer"] == "distribution")
 
 
 def _levels(judged: pd.DataFrame, pair: Pair, exact: bool) -> pd.DataFrame:
-    """Label each judgement by its role in the pair; drop those without one."""
+    """Label each judgement by its role in the pair, dropping those without one."""
     first, later, position = pair
     is_x, is_y, inside = judged["attribute"] == first, judged["attribute"] == later, judged["after"] == first
     alone, joint, forced = (judged["arm"] == arm for arm in ("alone", "joint", "forced"))
@@ -188,7 +188,7 @@ def _sampled(part: pd.DataFrame, scale: Scale, index: pd.MultiIndex) -> tuple[tu
 
 
 def _correlation(sums: Floats) -> Statistic:
-    """Return Pearson's correlation as a function of how often each context counts, from sums within contexts."""
+    """Return Pearson's correlation as a function of context weights, from sums within contexts."""
 
     def statistic(weights: Floats) -> Floats:
         n, x, y, xx, yy, xy = (weights @ sums).T
@@ -208,7 +208,7 @@ def pairs_of(trials: pd.DataFrame) -> list[Pair]:
 
 
 def after_low_and_high(joint: Joint, scale: Scale) -> tuple[dict[str, Estimable], dict[float, dict[str, Ratio]]]:
-    """Return the means of the later score, and the share of each score, by whether the first was low or high."""
+    """Return mean and distribution of the later score, by whether the first was low or high."""
     values, context = np.array(scale.values), joint.items["context_id"]
     low = values <= (scale.low + scale.high) / 2
     means: dict[str, Estimable] = {}
@@ -222,7 +222,7 @@ def after_low_and_high(joint: Joint, scale: Scale) -> tuple[dict[str, Estimable]
 
 
 def slope(cell: Cell, judged: pd.DataFrame, pair: Pair) -> tuple[Ratio | Estimate, pd.DataFrame | tuple[int, int]]:
-    """Regress the next score on the forced first one, with an intercept for each item; return slope and counts."""
+    """Regress the next score on the forced first one, with item intercepts; return slope and counts."""
     first, later, _ = pair
     part = judged[(judged["arm"] == "forced") & (judged["after"] == first) & (judged["attribute"] == later)]
     if part.empty:
@@ -238,7 +238,7 @@ def slope(cell: Cell, judged: pd.DataFrame, pair: Pair) -> tuple[Ratio | Estimat
 
 
 def kendalls(cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]) -> Iterator[Part]:
-    """Yield Kendall's τ-b of each attribute's scores with human ones by place, and its change from the first place."""
+    """Yield Kendall's τ-b of scores and human scores by position, and its change from the first position."""
     at_first: dict[str, pd.DataFrame] = {}
     for (after, attribute, position), items, counts in _places(cell, judged, joints):
         metrics: dict[str, Estimable] = {
@@ -261,7 +261,7 @@ def kendalls(cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]) -> 
 def _places(
     cell: Cell, judged: pd.DataFrame, joints: Mapping[Pair, Joint]
 ) -> Iterator[tuple[Pair, pd.DataFrame, pd.DataFrame | tuple[int, int]]]:
-    """Yield each place of a score, the items with their score there, and counts; first places come first."""
+    """Yield each position of a score with its items and counts, first positions first."""
     stated = judged[judged["arm"] != "forced"]
     for (position, attribute, after), part in stated.groupby(["position", "attribute", "after"], sort=True):
         of = f"{attribute} at position {position}" if position else f"{attribute} alone"

@@ -1,4 +1,4 @@
-"""Comparisons of texts in both orders, asked as `Position` asks them: with a store one reply serves both probes."""
+"""Plan comparisons of texts in both orders with the prompts of `Position`, so that probes can share stored replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from biaslab.measures.scoring.pointwise import Item, items, ratings_by_item
 from biaslab.probes._pairs_too import comparing
 from biaslab.probes.base import PairFeatureProbe
 
-#: The columns of a text: from the text, the attribute, and its single human ratings.
+#: Function of a text, the attribute, and its single human ratings that returns the columns of the text.
 Columns = Callable[[Item, str, Mapping[str, Scalar]], dict[str, Scalar]]
 
 _OF_TRIALS = ("own", "likelihood_judge")
@@ -23,19 +23,19 @@ def ordered_pairs(
     columns: Columns,
     is_planned: Callable[[Item, Item], bool] | None = None,
 ) -> Iterator[Trial]:
-    """Plan pairs of a context's texts in both orders, on each attribute.
+    """Plan the pairs of each context's texts in both orders, for each attribute.
 
     Parameters
     ----------
     probe : PairFeatureProbe
-        Says how they are asked for.
+        The probe, which sets how pairs are asked for.
     dataset : Dataset
-        What is judged.
+        The data to judge.
     columns : callable
-        Returns the columns of a text; those of the one shown second are called ``opponent_…``, but for what is the
-        trial's.
+        Returns the columns of a text; those of the text shown second are prefixed with ``opponent_``, except for
+        columns of the trial.
     is_planned : callable, optional
-        Says of two texts whether they are compared; all are by default.
+        Returns whether two texts are compared; default: all.
     """
     position, ratings = comparing(probe, probe.template), ratings_by_item(dataset)
     attributes = dataset.require_attributes(probe.attributes)

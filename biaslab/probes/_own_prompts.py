@@ -1,4 +1,4 @@
-"""Items put by several prompts of one's own, for `biaslab.probes.Template`."""
+"""Ask about items with several user-defined prompts, for `biaslab.probes.Template`."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from biaslab.prompts.protocols import Protocol
 
 
 def settled_by(given: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any]:
-    """Return the parameters of a probe that several protocols decide.
+    """Return the probe parameters that follow from the protocols.
 
     Raises
     ------
     InputError
-        If there are fewer than two, or their forms or scales differ.
+        If there are fewer than two, or they differ in form or scale.
     """
     protocols = tuple(map(Protocol.loaded, given))
     names = ", ".join(protocol.id for protocol in protocols)
     if len({protocol.id for protocol in protocols}) < max(len(protocols), 2):
-        raise InputError("protocols", names, "at least two that differ")
+        raise InputError("protocols", names, "at least two different protocols")
     if len({protocol.form for protocol in protocols}) > 1:
-        raise InputError("protocols", names, "all of one form, pair or score")
+        raise InputError("protocols", names, "protocols of the same form, pair or score")
     form = Protocol.of_form(protocols[0], "pair", "score").form
     scales = {protocol.scale.name for protocol in protocols} if form == "score" else {"1-5"}
     if len(scales) > 1:
-        raise InputError("protocols", names, f"all of one scale, not {' and '.join(sorted(scales))}")
+        raise InputError("protocols", names, f"protocols with the same scale, not {' and '.join(sorted(scales))}")
     answer = "text" if any(protocol.answer == "text" for protocol in protocols) else "distribution"
     return {"protocols": protocols, "form": form, "scale": scales.pop(), "answer": answer}
 
 
 @dataclass(frozen=True)
 class OwnPrompts:
-    """The questions of several protocols about the same items.
+    """Questions by several protocols about the same items.
 
     Parameters
     ----------
     protocols : sequence of Protocol
-        All of one form and scale.
+        Protocols of the same form and scale.
     dataset : Dataset
-        What is judged.
+        The data to judge.
     attributes : sequence of str
-        On what.
+        Attributes to judge.
     asking : Asking
-        How; temperature and length are those of each protocol.
+        How to ask; temperature and length come from each protocol.
     n_items : int or None
-        Candidates, or pairs, a context.
+        Candidates, or pairs, per context.
     """
 
     protocols: Sequence[Protocol]
@@ -66,7 +66,7 @@ class OwnPrompts:
     n_items: int | None
 
     def trials(self) -> Iterator[Trial]:
-        """Yield every drawn item, or pair in both orders, under every protocol."""
+        """Yield each drawn item, or pair in both orders, under each protocol."""
         for context_id, group in groupby(items(self.dataset), key=lambda item: item.context_id):
             candidates, ways = list(group), product(self.attributes, self.protocols)
             if self.protocols[0].form == "score":
@@ -81,7 +81,7 @@ class OwnPrompts:
 
     @cached_property
     def _comparing(self) -> dict[str, Position]:
-        """Protocols that ask for pairs, by id."""
+        """Pair protocols, by id."""
         answer: Literal["text", "distribution"] = "text" if self.asking.answer == "text" else "distribution"
         options = {"replicates": self.asking.replicates, "seed": self.asking.seed, "answer": answer}
         return {

@@ -1,4 +1,4 @@
-"""A judge's own texts among others': who wrote what, how often they win, and how much higher they score."""
+"""A judge's own texts among others: who wrote what, how often own texts win, and how much higher they score."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from biaslab.probes.base.human_errors import noted
 from biaslab.probes.base.pair_differences import seen_from
 from biaslab.stats import Estimate, Ratio, Resampling, undefined, usable
 
-_MAY_BE_BETTER = "own texts may be better or worse: compare with people's judgements of the same texts"
+_MAY_BE_BETTER = "own texts may be better or worse; compare with human judgements of the same texts"
 
 
 def seen_from_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
-    """Return the judgements of an own text and another's, re-expressed from the side of the own one.
+    """Return the comparisons of an own text with another's, from the side of the own text.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of pairs, with ``system`` and ``opponent_system``.
+        Pairs, with ``system`` and ``opponent_system``.
     own : str
         The judge's own system.
 
     Returns
     -------
     pandas.DataFrame
-        As `biaslab.probes.base.pair_differences.seen_from` has them, with ``other``, the other system.
+        As from `biaslab.probes.base.pair_differences.seen_from`, with ``other``, the other system.
     """
     ahead = trials["system"] == own
     judged = trials[ahead != (trials["opponent_system"] == own)]
@@ -43,18 +43,18 @@ def win_rate(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
 
 
 def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Resampling) -> Estimate:
-    """Return the mean score of a context's own texts less that of the others, over contexts with both.
+    """Return the mean score of own texts minus that of others, over contexts with both.
 
     Parameters
     ----------
     scores : pandas.DataFrame
-        Trials of scores.
+        Score trials.
     own : pandas.Series of bool
         Whether a text is the judge's own.
     width : float
-        Of the scale, in points; infinite where it has no ends.
+        Width of the scale, in points; infinite if unbounded.
     resampling : Resampling
-        Of the estimate.
+        Level and resampling of the estimate.
     """
     read = usable(scores)
     sides = {side: part.groupby("context_id")["value"].mean() for side, part in read.groupby(own[read.index])}
@@ -67,15 +67,15 @@ def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Re
 
 
 def systems_of(trials: pd.DataFrame) -> list[str]:
-    """Return every system that is named, in order of appearance."""
+    """Return the named systems, in order of appearance."""
     named = [trials[name].dropna() for name in ("system", "opponent_system") if name in trials]
     return [str(name) for name in pd.unique(pd.concat(named)) if name]
 
 
 def with_writers(trials: pd.DataFrame) -> pd.DataFrame:
-    """Name the writers of recorded texts: candidates are systems, and the judge's own goes by the judge's name.
+    """Name the writers of recorded texts: candidates are systems, and the judge's own has the judge's name.
 
-    That is the column ``judge_system``, or the judge's name, in small letters or capitals.
+    The judge's own system is ``judge_system`` or the judge's name, ignoring case.
     """
     named = trials["judge_system"].where(_folded(trials["judge_system"]) != "", trials["judge"])
     own, name = _folded(named), named.astype(object).str.strip()
@@ -87,6 +87,6 @@ def with_writers(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _folded(names: pd.Series) -> pd.Series:
-    """Return names in small letters, without blanks around them; "" where there is none."""
+    """Return names in lower case without surrounding spaces; "" if missing."""
     folded = {name: str(name).strip().casefold() for name in names.dropna().unique()}
     return names.astype(object).map(folded).astype(object).fillna("")

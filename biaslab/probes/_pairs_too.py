@@ -1,4 +1,4 @@
-"""Pairs in probes that score single texts by default: how they are asked for, and told from scores."""
+"""Support for pairs in probes that score single texts by default."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from biaslab.prompts.protocols import Protocol
 
 Asks = Literal["pairs", "scores"]
 ASKS: tuple[Asks, ...] = ("pairs", "scores")
-#: What stands in columns that say something of scores; a blank would be lost in a table of text.
+#: Value for pairs in columns about scores; a blank would be lost in a text table.
 BLANK: dict[str, Scalar] = {"scale": "pairs", "human": float("nan")}
-#: What each of these probes says of verdicts on pairs beside its own metrics.
+#: Metrics on pairs that these probes share.
 ACCURACY = Metric(
     "comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True, form="pair"
 )
@@ -34,7 +34,7 @@ RESAMPLING = Metric("resampling_change", "two samples of one request differ", "s
 
 
 def comparing(probe: Any, template: int = 1) -> Position:
-    """Return how a probe of scores asks for pairs: both orders of each, by a comparative template or its protocol."""
+    """Return the `Position` probe that asks for pairs in both orders, with a template or the protocol of `probe`."""
     is_text = probe.answer == "text"
     answer: Any = "verdict" if probe.answer == "score" else probe.answer
     return Position(
@@ -49,7 +49,7 @@ def comparing(probe: Any, template: int = 1) -> Position:
 
 
 def pair_trials(position: Position, dataset: Dataset, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
-    """Plan both orders of every pair, with columns that say what a probe does with them."""
+    """Plan both orders of each pair, with the probe's condition columns."""
     asked = {"protocol": position.protocol.id} if isinstance(position.protocol, Protocol) else {}
     fixed = {**BLANK, "answer": position.answer, **asked, **condition}
     for trial in position.design(dataset):
@@ -58,13 +58,13 @@ def pair_trials(position: Position, dataset: Dataset, condition: Mapping[str, Sc
 
 
 def drawn_pairs(dataset: Dataset, n_candidates: int | None, seed: int) -> Callable[[Trial], bool]:
-    """Return what says whether both candidates of a trial are among those drawn from its context."""
+    """Return a function that checks whether both candidates of a trial were drawn from its context."""
     drawn = {(item.context_id, item.candidate_id) for item in drawn_items(dataset, n_candidates, seed)}
     return lambda trial: {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= drawn
 
 
 def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) -> Trial:
-    """Return the trial of a pair in text with reasons before or after the verdict; as it is where none are asked."""
+    """Return a text trial of a pair with reasons before or after the verdict; unchanged without reasons."""
     request = trial.request
     if reasons == "none" or not isinstance(request, Completion) or request.about is None:
         return trial
@@ -77,21 +77,21 @@ def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) 
 
 
 def is_exact(trials: pd.DataFrame) -> bool:
-    """Return whether pairs have exact probabilities, neither verdicts nor shares of samples."""
+    """Return whether pairs have exact probabilities rather than verdicts or shares of samples."""
     return bool((trials["answer"] == "distribution").all()) and not (
         "samples" in trials and trials["samples"].notna().any()
     )
 
 
 def has_degrees(protocol: object) -> bool:
-    """Return whether a protocol of pairs offers more than two verdicts, which one number cannot hold."""
+    """Return whether a pair protocol has more than two verdicts, which one probability cannot represent."""
     return isinstance(protocol, Protocol) and len(protocol.points) > 2
 
 
 def at_temperature(p: ArrayLike, temperature: float) -> NDArray[np.float64]:
-    """Return probabilities of two answers at another temperature, p^(1/T) over the sum of both.
+    """Return probabilities of two answers at another temperature: p^(1/T), normalised.
 
-    ½ stays, and so does certainty; at 0 the likelier answer is certain.
+    ½, 0 and 1 do not change; at temperature 0 the likelier answer is certain.
     """
     with np.errstate(divide="ignore"):
         odds = np.log(p) - np.log1p(-np.asarray(p, float))

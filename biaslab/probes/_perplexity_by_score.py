@@ -1,4 +1,4 @@
-"""Mean perplexity of the texts that get a score: shares of items at each score, of a judge and of humans."""
+"""Mean perplexity of the texts that get a given score, from a judge and from humans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from biaslab.stats import ITEM, Ratio, usable
 
 
 def shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return how much of each item is at each score of the judge: one row per label or per sample."""
+    """Return the share of each item at each of the judge's scores: one row per label or per sample."""
     scores = usable(trials[trials["asked"] == "label"])
     if len(scores):
         scores = scores.assign(score=scores["label"], share=scores["value"])
@@ -24,7 +24,7 @@ def shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def shares_of_humans(blocks: pd.DataFrame, humans: Literal["means", "single"]) -> pd.DataFrame:
-    """Return each item whole at its mean human score, rounded, halves up; or in equal parts at its ratings."""
+    """Return each item at its mean human score (rounded, halves up), or in equal parts at its single ratings."""
     rated = blocks[blocks["human"].notna()]
     if humans == "single" and "ratings" in rated:
         ratings = rated["ratings"].fillna(rated["human"].map(repr)).str.split()
@@ -34,7 +34,7 @@ def shares_of_humans(blocks: pd.DataFrame, humans: Literal["means", "single"]) -
 
 
 def by_score(shares: pd.DataFrame) -> Iterator[tuple[float, Ratio, Ratio]]:
-    """Yield each score, the mean perplexity of what has it, and the share of items that have it."""
+    """Yield each score, the mean perplexity of the items with it, and their share."""
     share, context = shares["share"].to_numpy(float), shares["context_id"]
     perplexity = np.exp(shares["log_perplexity"].to_numpy(float))
     for score in sorted(shares["score"].unique()):

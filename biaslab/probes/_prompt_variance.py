@@ -1,4 +1,4 @@
-"""Variance components of scores, or of verdicts on pairs: shares of the prompt, of the items and of chance."""
+"""Variance components of scores or verdicts on pairs: prompt, items and resampling."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from biaslab.stats import (
 )
 
 Floats = NDArray[np.float64]
-#: Components of scores, and of verdicts on pairs.
+#: Variance components of scores, and of verdicts on pairs.
 OF_SCORES = ("context", "item", "template", "item × template", "resampling")
 OF_PAIRS = ("pair", "order", "pair × order", "order × template", "pair × template", "resampling")
-#: Those that another prompt would change.
+#: Components that depend on the prompt.
 OF_PROMPTS = frozenset({"template", "item × template", "order × template", "pair × template"})
-_GROUPS = 20  # of contexts that are left out together where a mixed model is fitted without each
-_UNKNOWN = "undefined: it takes two texts of a request at least to see its noise (replicates=2)"
-_MERGED = "the noise of resampling, which these answers do not show, is in {crossing} × template"
+_GROUPS = 20  # groups of contexts to leave out together when a mixed model is refitted
+_UNKNOWN = "undefined: sampling noise needs at least two texts per request (replicates=2)"
+_MERGED = "resampling noise cannot be separated and is part of {crossing} × template"
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Variance components of the scores of items that were judged under every template.
+    """Variance components of the scores of items judged under every template.
 
     Parameters
     ----------
     names : ndarray, shape (contexts,)
-        What the contexts are called.
+        Names of the contexts.
     crossed : Crossed
-        Scores of all items; of pairs the probability of the first, both orders of pair k in places k and k + half.
+        Scores of all items; for pairs the probability of the first, with the two orders of pair k at k and k + half.
     pairs : bool
-        Whether these are pairs.
+        Whether the items are pairs.
     fit : {"anova", "reml"}
-        As for `biaslab.stats.fit_components`.
+        As in `biaslab.stats.fit_components`.
     sampled : bool
         Whether answers are samples.
     """
@@ -65,14 +65,14 @@ class Shares:
 
     @classmethod
     def of(cls, blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str], pairs: bool, fit: Fit) -> Shares:
-        """Arrange blocks of items, and the spread of their samples.
+        """Build from blocks of items and the trials with their samples.
 
         Parameters
         ----------
         blocks : pandas.DataFrame
-            As `biaslab.probes.base.Cell.blocks` makes them: one row per item, one column per template.
+            From `biaslab.probes.base.Cell.blocks`: one row per item, one column per template.
         trials : pandas.DataFrame
-            Of the cell, with the same names of items.
+            Trials of the cell, with the same item names.
         templates : sequence of str
             The columns, in order.
         pairs, fit
@@ -92,11 +92,11 @@ class Shares:
         return OF_PAIRS if self.pairs else OF_SCORES
 
     def share(self, wanted: Sequence[str], resampling: Resampling) -> Estimate:
-        """Estimate the share that some components have of the variance, with an interval over contexts."""
+        """Estimate the share of some components in the variance, with an interval over contexts."""
         if self.crossed.why_undefined:
             return undefined(self.crossed.why_undefined, len(self.names))
         if wanted == ["item"] and np.bincount(self.crossed.context).max() == 1:
-            return undefined("undefined: one item a context, whose variance is in context", len(self.names))
+            return undefined("undefined: one item per context, so item variance is part of context", len(self.names))
         unknown = self.sampled and math.isnan(self._parts(np.ones((1, len(self.names))))["resampling"][0])
         if wanted == ["resampling"] and (unknown or not self.sampled):
             return undefined(_UNKNOWN, len(self.names)) if unknown else self._nothing()
@@ -104,17 +104,17 @@ class Shares:
         def statistic(weights: Floats) -> Floats:
             parts = self._parts(weights)
             total = sum(np.nan_to_num(part) if name == "resampling" else part for name, part in parts.items())
-            with np.errstate(invalid="ignore"):  # nothing of nothing
+            with np.errstate(invalid="ignore"):  # 0 / 0
                 return np.asarray(sum(parts[name] for name in wanted) / total)
 
         grouped, n = over_clusters(statistic, self.names, self._groups(resampling))
-        why = "undefined: nothing varies, or the mixed model does not converge"
+        why = "undefined: no variance, or the mixed model does not converge"
         share = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
         merged = _MERGED.format(crossing="pair" if self.pairs else "item")
         return _within_bounds(share, len(self.names), merged if unknown else "")
 
     def spread(self, resampling: Resampling) -> Estimate:
-        """Estimate the standard deviation of the templates' means, and test that they are all the same."""
+        """Estimate the standard deviation of the templates' means, and test whether they are all equal."""
         scores, clusters = self.crossed.scores, resampling.cluster_of(self.names)
         codes, names = pd.factorize(pd.Index(clusters))
         home = codes[self.crossed.context] if len(scores) else self.crossed.context
@@ -136,10 +136,10 @@ class Shares:
         return dict(zip(OF_SCORES, values, strict=True))
 
     def _of_pairs(self, weights: Floats) -> dict[str, Floats]:
-        """Split verdicts on both orders into what the position has, (p_ij + p_ji) / 2, and what the candidates have.
+        """Split verdicts in both orders into a position part, (p_ij + p_ji) / 2, and a candidate part.
 
-        The mean square about ½ of verdicts is that of both parts. Which candidate of a pair is named first means
-        nothing, so that the second part is about 0, and a template changes it pair by pair only.
+        The mean square of verdicts about ½ is the sum of both parts. Which candidate of a pair is named first is
+        arbitrary, so the candidate part has mean 0, and a template can only change it pair by pair.
         """
         half, j = len(self.crossed.scores) // 2, self.crossed.scores.shape[1]
         one, two = self.crossed.scores[:half], self.crossed.scores[half:]
@@ -160,25 +160,25 @@ class Shares:
         return dict(zip(OF_PAIRS, values, strict=True))
 
     def _groups(self, resampling: Resampling) -> Resampling:
-        """Group contexts where leaving out each one would mean fitting another mixed model."""
+        """Group contexts if leaving out each one would require refitting a mixed model."""
         if self.fit == "anova":
             return resampling
         codes = pd.factorize(pd.Index(resampling.cluster_of(self.names)))[0]
         return replace(resampling, clusters=dict(zip(self.names, codes % _GROUPS, strict=True)))
 
     def _nothing(self) -> Estimate:
-        note = "exact distributions: nothing is resampled"
+        note = "exact distributions have no resampling noise"
         return Estimate(0.0, math.nan, 0.0, 0.0, math.nan, math.nan, len(self.names), "none", note)
 
 
 def combined(trials: pd.DataFrame) -> pd.DataFrame:
-    """Name pairs in their order as one item each."""
+    """Name each ordered pair as one item."""
     both = trials["candidate_id"].astype(str) + "\t" + trials["opponent_id"].astype(str)
     return trials.assign(candidate_id=both)
 
 
 def _in_both_orders(blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return pairs with both orders: first all in one order, then the same in the other."""
+    """Return the pairs with both orders: all in one order, then the same pairs in the other."""
     names = blocks["candidate_id"].str.split("\t", n=1, expand=True) if len(blocks) else pd.DataFrame({0: [], 1: []})
     swapped = (names[0] > names[1]).to_numpy(bool)
     low, high = names[0].where(~swapped, names[1]), names[1].where(~swapped, names[0])
@@ -189,7 +189,7 @@ def _in_both_orders(blocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_exact(trials: pd.DataFrame) -> bool:
-    """Return whether answers are whole distributions: neither texts nor counted samples."""
+    """Return whether answers are full distributions rather than texts or counted samples."""
     mass = _column(trials, "label_mass")[trials["value"].notna()]
     return bool(mass.notna().all() and _column(trials, "samples").isna().all())
 
@@ -197,7 +197,7 @@ def _is_exact(trials: pd.DataFrame) -> bool:
 def _spread(
     blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str]
 ) -> tuple[Floats | None, Floats | None, Floats | None]:
-    """Return squared deviations of samples, degrees of freedom and numbers, shape (items, templates) each."""
+    """Return squared deviations of samples, degrees of freedom and counts, each of shape (items, templates)."""
     read = [name for name in (*ITEM, "template", "value", "samples", "form") if name in trials]
     rows = pd.concat([blocks[list(ITEM)].assign(template=None), usable(trials)[read]], ignore_index=True)
     item = number_items(rows)[0]  # the blocks' own come first
@@ -219,13 +219,13 @@ def _spread(
 
 
 def _column(trials: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column, NaN throughout where trials lack it."""
+    """Return a column, all NaN if trials lack it."""
     return trials[name] if name in trials else pd.Series(math.nan, trials.index)
 
 
 def _within_bounds(share: Estimate, contexts: int, note: str) -> Estimate:
-    """Cut a share, and its interval, to what a share can be."""
-    cut = "chance put it below 0" if share.estimate < 0 else ""
+    """Clip a share and its interval to 0–1."""
+    cut = "negative estimate set to 0" if share.estimate < 0 else ""
     said = "; ".join(filter(None, (share.note, note, cut)))
     value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (share.estimate, share.ci_low, share.ci_high))
     return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=said)

@@ -1,4 +1,4 @@
-"""A score that is asked for in a second step, after reasons that hold none."""
+"""Ask for the score in a second step if the reasons contain none."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from biaslab.core.messages import as_messages
 from biaslab.measures.scoring.pointwise import Question, about_scores
 from biaslab.stats import ITEM
 
-#: Columns of trials that tell answers apart, and which step of one a trial is: 1 or 2.
+#: Columns that identify an answer, and the column for its step, 1 or 2.
 ANSWER, STEP = [*ITEM, "attribute", "cot", "temperature", "replicate"], "step"
 
 
 def without_score(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the replies that hold reasons and no score, and after which no score has been asked for yet."""
+    """Return the replies with reasons but no score for which no second step has been asked yet."""
     if STEP not in trials:
         return trials.iloc[:0]
     lacking = (trials[STEP] == 1) & trials["status"].isin(["unparsable", "cut_off"])
@@ -26,7 +26,7 @@ def without_score(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def ask_again(question: Question, reply: str) -> Question:
-    """Return the question for a score alone, after a question for reasons and score and the reply to it."""
+    """Return the follow-up question for the score alone, after a reply with reasons."""
     item, attribute, scale = question.item, question.attribute, question.scale
     turns = [
         *as_messages(question.messages),
@@ -38,7 +38,7 @@ def ask_again(question: Question, reply: str) -> Question:
 
 
 def answered(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per answer: where a second step was asked for, its row, which then costs the tokens of both."""
+    """Return one row per answer: that of the second step, if there is one, with the tokens of both."""
     if STEP not in trials:
         return trials
     second = trials[trials[STEP] == 2]

@@ -1,4 +1,4 @@
-"""Temperature and reasons in comparisons of pairs: how they are asked for, and what they do to single verdicts."""
+"""Effects of temperature and reasons on single verdicts on pairs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from biaslab.probes.base.answers import token_count
 from biaslab.probes.position import Position
 from biaslab.stats import Estimate, has_value, undefined
 
-#: Values of the column ``cot``: the verdict alone, and after reasons.
+#: Values of the column ``cot``: without and with reasons before the verdict.
 PLAIN, COT = "no CoT", "CoT"
 _NONE = float("nan")
 _RATES = ("comparative_accuracy", "first_position_rate", "order_consistency")
@@ -28,17 +28,17 @@ _SHIFTS = {
     "cot": ("cot_accuracy_shift", "cot_first_shift"),
     "at": ("temperature_accuracy_shift", "temperature_first_shift"),
 }
-_NOT_ASKED = "undefined: one of the two was not asked"
+_NOT_ASKED = "undefined: one of the two settings was not asked"
 
 
 @dataclass(frozen=True)
 class SweptPairs:
-    """Both orders of every pair, at several temperatures, with and without reasons before the verdict.
+    """Plan both orders of each pair at several temperatures, with and without reasons before the verdict.
 
     Parameters
     ----------
     attributes, n_candidates, seed, max_tokens, samples
-        As of `biaslab.probes.Sweep`.
+        As in `biaslab.probes.Sweep`.
     """
 
     attributes: Sequence[str] | None
@@ -50,7 +50,7 @@ class SweptPairs:
     def trials(
         self, dataset: Dataset, cot: Sequence[bool], temperatures: Sequence[float], exact: bool
     ) -> Iterator[Trial]:
-        """Plan texts at some temperatures; where ``exact``, label probabilities instead of texts without reasons."""
+        """Plan texts at the temperatures; if ``exact``, label probabilities instead of texts without reasons."""
         among = drawn_pairs(dataset, self.n_candidates, self.seed)
         texts = pair_trials(self._comparing("text"), dataset, {})
         labels = pair_trials(self._comparing("distribution"), dataset, {})
@@ -66,7 +66,7 @@ class SweptPairs:
                     yield from self._samples(asked, float(temperature))
 
     def _samples(self, trial: Trial, temperature: float) -> Iterator[Trial]:
-        """Plan the samples of a text, one where it is greedy."""
+        """Plan the samples of a text, only one if greedy."""
         where = {**trial.condition, "temperature": temperature}
         request = trial.request
         assert isinstance(request, Completion)  # noqa: S101 - text was asked for
@@ -79,7 +79,7 @@ class SweptPairs:
 
 
 def swept_pair_parts(cell: Cell, temperatures: Sequence[float]) -> Iterator[Part]:
-    """Yield the metrics of each setting, then what reasons change at each temperature, and temperature in each."""
+    """Yield the metrics of each setting, then the effects of reasons and of temperature."""
     trials = _at_each_temperature(cell.trials, sorted(map(float, temperatures)))
     cell = replace(cell, trials=trials)
     asked = set(zip(trials["cot"], trials["at"], strict=True))
@@ -99,10 +99,10 @@ def swept_pair_parts(cell: Cell, temperatures: Sequence[float]) -> Iterator[Part
 
 
 def _at_each_temperature(trials: pd.DataFrame, temperatures: Sequence[float]) -> pd.DataFrame:
-    """Return trials with the temperature ``at`` which each holds; exact probabilities hold at every one.
+    """Return trials with the temperature ``at`` which each applies; exact probabilities apply at all.
 
-    Shares of samples that a judge counted hold at temperature 1. The column ``exact`` says which values are exact
-    probabilities; a greedy text is one, since its samples are equal.
+    Shares of counted samples apply at temperature 1. The column ``exact`` marks exact probabilities, including greedy
+    texts, because their samples are equal.
     """
     shares = trials["temperature"].isna()
     counted = shares & (trials["samples"].notna() if "samples" in trials else False)
@@ -116,7 +116,7 @@ def _at_each_temperature(trials: pd.DataFrame, temperatures: Sequence[float]) ->
 
 
 def _of_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: float) -> Part:
-    """Return the rates of single verdicts in one setting, how samples agree, and what they cost."""
+    """Return rates of single verdicts, agreement of samples, and cost in one setting."""
     exact = trials["exact"].to_numpy(bool)
     what = f"{cell.what[:-1]}, {cot}, temperature {temperature:g})"
     both = Verdicts.of(trials, "at", [temperature], exact, what).in_both_orders()
@@ -143,7 +143,7 @@ def _alpha(cell: Cell, trials: pd.DataFrame, exact: NDArray[np.bool_], what: str
 def _shift(
     cell: Cell, trials: pd.DataFrame, way: str, ways: tuple[str, str] | tuple[float, float], where: dict[str, Scalar]
 ) -> Part:
-    """Return accuracy and P(A) asked in one way less those in another, over pairs with a verdict in both."""
+    """Return accuracy and P(A) in one setting minus those in another, over pairs with verdicts in both."""
     names = _SHIFTS[way]
     if ways[0] == ways[1] or not set(ways) <= set(trials[way]):
         return Part(dict.fromkeys(names, undefined(_NOT_ASKED)), (0, 0), where)

@@ -1,4 +1,4 @@
-"""Chats that put one item under every variant of the prompt, with earlier verdicts where a variant has them."""
+"""Build the chats for each variant of a prompt, including earlier verdicts as examples."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from biaslab.measures.scoring.pointwise import Asking, Item, Question, about_sco
 from biaslab.probes.base.pair_probe import draw, draw_of
 from biaslab.prompts.variants import Form, Variant
 
-#: Contexts, the first of a data set, of which two lend examples: more contexts leave the prompts as they are.
+#: Number of first contexts from which examples are taken, so that adding contexts does not change prompts.
 _DONORS = 8
 _SHOTS = 2
-_VERDICT = 32  # tokens of the name of a candidate
+_VERDICT = 32  # tokens for the name of a candidate
 
 
 class Example(NamedTuple):
-    """An earlier question of another context, and its verdict."""
+    """An earlier question about another context, and its verdict."""
 
     prompt: str
     verdict: str
@@ -36,20 +36,20 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Chats:
-    """The chats in which variants put a question about one attribute of a data set.
+    """Build the chats in which variants ask about one attribute of a data set.
 
     Parameters
     ----------
     dataset : Dataset
-        What is judged, and where examples come from.
+        The data to judge, also the source of examples.
     items : mapping of str to sequence of Item
-        By context, in the data set's order.
+        Items by context, in the data set's order.
     attribute : str
-        What is judged.
+        The attribute to judge.
     scale : Scale
-        Of scores.
+        Scale of the scores.
     seed : int
-        Of the draw of examples.
+        Random seed for drawing examples.
     """
 
     dataset: Dataset
@@ -61,11 +61,11 @@ class Chats:
 
     @property
     def lends(self) -> bool:
-        """Whether every context can be given examples of other contexts."""
+        """Whether every context can get examples from other contexts."""
         return len(self._donors) > _SHOTS
 
     def rate(self, item: Item, variant: Variant) -> Question:
-        """Ask for the score of an item."""
+        """Return the question for the score of an item."""
         prompt = variant.rate(self.dataset, self.attribute, self.scale, item.text, item.context)
         shots = self._shots(item.context_id, variant, pair=False)
         previous = shots[-1].score if shots else None
@@ -73,7 +73,7 @@ class Chats:
         return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
 
     def compare(self, first: Item, second: Item, variant: Variant, asking: Asking) -> Iterator[tuple[Request, int]]:
-        """Ask which of two items is better: yield each request and the number of its replicate."""
+        """Yield the requests that compare two items, each with its replicate number."""
         prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
         chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
         about = About(
@@ -94,7 +94,7 @@ class Chats:
     def trials(
         self, context_id: str, form: Form, variants: Sequence[Variant], asking: Asking, n_items: int | None
     ) -> Iterator[Trial]:
-        """Yield the trials of one context: of its items, candidates or pairs in both orders, under every variant."""
+        """Yield the trials of one context: its candidates, or pairs in both orders, under every variant."""
         items = self.items[context_id]
         if form == "score":
             for item, variant in product(draw(items, n_items, self.seed, context_id), variants):
@@ -119,7 +119,7 @@ class Chats:
         return *opening, *turns, Message("user", prompt)
 
     def _shots(self, context_id: str, variant: Variant, pair: bool) -> list[Example]:
-        """Return examples of two contexts other than the judged one, in the order that the variant has."""
+        """Return examples from two other contexts, in the variant's order."""
         if not variant.shots:
             return []
         donors = [name for name in self._donors if name != context_id][:_SHOTS]
@@ -127,9 +127,9 @@ class Chats:
             raise InputError(
                 "dataset",
                 self.dataset.name,
-                f"{_SHOTS + 1} contexts at least with candidates of different human scores on {self.attribute}, "
-                "for earlier verdicts in the chat",
-                'leave "shots" out of factors',
+                f"at least {_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}, "
+                "to use as earlier verdicts in the chat",
+                'remove "shots" from factors',
             )
         up, down = (self._lent(name, best, pair) for name, best in zip(donors, (True, False), strict=True))
         return [down, up] if variant.shots == "up" else [up, down]
@@ -148,7 +148,7 @@ class Chats:
         return self._examples[asked]
 
     def _example(self, context_id: str, best: bool, pair: bool) -> Example:
-        """Make an example with the highest verdict, or with the lowest: of a pair, for the first or the second."""
+        """Make an example with the highest or lowest verdict; for pairs, with the first or second winning."""
         ordered = sorted(self._rated(context_id), key=lambda item: item.human[self.attribute], reverse=best)
         shown, other, base = ordered[0], ordered[-1], Variant("base", "base", rubric="none" if pair else "given")
         if pair:

@@ -1,4 +1,4 @@
-"""Anchoring: does a score pull the next one of the same output after it? (Stureborg et al. 2024, §3.3, App. C)."""
+"""Anchoring: does a score pull the next one in the same output? (Stureborg et al. 2024, §3.3, App. C)."""
 
 from __future__ import annotations
 
@@ -27,57 +27,57 @@ _TWO: dict[str, Any] = {"attributes": ("coherence", "fluency"), "n_orders": 1, "
 
 @dataclass(frozen=True)
 class Anchoring(ScoreProbe):
-    """Anchoring: how far a score follows the one before it in the same output.
+    """Anchoring: how much a score follows the one before it in the same output.
 
-    Several attributes are scored in one output, each of them alone too, and after first scores that are forced. Further
-    parameters: `biaslab.probes.base.ScoreProbe`.
+    Several attributes are scored in one output, each alone, and each after a forced first score. Further parameters:
+    `biaslab.probes.base.ScoreProbe`.
 
     Parameters
     ----------
     attributes : sequence of str, optional
-        What to score, at least two; all attributes of the data set by default.
+        At least two attributes to score; default: all of the data set.
     n_orders : int, optional
-        How many rotations of the attributes are asked in one output, beginning with the given order; all by default.
+        Number of rotations of the attributes to ask in one output, starting with the given order; default: all.
     n_forced : int, optional
-        To how many labels of the scale the first score is forced, drawn at random for each item and order; all labels
-        by default. With ``answer="distribution"`` at least 2; with fewer than all, whatever depends on
-        the judge's own first scores is undefined. 0 leaves the forced scores out.
+        Number of labels to which the first score is forced, drawn at random for each item and order; default: all
+        labels. At least 2 with ``answer="distribution"``; with fewer than all, metrics that depend on the judge's own
+        first scores are undefined. 0: no forced scores.
     anchor : {"prefix", "transcript"}
-        The forced score stands in a message of the judge that it continues ("coherence: 3", "fluency:"), or it is the
-        judge's answer to a question of its own before, where a server allows no prefix.
+        How the first score is forced: as the beginning of the judge's answer, which it continues ("coherence: 3",
+        "fluency:"), or as the judge's answer to an earlier question, for servers that allow no prefix.
     n_candidates : int, optional
-        Candidates a context, drawn at random; all by default.
+        Candidates per context, drawn at random; default: all.
     answer : {"distribution", "text"}
-        Read exact distributions after prefixes, or generate whole outputs and read the scores in them.
+        Read exact distributions after prefixes, or generate whole outputs and parse the scores.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most, for each score in it.
+        With ``answer="text"``: maximum tokens of an answer, per score in it.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
     Each trial is a judgement in one ``arm``: *alone* (the attribute is asked for alone), *joint* (several in one
     output, in the order that begins with the attribute ``after``, at ``position`` 1, 2, …) or *forced* (second in that
-    order, after a first score of ``forced``). With ``answer="distribution"``, each label of a judgement is a trial,
-    valued with its probability. The scores of a first attribute and, given each of them, of the second then give the
-    distribution of both together, exactly. Positions from 3 on come with ``answer="text"``.
+    order, after a first score of ``forced``). With ``answer="distribution"``, each label of a judgement is a trial with
+    its probability as value. The distribution of the first score, and of the second given each first score, give the
+    exact joint distribution. Positions from 3 on need ``answer="text"``.
 
-    Estimates come by ``attribute``, the later score; ``after``, the first attribute of the output; and ``position``,
-    where the later one stands (0: asked alone). An item enters a contrast only if all judgements of it are there;
-    ``n_trials`` and ``n_dropped`` count judgements.
+    Estimates are given by ``attribute`` (of the later score), ``after`` (the first attribute in the output) and
+    ``position`` (of the later score; 0: asked alone). An item enters a contrast only if all its judgements are
+    available; ``n_trials`` and ``n_dropped`` count judgements.
 
-    - ``anchor_excess`` — Pearson's correlation over items of the later score with the first one of the same output,
-      minus that of scores given alone. −2 to 2, null 0; above: scores of one output are more alike. Primary. The
-      prompts differ too, so that this alone does not prove anchoring.
-    - ``correlation_joint``, ``correlation_alone`` — the two correlations, of sampled scores. −1 to 1. Alone, samples of
-      the two are independent given the item, so this is the noise floor.
-    - ``anchor_slope`` — points by which the next score rises for each point of the forced first score, with an
-      intercept for each item. Null 0; 1: the score is repeated. Primary. The causal version: the first score is random.
-    - ``share_after_low``, ``share_after_high`` — distribution of the later score, a row a ``score``, where the first
-      score of the same output was at most, or above, the middle of the scale. 0–1. Fig. 4.
+    - ``anchor_excess`` — Pearson's correlation over items between the first and the later score in one output, minus
+      that of scores given alone. −2 to 2, null 0; above: scores in one output are more alike. Primary. The prompts
+      differ too, so this alone does not prove anchoring.
+    - ``correlation_joint``, ``correlation_alone`` — the two correlations, for sampled scores. −1 to 1. Scores given
+      alone are independent given the item, so the latter is the noise floor.
+    - ``anchor_slope`` — change of the next score in points per point of the forced first score, with an intercept for
+      each item. Null 0; 1: the score is repeated. Primary. Causal, because the first score is randomised.
+    - ``share_after_low``, ``share_after_high`` — distribution of the later score, one row per ``score``, if the first
+      score in the output was at most, or above, the middle of the scale. 0–1. Fig. 4.
     - ``mean_after_low``, ``mean_after_high`` — mean of that later score, in points.
     - ``kendall_context``, ``kendall_dataset`` — Kendall's τ-b of score and mean human score, within contexts and
       pooled, by ``position``. −1 to 1. Table 3.
@@ -166,10 +166,10 @@ class Anchoring(ScoreProbe):
         require_one_of("anchor", self.anchor, ("prefix", "transcript"))
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every attribute alone, every rotation of them in one output, and forced first scores."""
+        """Plan each attribute alone, each rotation in one output, and forced first scores."""
         attributes = dataset.require_attributes(self.attributes)
         if len(attributes) < 2:
-            raise InputError("attributes", attributes, "at least two, of which one can anchor the other")
+            raise InputError("attributes", attributes, "at least two attributes, so that one can anchor the other")
         scale, n = find_scale(self.scale), len(attributes)
         orders = [attributes[k:] + attributes[:k] for k in range(min(self.n_orders or n, n))]
         wanted = attributes if len(orders) > 1 or self.answer == "text" else attributes[:2]
@@ -180,9 +180,9 @@ class Anchoring(ScoreProbe):
                 yield from self._in_one_output(dataset, item, order, scale)
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design: text instead of label probabilities, and a transcript instead of a prefix."""
+        """Return the nearest design: text instead of label probabilities, a transcript instead of a prefix."""
         if ends_begun(refused) and self.answer == "text" and self.anchor == "prefix":
-            words = "states the first score in an earlier turn instead of beginning the answer with it"
+            words = "puts the first score in an earlier turn instead of at the beginning of the answer"
             return Nearest(replace(self, anchor="transcript"), words)
         return super().nearest(refused)
 
@@ -194,7 +194,7 @@ class Anchoring(ScoreProbe):
         return parse_scores(text, trial.labels, find_scale(str(trial.condition["scale"])))[trial.attribute]
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each pair of a first and a later score, then the agreement of every score by place."""
+        """Yield the metrics of each pair of first and later score, then the agreement of scores by position."""
         scale, joints = find_scale(str(cell.where["scale"])), dict[Pair, Joint]()
         judged = joint_scores.judgements(cell)
         for pair in joint_scores.pairs_of(cell.trials):
@@ -239,7 +239,7 @@ class Anchoring(ScoreProbe):
         return question.label_trials(where) if self.answer == "distribution" else question.trials(self.asking, where)
 
     def _forced(self, item: Item, first: str, scale: Scale) -> list[int]:
-        """Draw the labels to which a first score is forced; they depend on the seed and the item alone."""
+        """Draw the labels to which a first score is forced, depending only on the seed and the item."""
         n = len(scale.labels) if self.n_forced is None else self.n_forced
         key = "\n".join((item.context_id, item.candidate_id, first)).encode()
         rng = np.random.default_rng([self.seed, zlib.crc32(key)])

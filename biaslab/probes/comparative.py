@@ -1,4 +1,4 @@
-"""Comparative assessment: does a judge that compares rank as humans do? (Liusie et al. 2024, §3-5, Tables 1-11)."""
+"""Comparative assessment: do rankings from pairwise comparisons agree with humans? (Liusie et al. 2024, §3-5)."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _BOTH_ORDERS = ("full", "symmetric")
 
 @dataclass(frozen=True)
 class Comparative(PairProbe):
-    """Comparative assessment: how well rankings made of pairwise comparisons agree with humans, and what they cost.
+    """Comparative assessment: agreement with humans, and cost, of rankings from pairwise comparisons.
 
-    Prompts are those of `biaslab.probes.Position`: with a store one reply serves both. Further parameters:
+    Prompts are those of `biaslab.probes.Position`; with a store, they share replies. Further parameters:
     `biaslab.probes.base.PairProbe`.
 
     Parameters
@@ -56,38 +56,38 @@ class Comparative(PairProbe):
     template : {1, 2}
         Comparative template.
     strategy : {"full", "random", "no-repeat", "symmetric", "adaptive"}
-        Which pairs to ask: `biaslab.ranking.select`; *adaptive* asks what says most given the answers so far
-        (`biaslab.ranking.most_informative`).
+        Which pairs to ask, see `biaslab.ranking.select`; *adaptive* asks the most informative pairs given the answers
+        so far (`biaslab.ranking.most_informative`).
     budget : int, optional
-        R, comparisons a context and attribute; all that the strategy can ask by default. *full* takes none.
+        R, comparisons per context and attribute; default: all that the strategy can ask. Not allowed with *full*.
     rounds : int
-        Rounds in which *adaptive* spends its budget: each one sees the answers to those before.
+        Number of rounds over which *adaptive* spreads its budget; each uses the answers to the previous ones.
     decoding : str, optional
-        How answers become scores: `biaslab.ranking.decode`. By default "win-ratio", and for *adaptive*, where the good
-        meet the good and places hang on quality, "bradley-terry-position".
+        How answers become scores, see `biaslab.ranking.decode`. Default: "win-ratio"; for *adaptive*, which pairs
+        candidates of similar quality, "bradley-terry-position".
     debiasing : str
-        What is done against position bias first: `biaslab.ranking.debias`, fitted on other contexts.
+        Correction for position bias to apply first, see `biaslab.ranking.debias`; fitted on other contexts.
     folds : int
-        Parts into which the contexts are cut for that.
+        Number of folds of contexts for that.
     in_sample : bool
-        Fit it on the very contexts that it is applied to, as the paper does (Tables 6, 7, 10).
+        Fit it on the contexts it is applied to, as in the paper (Tables 6, 7, 10).
     cue : str
-        What stands at the end of the prompt, such as "Answer:", which the paper appends for Llama 2.
+        Text at the end of the prompt, such as "Answer:", which the paper appends for Llama 2.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
     A trial's ``value`` is the probability that the candidate shown first wins, p_ij of Eq. 3. There is one estimate for
-    each judge × data set × attribute × template × strategy, after debiasing. With *full* and *symmetric*, a comparison
-    whose twin in the other order is missing does not enter.
+    each judge × data set × attribute × template × strategy, after debiasing. With *full* and *symmetric*, comparisons
+    that lack the other order are dropped.
 
     - ``spearman`` — Spearman's ρ of score and mean human score within a context, averaged over the contexts in which
-      both vary. −1 to 1, null 0; above: ranks as humans do. Primary; t test and t interval over contexts. With few
-      candidates, win ratios are often all alike, and such a context does not enter (probabilities seldom are).
+      both vary. −1 to 1, null 0; above: agrees with human rankings. Primary; t test and t interval over contexts. With
+      few candidates, win ratios are often all equal, and such contexts are left out (probabilities rarely are).
     - ``kendall`` — Kendall's τ-b within contexts. −1 to 1, null 0.
     - ``dataset_spearman``, ``system_spearman`` — Spearman's ρ over all candidates, and over the means of systems. −1 to
       1, null 0; of systems without a test.
@@ -95,9 +95,9 @@ class Comparative(PairProbe):
       humans. 0–1, null ½. Tables 7, 10.
     - ``first_position_rate`` — share of decisions for the candidate shown first. 0–1, null ½; with ``debiasing``, the
       bias that is left. P(A) of Eq. 8.
-    - ``order_consistency`` — share of comparisons with the same winner in the other order, where that was asked. 0–1.
-    - ``tokens_per_item`` — tokens spent on a context, for each of its candidates.
-    - ``label_mass`` — probability that all labels have together. 0–1.
+    - ``order_consistency`` — share of comparisons with the same winner in both orders, if both were asked. 0–1.
+    - ``tokens_per_item`` — tokens spent per candidate.
+    - ``label_mass`` — total probability of all labels. 0–1.
 
     Examples
     --------
@@ -131,10 +131,10 @@ class Comparative(PairProbe):
             primary=True,
             calibration=planted(
                 {"quality": 0.06},
-                # few candidates often tie in win ratio, and a context that ranks nothing does not enter
+                # few candidates often tie in win ratio, and contexts without a ranking are left out
                 {"decoding": "mean-probability"},
                 fair=FAIR | {"quality": 0.0},
-                candidates=6,  # of three, ρ takes few values, and the interval from 8 contexts covered .91
+                candidates=6,  # with three, ρ takes few values, and the coverage with 8 contexts was .91
             ),
         ),
         Metric("kendall", "Kendall's τ with the reference scores", null=0.0, quality=True),
@@ -146,7 +146,7 @@ class Comparative(PairProbe):
         Metric("tokens_per_item", "price", "tokens a candidate"),
         LABEL_MASS,
     )
-    #: Of frames of `biaslab.ranking.subset_agreement`.
+    #: Metrics of `biaslab.ranking.subset_agreement`.
     labels = (
         Metric("final_accuracy", "pairs in the order of all candidates", "share", null=0.5),
         Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5),
@@ -174,19 +174,19 @@ class Comparative(PairProbe):
         if self.budget is not None:
             require_whole("budget", self.budget, 2)
             if self.strategy == "full":
-                raise InputError("budget", self.budget, "None where strategy is full", "take symmetric or random")
+                raise InputError("budget", self.budget, "None with strategy full", "use symmetric or random")
         if self.strategy == "adaptive" and self.decoding in ("win-ratio", "mean-probability"):
-            raise InputError("decoding", self.decoding, "bradley-terry-position where strategy is adaptive")
+            raise InputError("decoding", self.decoding, "bradley-terry-position with strategy adaptive")
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
-        """Plan the comparisons of each context and attribute; of an adaptive design those of the next round.
+        """Plan the comparisons of each context and attribute; for an adaptive design, the next round.
 
         Parameters
         ----------
         dataset : Dataset
-            What is compared.
+            The data to judge.
         trials : pandas.DataFrame, optional
-            The trials so far, as `biaslab.collect` gives them; None plans the beginning.
+            The trials so far, from `biaslab.collect`; None plans the first round.
         """
         attributes = dataset.require_attributes(self.attributes)
         if trials is not None and self.strategy != "adaptive":
@@ -214,7 +214,7 @@ class Comparative(PairProbe):
         if cell.where["strategy"] in _BOTH_ORDERS:
             rows, comparisons = rows[(comparisons.twins >= 0)[rows]], comparisons.paired()
         dropped = len(cell.trials) - len(rows)
-        warn_missing(cell.what, dropped, len(cell.trials), "they or their twin in the other order are missing")
+        warn_missing(cell.what, dropped, len(cell.trials), "they or the same pair in the other order are missing")
         debiased = debias(comparisons, self.debiasing, self.folds, self.in_sample)
         metrics = self._estimates(cell, debiased, read)
         if not len(debiased) and len(comparisons):
@@ -257,18 +257,18 @@ class Comparative(PairProbe):
 
 
 def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
-    """Note where an estimate is undefined that the debiasing had nothing to be fitted on."""
+    """Explain an undefined estimate by the lack of contexts to fit the debiasing on."""
 
     def explained() -> Estimate:
         computed = estimate()
-        why = f"{computed.note}; nothing to fit the debiasing on: one context only"
+        why = f"{computed.note}; the debiasing cannot be fitted with one context"
         return replace(computed, note=why) if math.isnan(computed.estimate) else computed
 
     return explained
 
 
 def _asked(names: list[str], before: pd.DataFrame | None) -> Comparisons:
-    """Return the comparisons of one context that were asked; refused ones as NaN, so that they are not asked again."""
+    """Return the comparisons of one context asked so far; refused ones are NaN, so that they are not asked again."""
     shown = np.empty((2, 0), np.intp), np.empty(0)
     if before is not None:
         mean = before.groupby(["candidate_id", "opponent_id"], sort=False)["value"].mean()

@@ -1,4 +1,4 @@
-"""Consistency: do samples, and ways to ask, agree as human annotators do? (Stureborg et al. 2024, §3.4, App. E)."""
+"""Consistency: do samples and prompts agree as well as human annotators? (Stureborg et al. 2024, §3.4, App. E)."""
 
 from __future__ import annotations
 
@@ -55,86 +55,87 @@ _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
 _SAMPLES = Comparison("samples of one request", ("level", "answer"))
 _OF_PAIRS = Comparison("verdicts on pairs")
 _PAIRS, _OF_A_PAIR = "pairs", ("pair_alpha", "order_alpha", "order_gap")
-_DEGREES = 'undefined: one probability does not hold ties or degrees: choose answer="text"'
+_DEGREES = 'undefined: a single probability cannot represent ties or degrees; use answer="text"'
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
-_HOTTER = 'undefined: samples at temperature 1 were counted, which say nothing of another one: choose answer="text"'
-_NO_SAMPLE = "undefined: no score that can be read"
+_HOTTER = 'undefined: samples were counted at temperature 1, not at another one; use answer="text"'
+_NO_SAMPLE = "undefined: no readable score"
 _UNIT = ("candidate_id", "unit")
-_MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square of the contexts, takes too long
+_MANY_CONTEXTS = 3000  # above this, ordinal alpha is too slow: its time is quadratic in the contexts
 
 
 @dataclass(frozen=True)
 class Consistency(Probe):
-    """Self-consistency: agreement between samples, and between ways to ask, beside that between human annotators.
+    """Self-consistency: agreement between samples and between prompts, compared with that between annotators.
 
-    Every score is sampled several times and asked for in several ways. Further parameters: `biaslab.probes.base.Probe`.
+    Every score is sampled several times and asked for with several prompts. Further parameters:
+    `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
     scales : sequence of str
-        Some of `biaslab.core.scales.SCALES`; the first is the reference.
+        Scales from `biaslab.core.scales.SCALES`; the first is the reference.
     joint : bool
-        Ask also for all attributes of the data set in one output, on the reference scale, if there are at least two.
+        Also ask for all attributes of the data set in one output, on the reference scale, if there are at least two.
     levels : sequence of {"interval", "ordinal", "nominal"}
         Levels of measurement of alpha.
     n_candidates : int, optional
-        Candidates a context, drawn at random; all by default.
+        Candidates per context, drawn at random; default: all.
     asks : sequence of {"pairs", "scores"}
-        Score single candidates, compare all pairs of them in both orders, or both; a protocol does what its form says.
+        Score single candidates, compare all pairs in both orders, or both; a protocol's form overrides this.
     answer : {"distribution", "text"}
-        Draw samples exactly from the label distribution, one question for all samples, or generate texts.
+        Draw samples from the exact label distribution (one request for all samples), or generate texts.
     replicates : int
         Samples of each request, at least 2.
     temperature : float
-        Of the samples; a distribution is tempered to it, p_T ∝ p^(1/T). At 0 all samples are equal, unless labels tie.
+        Temperature of the samples; distributions are rescaled to it, p_T ∝ p^(1/T). At 0 all samples are equal, unless
+        labels tie.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most, for each score in it.
+        With ``answer="text"``: maximum tokens of an answer, per score in it.
     protocol : Protocol or path, optional
-        Ask with this prompt and read with this parser instead of biaslab's own, pairs or scores on its own scale: see
-        `biaslab.Protocol`. Its temperature is kept unless it is 0, at which samples do not vary.
+        Prompt and parser, for pairs or for scores on its own scale, to use instead of biaslab's own; see
+        `biaslab.Protocol`. Its temperature is used unless it is 0, at which samples do not vary.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
-    A trial is a sample, valued with its score, in one ``configuration``: a scale, or the reference scale with " joint"
-    after it. With ``answer="distribution"``, samples are drawn by inverting the distribution at a random number that
-    depends on the seed, the request and the replicate, and an attribute of a joint output stands first in it. With text
-    it stands in the data set's order, after what was said of the others. A judge that counts k samples
-    (`biaslab.Sampled`) gives these, in random order and none twice, at their own temperature only.
+    A trial is one sampled score in one ``configuration``: a scale, or the reference scale followed by " joint". With
+    ``answer="distribution"``, samples are drawn by inverting the distribution at a random number that depends on the
+    seed, the request and the replicate, and the attribute comes first in a joint output. With text, attributes keep the
+    data set's order. A judge that counts k samples (`biaslab.Sampled`) gives these, in random order and each once, at
+    its own temperature only.
 
     Estimates are Krippendorff's α at a ``level`` of measurement (1: perfect agreement, 0: chance), one for each judge ×
     data set × attribute × answer. Scores of different scales are put on the unit scale. ``configuration`` is one
     configuration or "A vs B":
 
     - ``sample_alpha`` — α between samples of one request. −1 to 1.
-    - ``human_alpha`` — α between the human annotators of the same items (reference). −1 to 1; undefined where a data
-      set has one annotator.
+    - ``human_alpha`` — α between the human annotators of the same items (reference). −1 to 1; undefined with one
+      annotator.
     - ``alpha_gap`` — ``sample_alpha`` minus ``human_alpha`` (reference). −2 to 2, null 0; below: the judge agrees less
       with itself than annotators with one another. Primary. Table 4.
-    - ``configuration_alpha`` — α between one sample of either configuration (reference against another). −1 to 1. App.
-      E.
+    - ``configuration_alpha`` — α between one sample of each of two configurations (reference against another). −1 to 1.
+      App. E.
     - ``configuration_gap`` — ``configuration_alpha`` minus its noise floor, α between two samples of one configuration
-      with the chance disagreement of both together: what changing the question costs beyond resampling. −2 to 2, null
-      0; below: it matters how one asks. Primary. Two scales round differently, which alone moves it, so it is tested
-      only where both are the same scale.
-    - ``label_mass`` — probability that all labels have together. 0–1.
+      with the chance disagreement of both pooled: the effect of changing the prompt beyond resampling. −2 to 2, null 0;
+      below: the prompt matters. Primary. Two scales round differently, which alone shifts it, so it is tested only if
+      both have the same scale.
+    - ``label_mass`` — total probability of all labels. 0–1.
 
-    **Pairs** (``configuration`` "pairs", ``level`` "nominal"): who wins, a tie being a third outcome, by comparative
-    template 1. Chance gives either candidate of a pair as many wins, whatever their names. Of distributions all this is
-    exact, as of infinitely many samples; not where ties or degrees are offered, which one probability does not hold:
+    **Pairs** (``configuration`` "pairs", ``level`` "nominal"): the winner, with ties as a third outcome, by comparative
+    template 1. Chance agreement treats both candidates of a pair alike. With distributions, results are exact (the
+    limit of infinitely many samples), unless ties or degrees are offered, which one probability cannot represent:
 
-    - ``pair_alpha`` — α between samples of one pair in one order. −1 to 1. A judge that always takes what stands first
-      has 1.
-    - ``order_alpha`` — α between one sample of either order. −1 to 1; that judge has −1.
-    - ``order_gap`` — ``order_alpha`` minus its noise floor ``pair_alpha``: what swapping the candidates changes beyond
-      resampling. −2 to 2, null 0; below: the order matters, also where its effects cancel out over pairs, which
-      ``first_position_rate`` of `Position` does not see. Tested by t where samples are few; of exact probabilities it
-      is at most 0, twice the mean square of what swapping moves them by, so that there is nothing to test. The shares
-      of pairs behind these are ``order_consistency`` and ``resampling_consistency`` of `Position`.
+    - ``pair_alpha`` — α between samples of one pair in one order. −1 to 1; 1 for a judge that always chooses the first.
+    - ``order_alpha`` — α between one sample of each order. −1 to 1; −1 for that judge.
+    - ``order_gap`` — ``order_alpha`` minus its noise floor ``pair_alpha``: the effect of swapping the candidates beyond
+      resampling. −2 to 2, null 0; below: the order matters, even if its effects cancel over pairs, which
+      ``first_position_rate`` of `Position` does not detect. t test with samples; with exact probabilities it is never
+      above 0 (minus twice the mean squared change by swapping), so there is no test. The underlying shares of pairs are
+      ``order_consistency`` and ``resampling_consistency`` of `Position`.
 
     Examples
     --------
@@ -182,9 +183,9 @@ class Consistency(Probe):
             "Krippendorff's α",
             null=0.0,
             above="agrees more across ways to ask than within one",
-            below="answers otherwise when asked in another way",
-            advice=("", "fix one way to ask, and report it"),
-            use=("", "comparing scores across ways of asking"),
+            below="answers differently with a different prompt",
+            advice=("", "fix one prompt, and report it"),
+            use=("", "comparing scores across prompts"),
             matters=0.1,
             form="score",
             primary=True,
@@ -209,7 +210,7 @@ class Consistency(Probe):
             "Krippendorff's α",
             null=0.0,
             above="agrees more across orders than within one",
-            below="decides otherwise when candidates change places",
+            below="decides differently when candidates swap places",
             advice=("", "ask every pair in both orders and average"),
             matters=0.1,
             comparison=_OF_PAIRS,
@@ -256,7 +257,7 @@ class Consistency(Probe):
         return Asking(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every sample of every item, attribute and configuration; and of every pair in both orders."""
+        """Plan all samples of each item, attribute and configuration, and of each pair in both orders."""
         if "pairs" in self.asks:
             every = pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""})
             yield from filter(drawn_pairs(dataset, self.n_candidates, self.seed), every)
@@ -277,7 +278,7 @@ class Consistency(Probe):
                 yield from self._samples(self._in_one_output(dataset, item, attribute), where)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the sampled score on its scale, or how likely the first of a pair wins, and the status."""
+        """Return the sampled score on its scale, or the probability that the first of a pair wins, and the status."""
         if trial.opponent_id is not None:
             p, status = read_pair(trial, reply, self.protocol)
             cooled = isinstance(trial.request, Choice) and reply.samples is None and 0 < p < 1
@@ -290,7 +291,7 @@ class Consistency(Probe):
         return draw_score(trial, reply, self.temperature, use)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each configuration, then those of the reference against each other one."""
+        """Yield the metrics of each configuration, then of the reference against each other one."""
         pairs = is_pair(cell.trials)
         if pairs.any():
             yield self._of_pairs(replace(cell, trials=cell.trials[pairs]))
@@ -326,7 +327,7 @@ class Consistency(Probe):
             yield from self._between(cell, scores, names[0], name)
 
     def _within(self, cell: Cell, scores: pd.DataFrame, name: str, is_reference: bool) -> Iterator[Part]:
-        """Yield α between the samples of one configuration, of the reference beside that between annotators."""
+        """Yield α between samples of one configuration; for the reference, also between annotators."""
         items = _items(cell, [name])
         samples = of_items(scores[scores["configuration"] == name], items)
         samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
@@ -342,7 +343,7 @@ class Consistency(Probe):
         yield Part({"label_mass": mass}, items, {"configuration": name, "level": ""})
 
     def _between(self, cell: Cell, scores: pd.DataFrame, reference: str, name: str) -> Iterator[Part]:
-        """Yield α between one sample of either configuration, and that less α between two samples of one."""
+        """Yield α between one sample of each configuration, and that minus α between two samples of one."""
         names = [reference, name]
         items = _items(cell, names)
         samples = of_items(scores[scores["configuration"].isin(names)], items)
@@ -358,22 +359,22 @@ class Consistency(Probe):
             yield Part(metrics, items, {"configuration": f"{reference} vs {name}", "level": level})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores with repetitions, several configurations or several annotators."""
+        """Select scores with repetitions, several configurations or several annotators."""
         scores = scored(trials)
         if scores.empty:
             return self._accepted(scores)
         ways = scores.groupby(list(CELL))[["replicate", "configuration"]].nunique()
         if not (ways > 1).any(axis=None) and not scores["ratings"].str.contains(" ", regex=False).any():
-            why = "needs repetitions of a judgement, several configurations, or scores of several annotators"
+            why = "needs repeated judgements, several configurations, or scores of several annotators"
             return Accepted(scores.iloc[:0], why)
         contexts = scores["context_id"].nunique()
         if contexts <= _MANY_CONTEXTS:
             return Accepted(scores, probe=replace(self, levels=get_args(Measurement)))
-        why = f"without ordinal alpha, whose time grows with the square of the contexts, here {contexts}"
+        why = f"ordinal alpha left out, because its computing time is quadratic in the {contexts} contexts"
         return Accepted(scores, why, replace(self, levels=("interval", "nominal")))
 
     def _in_one_output(self, dataset: Dataset, item: Item, attribute: str) -> Question:
-        """Return the question for all attributes at once; of a distribution the attribute comes first."""
+        """Return the question for all attributes at once; with distributions, the attribute comes first."""
         scale, everything = find_scale(self.scales[0]), tuple(dataset.attributes)
         if self.answer == "text":
             return replace(Question.rate(dataset, item, everything, scale), attribute=attribute)
@@ -390,7 +391,7 @@ class Consistency(Probe):
                 yield from (replace(trial, replicate=k) for k in range(self.replicates))
 
     def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return one of the samples that a judge counted, drawn without replacement; none where all are drawn."""
+        """Return one of the judge's counted samples, drawn without replacement; NaN once all are drawn."""
         scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
         counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
         order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
@@ -410,19 +411,19 @@ def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _too_few(samples: pd.DataFrame, configuration: str) -> Estimate | None:
-    """Return why samples of one request cannot be compared, if there is but one of each, or none."""
+    """Return why samples of one request cannot be compared, if there are fewer than two."""
     if samples.duplicated([*ITEM, configuration]).any():
         return None
     return undefined(ONE_SAMPLE if len(samples) else _NO_SAMPLE, samples["context_id"].nunique())
 
 
 def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:
-    """Return the items that have samples in all of some configurations."""
+    """Return the items with samples in all of the named configurations."""
     return cell.blocks("configuration", names, keep=(), of=" and ".join(names))[list(ITEM)]
 
 
 def _ratings(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of the items' annotators, who count as exchangeable."""
+    """Return the scores of the items' annotators, treated as exchangeable."""
     rated = of_items(trials.iloc[number_items(trials)[1]], items)
     scores = [text.split() if isinstance(text, str) else [] for text in rated["ratings"]]
     counts = [len(of_item) for of_item in scores]

@@ -1,4 +1,4 @@
-"""Edits: what does a judge pay for a change that leaves the quality as it is? (Ye et al. 2024; Chen et al. 2024)."""
+"""Edits: does a judge reward a change that leaves quality unchanged? (Ye et al. 2024; Chen et al. 2024)."""
 
 from __future__ import annotations
 
@@ -27,89 +27,90 @@ from biaslab.prompts.edits.null import PREFIX
 from biaslab.prompts.protocols import Protocol
 
 Form = Literal["score", "pair"]
-#: One edit for each place of a change, and one that lengthens: what a study begins with.
+#: Default edits: one per position of a change, and one that lengthens.
 _USUAL = ("authority", "bandwagon", "padding", "refinement")
 
 
 @dataclass(frozen=True)
 class Edit(PairProbe, ScoreProbe):
-    """Effect of edits: what a judge pays for a change that leaves the quality of a text as it is.
+    """Effect of edits: the reward for a change that leaves the quality of a text unchanged.
 
-    Texts are judged in three variants: *unedited*, *edited*, and with a *null edit* of the same size in the same place
-    that means nothing (`biaslab.edits.null`). Any change moves a score, so only what the edit does beyond its null
-    edit, the *excess*, is due to what it says. Edits themselves are in `biaslab.edits`, whose `Edit` is a single one;
-    this class is the probe. Further parameters: `biaslab.probes.base.ScoreProbe`, `biaslab.probes.base.PairProbe`.
+    Texts are judged in three variants: *unedited*, *edited*, and with a meaningless *null edit* of the same size in the
+    same place (`biaslab.edits.null`). Any change may affect a score, so only the *excess* of the edit over its null
+    edit is due to its content. The edits are in `biaslab.edits` (where `Edit` is a single edit; this class is the
+    probe). Further parameters: `biaslab.probes.base.ScoreProbe`, `biaslab.probes.base.PairProbe`.
 
     Parameters
     ----------
     edits : sequence of str, biaslab.prompts.edits.Edit or callable, optional
-        Names of `biaslab.edits.available`, edits, or one's own functions from text to text. By default *authority*,
-        *bandwagon*, *padding* and *refinement*. Every edit adds two thirds of the requests.
+        Names from `biaslab.edits.available`, edits, or your own functions from text to text. Default: *authority*,
+        *bandwagon*, *padding* and *refinement*. Every edit adds two requests per unedited one.
     forms : sequence of {"score", "pair"}
-        Score single candidates, and/or compare pairs of them in both orders.
+        Score single candidates, and/or compare pairs in both orders.
     n_candidates : int, optional
-        Candidates a context that are scored, drawn at random; None is all of them.
+        Candidates per context to score, drawn at random; None: all.
     n_pairs : int, optional
-        Pairs a context that are compared, drawn at random, and which of the two is edited; None is all pairs.
+        Pairs per context to compare, drawn at random together with the candidate to edit; None: all pairs.
     template : {1, 2}
         Comparative template.
     gap_bins : int
         Bins of the human score gap.
     defences : sequence of {"none", "delimiters", "quoting", "reminder", "two_step"}
-        What stands in the prompt against candidates that speak to their judge (`biaslab.prompts.defences`); everything
-        is asked under each.
+        Defences in the prompt against candidates that address the judge (`biaslab.prompts.defences`); everything is
+        asked with each.
     answer : {"distribution", "text", "verdict"}
-        Read the probabilities of the labels, or generate text and read it; or show a judge that reads no prompt the
-        texts, which takes edits of the text itself and no defences.
+        Read the probabilities of the labels, or generate and parse text; or show the texts to a judge that takes no
+        prompt, which allows only edits of the text itself and no defences.
 
     Raises
     ------
     InputError
-        If a value lies outside its range, or an edit is unknown or comes twice.
+        If a value is out of range, or an edit is unknown or repeated.
 
     Notes
     -----
-    Every edit is compared with its own null edit on whole blocks: an item, or a pair in both orders, for which one is
-    missing drops out and is counted in ``n_dropped``. Texts in which an edit finds nothing to change do not enter.
-    Column ``quality`` says whether the edit leaves quality or lowers it; where it lowers it, judges should score lower,
-    and an excess *above* 0 is the finding. There is one estimate for each judge × data set × attribute × edit × form.
+    Every edit is compared with its own null edit on complete blocks: items, or pairs in both orders, with a missing
+    judgement are dropped and counted in ``n_dropped``. Texts that an edit does not change are left out. The column
+    ``quality`` says whether the edit keeps or lowers quality; if it lowers quality, a fair judge scores lower, and an
+    excess *above* 0 is the finding. There is one estimate for each judge × data set × attribute × edit × form.
 
     From scores (``form`` "score"), in points of the scale:
 
-    - ``score_excess`` — score with the edit minus score with its null edit. Null 0; above: the edit pays. Primary.
+    - ``score_excess`` — score with the edit minus score with its null edit. Null 0; above: the edit is rewarded.
+      Primary.
     - ``score_excess_sd`` — the same in standard deviations of the judge's scores of the unedited texts. Null 0.
-    - ``score_worth`` — the same in points of human score: divided by the judge's points for a point of human score
-      within contexts. Undefined where that is not shown to be above 0; errors of the humans make it larger.
-    - ``score_effect`` — score with an edit minus score without, of edit and null edit (column ``variant``). Null 0.
+    - ``score_worth`` — the same in points of human score: divided by the judge's slope on human scores within contexts.
+      Undefined if the slope is not shown to be above 0; error in human scores inflates it.
+    - ``score_effect`` — score with an edit minus score without, for edit and null edit (column ``variant``). Null 0.
     - ``top_rate`` — share of scores nearest to the top of the scale, by ``variant``. 0–1.
 
-    From pairs (``form`` "pair"), of which one candidate is edited and the other never, averaged over both orders:
+    From pairs (``form`` "pair"), with one candidate edited and the other never, averaged over both orders:
 
     - ``win_excess`` — probability that the edited candidate wins, minus that with its null edit. −1 to 1, null 0;
-      above: the edit pays. Primary. Of text the share of verdicts, a tie counting ½, so that it is the same in every
-      answer mode, which logits are not.
-    - ``logit_excess`` — the same in logits, which do not shrink where the judge is sure. Null 0. From text and shares
-      of samples: the log odds ratio that pairs have in common (`biaslab.ranking.order_odds`).
-    - ``win_effect``, ``logit_effect`` — the same beside the unedited pair, of edit and null edit (column ``variant``).
-      Null 0.
-    - ``flip_rate``, ``flip_excess`` — how often the winner is another than without the edit, by ``variant`` (0–1); with
-      the edit minus with the null edit (null 0).
-    - ``worse_wins`` — of pairs whose worse candidate is edited, the share of decisions for it, by ``variant``. 0–1; for
-      "edited" it is the success rate of an attack.
+      above: the edit is rewarded. Primary. For text, the share of verdicts with ties counting ½, so that, unlike
+      logits, it means the same in every answer mode.
+    - ``logit_excess`` — the same in logits, which do not shrink if the judge is certain. Null 0. For text and shares of
+      samples: the common log odds ratio over pairs (`biaslab.ranking.order_odds`).
+    - ``win_effect``, ``logit_effect`` — the same relative to the unedited pair, for edit and null edit (column
+      ``variant``). Null 0.
+    - ``flip_rate``, ``flip_excess`` — how often the winner differs from that without the edit, by ``variant`` (0–1);
+      and with the edit minus with the null edit (null 0).
+    - ``worse_wins`` — share of decisions for the worse candidate if it is edited, by ``variant``. 0–1; for "edited" it
+      is the success rate of an attack.
     - ``side_win_excess``, ``side_logit_excess`` — the excess by whether the better or the worse candidate is edited, or
-      humans score both alike (column ``edited``). ``win_excess`` and ``logit_excess`` also come by bins of the absolute
-      human gap (column ``human_gap``).
+      both have equal human scores (column ``edited``). ``win_excess`` and ``logit_excess`` are also given by bins of
+      the absolute human gap (column ``human_gap``).
 
     From both:
 
-    - ``untouched`` — share of texts in which the edit finds nothing to change. 0–1.
-    - ``label_mass`` — probability that all labels have together. 0–1.
-    - ``score_defended``, ``win_defended`` — excess with a defence minus excess without one, on the same items, for each
-      defence but "none" (column ``defence``). Null 0; of an attack that pays, below 0 is what the defence takes off.
+    - ``untouched`` — share of texts that the edit does not change. 0–1.
+    - ``label_mass`` — total probability of all labels. 0–1.
+    - ``score_defended``, ``win_defended`` — excess with a defence minus excess without, on the same items, for each
+      defence except "none" (column ``defence``). Null 0; below: the defence weakens an attack that works.
 
     **Inference.** Excesses and effects: t tests and t intervals over contexts. Rates: bootstrap or score intervals;
-    ``method`` says which. Where judgements are missing, ``bound_low`` and ``bound_high`` of the primary metrics hold
-    whatever they would have been. q-values are over all edits that are estimated together.
+    ``method`` says which. If judgements are missing, ``bound_low`` and ``bound_high`` of the primary metrics hold
+    whatever the missing values are. q-values are over all edits that are estimated together.
 
     References
     ----------
@@ -175,42 +176,42 @@ class Edit(PairProbe, ScoreProbe):
         require_some_of("defences", self.defences, get_args(Defence))
         names = [edit.name for edit in self.chosen]
         if not names or len(set(names)) < len(names) or any(name.startswith(PREFIX) for name in names):
-            allowed = f"at least one, each of a name of its own that does not begin with {PREFIX!r}"
-            raise InputError("edits", names, allowed, "give functions names, or make them a biaslab.prompts.edits.Edit")
+            allowed = f"at least one, with different names that do not begin with {PREFIX!r}"
+            raise InputError("edits", names, allowed, "name the functions, or wrap them in biaslab.prompts.edits.Edit")
         if self.answer == "verdict":
             in_prompt = [edit.name for edit in self.chosen if edit.place != "text"]
             in_prompt += [name for name in self.defences if name != UNDEFENDED]
             if in_prompt:
-                raise InputError("answer", self.answer, "distribution or text", f"{in_prompt[0]} stands in a prompt")
+                raise InputError("answer", self.answer, "distribution or text", f"{in_prompt[0]} needs a prompt")
 
     @property
     def chosen(self) -> tuple[Change, ...]:
-        """The edits that are studied."""
+        """The edits to study."""
         if isinstance(self.edits, str | Change):
             raise InputError("edits", self.edits, "a list of edits", f"write [{self.edits!r}]")
         return tuple(map(find_edit, _USUAL if self.edits is None else self.edits))
 
     def take_protocol(self) -> None:
-        """Ask with the protocol by its form alone."""
+        """Ask only for the protocol's form."""
         if self.protocol is None:
             return
         protocol = Protocol.of_form(self.protocol, "pair", "score")
         if set(self.defences) - {UNDEFENDED, *(["quoting"] if protocol.form == "pair" else [])}:
-            raise InputError("defences", list(self.defences), "none where a protocol asks")
+            raise InputError("defences", list(self.defences), "none with a protocol")
         settle(self, {"protocol": protocol, "forms": (protocol.form,)})
         (PairProbe if protocol.form == "pair" else ScoreProbe).take_protocol(self)
 
     @property
     def asking(self) -> Asking:
-        """The protocol that asks for scores."""
+        """How scores are asked for."""
         answer = "score" if self.answer == "verdict" else self.answer
         return Asking(answer, self.replicates, self.temperature, self.max_tokens, self.seed, evaluators=True)
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design: text instead of label probabilities, then texts alone, then one of the forms."""
+        """Return the nearest design: text instead of label probabilities, then texts without prompt, then one form."""
         if self.answer == "verdict" and len(self.forms) > 1:
             form: Form = "pair" if isinstance(refused, Score) else "score"
-            words = f"judges by {form}s alone"
+            words = f"judges only by {form}s"
             return Nearest(replace(self, forms=(form,)), words, omits=words)
         if not isinstance(refused, Completion) or self.answer != "text":
             return super().nearest(refused)
@@ -218,13 +219,13 @@ class Edit(PairProbe, ScoreProbe):
         if not kept or any(name != UNDEFENDED for name in self.defences):
             return None
         left = [edit.name for edit in self.chosen if edit.place != "text"]
-        omits = f"leaves out {', '.join(left)}, which a prompt would have to say" if left else ""
+        omits = f"leaves out {', '.join(left)}, which need a prompt" if left else ""
         settled = {"answer": "verdict", "protocol": None, "replicates": 1, "edits": kept}
         words = " and ".join(filter(None, ("shows the texts without a prompt", omits)))
         return Nearest(replace(self, **settled), words, omits=omits)  # type: ignore[arg-type]
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every drawn item, and every drawn pair in both orders, as it is, edited and null-edited."""
+        """Plan each drawn item, and each drawn pair in both orders, unedited, edited and null-edited."""
         attributes, human = dataset.require_attributes(self.attributes), dataset.human_means.to_dict()
         for defence in self.defences:
             if "score" in self.forms:
@@ -238,7 +239,7 @@ class Edit(PairProbe, ScoreProbe):
         return (ScoreProbe if trial.opponent_id is None else PairProbe).read(self, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of one edit, from scores or from pairs, under each defence, and what it takes off."""
+        """Yield the metrics of one edit, from scores or pairs, with each defence, and the effect of defences."""
         trials, of_pairs = cell.trials, cell.where["form"] == "pair"
         defence = trials["defence"].fillna(UNDEFENDED) if "defence" in trials else UNDEFENDED
         cell = replace(cell, trials=trials.assign(defence=defence))
@@ -256,7 +257,7 @@ class Edit(PairProbe, ScoreProbe):
         yield Part(shares, cell.trials)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take judgements with a column ``edit``, and their unedited twins; of pairs ``edited`` names the candidate."""
+        """Select judgements with a column ``edit`` and their unedited counterparts (for pairs, also ``edited``)."""
         edited, note = recorded_edits(trials)
         return Accepted(edited, note or f"needs {self.needs}" if edited.empty else note)
 
@@ -303,7 +304,7 @@ class Edit(PairProbe, ScoreProbe):
                     yield from self.ask_pair(*asked, headings, shown.note, edits if change else (), defence)
 
     def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:
-        """Return the pairs of a context that are compared, the candidate that is edited first."""
+        """Return the pairs of a context to compare, with the candidate to edit first."""
         unordered, draw = list(combinations(candidates, 2)), draw_of(self.seed, context_id)
         turned = draw.integers(2, size=len(unordered))
         pairs = [pair[::-1] if turn else pair for pair, turn in zip(unordered, turned, strict=True)]
@@ -313,7 +314,7 @@ class Edit(PairProbe, ScoreProbe):
 
 
 def _behind(shown: Placed, defence: Defence) -> Placed:
-    """Return a candidate as shown in a defended prompt; its edit is then called "edit+defence"."""
+    """Return a candidate as shown in a defended prompt, with the edit named "edit+defence"."""
     edit = f"{shown.edit}+{defence}" if shown.edit and defence != UNDEFENDED else shown.edit
     return replace(shown, text=shield(shown.text, defence), edit=edit)
 
@@ -322,7 +323,7 @@ _ONLY_OF_PAIRS: Mapping[str, Scalar] = {"edited_first": None, "human_gap": None}
 
 
 def _variants(edit: Change, text: str, name: str) -> Iterator[tuple[str, Change | None, dict[str, Any]]]:
-    """Yield how a candidate is shown: as it is alone where the edit finds nothing to change."""
+    """Yield the variants of a candidate; only the unedited one if the edit changes nothing."""
     changed = changes(edit, text, name)
     condition = {"edit": edit.name, "quality": edit.quality, "changed": float(changed)}
     yield UNEDITED, None, condition

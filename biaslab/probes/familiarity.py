@@ -36,12 +36,12 @@ from biaslab.probes.base.pair_differences import add_perplexities
 from biaslab.stats import CELL, ITEM, Level, require_columns
 from biaslab.stats.together import suppressed_data_warnings
 
-#: The column of trials in which the log perplexity of each text stands where it was given.
+#: Column of trials with the given log perplexity of each text.
 _GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
-#: The column that says whose perplexity was given, of trials and of estimates.
+#: Column of trials and estimates with the source of given perplexities.
 _READER = "likelihood_judge"
-_ADVICE = "compare scores only of texts that are alike in perplexity, or adjust for it"
-_ADVICE_ON_PAIRS = "compare only texts that are alike in perplexity, or adjust win rates for it"
+_ADVICE = "compare only scores of texts with similar perplexity, or adjust for it"
+_ADVICE_ON_PAIRS = "compare only texts with similar perplexity, or adjust win rates for it"
 _CALIBRATED: dict[str, Any] = {"sources": False, "reliability": 1.0}
 
 
@@ -49,37 +49,36 @@ _CALIBRATED: dict[str, Any] = {"sources": False, "reliability": 1.0}
 class Familiarity(PairFeatureProbe):
     """Familiarity bias: preference for text that a language model finds likely, beyond that of human raters.
 
-    Every candidate is scored, or compared with every other of its context in both orders, and its perplexity is taken
-    from the judge's own token probabilities of the bare text, without prompt and chat template. Perplexity is exp(−mean
-    log P(token | tokens before it)); it is per token of one tokenizer, so compare texts under one judge, never numbers
-    between judges. Further parameters, and errors of human scores: `biaslab.probes.base.PairFeatureProbe`.
+    Every candidate is scored, or compared with every other of its context in both orders. Its perplexity is computed
+    from the judge's own token probabilities of the bare text, without prompt and chat template: exp(−mean log P(token |
+    previous tokens)). It depends on the tokenizer, so compare texts under one judge, not numbers between judges.
+    Further parameters, and the treatment of error in human scores: `biaslab.probes.base.PairFeatureProbe`.
 
     Parameters
     ----------
     answer : {"distribution", "text", "score"}
-        Take the exact mean over the scale's labels, or generate text and read the score in it; or ask an evaluator,
-        which reads no prompt, for one number (then give ``log_perplexity``).
+        Use the exact mean over the scale's labels, or generate text and parse the score; or ask an evaluator, which
+        takes no prompt, for one number (requires ``log_perplexity``).
     sources : bool
         Also read the source documents.
     asks : {"both", "likelihoods"} or sequence of {"pairs", "scores"}
-        Ask one judge for scores and likelihoods, or for likelihoods alone: see `log_perplexities`. Or for likelihoods
-        and comparisons in both orders, scores, or both; an evaluator does one of them.
+        Ask one judge for scores and likelihoods, or only for likelihoods (see `log_perplexities`). Or for likelihoods
+        and comparisons in both orders, scores, or both; evaluators support only one of them.
     log_perplexity : mapping of str to float, optional
-        Log perplexity of every text, in nats a token, NaN where it has none. Then scores alone are asked: this is the
-        way for judges that give no `Likelihood`, and for another model than the one that is judged.
+        Log perplexity of every text, in nats per token; NaN if it has none. Then likelihoods are not asked for: use
+        this for judges without `Likelihood`, or for perplexities from another model.
     likelihood_judge : str
-        With ``log_perplexity``: where it comes from. Stands in the estimates.
+        With ``log_perplexity``: its source, recorded in the estimates.
     humans : {"means", "single"}
-        Of ``mean_perplexity``: humans score an item once, by their mean, rounded; or each annotator for himself, as in
-        Table 1, so that an item counts at each rating in equal parts. Where a data set has one rating per item they are
-        alike.
+        For ``mean_perplexity``: an item counts at its rounded mean human score, or in equal parts at each annotator's
+        rating, as in Table 1. The same if there is one rating per item.
     level : {"context", "dataset"}
-        Of the correlations with the candidates' perplexity: within contexts, averaged over them, or pooled.
+        Level of correlations with the candidates' perplexity: averaged within contexts, or pooled.
 
     Raises
     ------
     InputError
-        If a value lies outside its range. From `design`, if ``log_perplexity`` lacks a text.
+        If a value is out of range. From `design`, if ``log_perplexity`` lacks a text.
 
     Notes
     -----
@@ -89,22 +88,23 @@ class Familiarity(PairFeatureProbe):
     attribute, over items with both score and perplexity:
 
     - ``familiarity_slope`` — standard deviations of the judge's score per nat of log perplexity, at equal human score.
-      Null 0; below: familiarity pays. Primary. Regression of score on log perplexity, human score and an intercept for
-      each context.
+      Null 0; below: familiarity is rewarded. Primary. Regression of score on log perplexity, human score and context
+      intercepts.
     - ``familiarity_excess`` — Spearman's ρ of score and log perplexity, the judge's minus the humans', on the same
-      items. −2 to 2, null 0; below: the judge prefers familiar text more than humans do. Primary. Where humans have a
-      correlation, a judge that is merely noisier has one nearer to 0: read it with the slope.
+      items. −2 to 2, null 0; below: the judge prefers familiar text more than humans do. Primary. Noise alone moves a
+      judge's correlation towards 0, so read it together with the slope.
     - ``familiarity_correlation`` — the two correlations themselves (column ``scorer``), at ``level``. −1 to 1, null 0;
       below: likely text scores high. Humans may prefer it too, because errors are unlikely.
-    - ``mean_perplexity`` — mean perplexity of what gets a score (columns ``scorer``, ``score``). From 1. Table 1, Fig.
-      2. With distributions an item counts at each label with its probability, the limit of sampled scores; mean human
-      scores are rounded, halves up (but see ``humans``).
-    - ``score_share`` — share of items at that score. 0–1.
+    - ``mean_perplexity`` — mean perplexity of the items with a given score (columns ``scorer``, ``score``). At least 1.
+      Table 1, Fig. 2. With distributions, an item counts at each label with its probability (the limit of sampled
+      scores); mean human scores are rounded, halves up (but see ``humans``).
+    - ``score_share`` — share of items with that score. 0–1.
     - ``source_correlation``, ``source_excess``, ``source_slope``, ``source_perplexity`` — the same with the perplexity
-      of the source. It is one number per context: the correlation is pooled, the regression has no context intercepts.
-    - ``familiarity_logit`` — log odds by which a text of twice its opponent's perplexity wins, at equal human score.
-      Null 0; below: familiarity pays. Primary. As `Verbosity` has it for words.
-    - ``label_mass`` — probability that all labels have together. 0–1.
+      of the source. It is constant within a context: the correlation is pooled, the regression has no context
+      intercepts.
+    - ``familiarity_logit`` — log odds that a text with twice its opponent's perplexity wins, at equal human score. Null
+      0; below: familiarity is rewarded. Primary. Like ``verbosity_logit`` of `Verbosity` for words.
+    - ``label_mass`` — total probability of all labels. 0–1.
 
     **Inference.** Slopes, logits, and excess within contexts: Student's t over contexts. Everything else: bootstrap or
     jackknife intervals and sign-flip tests over contexts; ``method`` says which.
@@ -203,33 +203,33 @@ class Familiarity(PairFeatureProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.asks, str):
-            remedy = 'to compare texts, choose asks=["pairs"]'
+            remedy = 'to compare texts, use asks=["pairs"]'
             require_one_of("asks", self.asks, ("both", "likelihoods"), remedy)
         else:
             require_some_of("asks", self.asks, ("pairs", "scores"))
         require_one_of("level", self.level, ("context", "dataset"))
         require_one_of("humans", self.humans, ("means", "single"))
         if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
-            raise InputError("log_perplexity", "a value", "finite numbers of at least 0, and NaN where a text has none")
+            raise InputError("log_perplexity", "a value", "finite numbers of at least 0, or NaN if a text has none")
         if self.log_perplexity is not None and self.asks == "likelihoods":
-            raise InputError("asks", self.asks, "both where log_perplexity is given")
+            raise InputError("asks", self.asks, "both, because log_perplexity is given")
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """What is asked for beside likelihoods."""
+        """Forms to ask for in addition to likelihoods."""
         if isinstance(self.asks, str):
             return ("scores",) if self.asks == "both" else ()
         return tuple(self.asks)
 
     def take_protocol(self) -> None:
-        """Ask with the protocol by its form alone, unless likelihoods alone are asked for."""
+        """Ask only for the protocol's form, unless only likelihoods are asked for."""
         asks = self.asks
         super().take_protocol()
         if isinstance(asks, str) and self.forms == ("scores",):
             settle(self, {"asks": asks})
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the score of every candidate on each attribute, its likelihood and that of its source, and all pairs."""
+        """Plan each candidate's scores, its likelihood and its source's, and all pairs."""
         for question, ratings in self._rated_questions(dataset):
             item = question.item
             if "scores" in self.forms:
@@ -244,29 +244,29 @@ class Familiarity(PairFeatureProbe):
             yield from ordered_pairs(self, dataset, self._columns)
 
     def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """Return the columns of a compared text: its perplexity, if given, and what humans think of it."""
+        """Return the columns of a compared text: its perplexity, if given, and its human scores."""
         known = {name: value for name, value in self._known(item).items() if name in (_GIVEN["candidate"], _READER)}
         return {**known, "human": item.human[attribute], **ratings}
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: the embedded model's perplexity, text instead of label probabilities."""
         if isinstance(refused, Likelihood) and self.forms:
-            words = "takes the perplexity of the embedded model instead of the judge's own"
+            words = "uses the perplexity of the embedded model instead of the judge's own"
             return Nearest(self, words, reads=replace(self, asks="likelihoods"))
         return super().nearest(refused)
 
     def given(self, read: pd.DataFrame, dataset: Dataset) -> Familiarity:
-        """Return the probe that has the log perplexities of another model's trials."""
+        """Return this probe with the log perplexities from another model's trials."""
         reader = str(read["judge"].iloc[0])
         return replace(self, log_perplexity=log_perplexities(read, dataset), likelihood_judge=reader)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield what is estimated with the perplexity of candidates and, where they were read, of sources.
+        """Yield the metrics for the perplexity of candidates and, if asked for, of sources.
 
         Raises
         ------
         InputError
-            If a metric was named that is about a text that was not read.
+            If a named metric needs the perplexity of a text that was not asked for.
         TrialsError
             If no score was asked for.
         """
@@ -283,7 +283,7 @@ class Familiarity(PairFeatureProbe):
         if not (asked == "score").any():
             if compared:
                 return
-            remedy = "hand log_perplexities(trials, dataset) to a probe that asks for scores"
+            remedy = "pass log_perplexities(trials, dataset) to a probe that asks for scores"
             raise TrialsError("asked", sorted(set(asked)), "trials of scores", remedy)
         trials = _with_given(cell.trials)
         for text in _GIVEN:
@@ -291,14 +291,14 @@ class Familiarity(PairFeatureProbe):
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
                 keep, perplexity = ("human", *kept_columns(trials)), {text: "log_perplexity"}
                 blocks = cell.blocks("asked", ["score", text], keep, trials, text).rename(columns=perplexity)
-                with suppressed_data_warnings():  # they were told already
+                with suppressed_data_warnings():  # already shown
                     planned = cell.blocks("asked", ["score", text], keep, with_missing_scores(trials), text)
                 planned = planned.rename(columns=perplexity)
                 for metrics, condition in self._of_text(text, cell, trials, blocks, planned):
                     yield Part(metrics, blocks, whose | condition)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores of texts whose log perplexity stands beside them and that humans scored too."""
+        """Select scores of texts with log perplexities and human scores."""
         scores, pairs = logs.rated(trials), logs.paired(trials)
         if "log_perplexity" not in scores:
             return self._accepted(scores.iloc[:0])
@@ -308,19 +308,19 @@ class Familiarity(PairFeatureProbe):
         return self._accepted(pd.concat(both))
 
     def _known(self, item: Item) -> dict[str, Scalar]:
-        """Return the columns of what is given, nothing where likelihoods are asked for."""
+        """Return the columns of given perplexities; empty if likelihoods are asked for."""
         if self.log_perplexity is None:
             return {}
         for text, shown in self._texts(item).items():
             if shown not in self.log_perplexity:
                 what = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
-                remedy = "collect Familiarity(asks='likelihoods') of this data set and use log_perplexities"
+                remedy = "collect Familiarity(asks='likelihoods') on this data set and use log_perplexities"
                 raise InputError("log_perplexity", what, "a number for every text", remedy)
         columns = {_GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
         return {**columns, _READER: self.likelihood_judge}
 
     def _reader(self, cell: Cell) -> object:
-        """Return whose perplexities the trials of a cell hold; those of earlier versions do not say it."""
+        """Return the source of a cell's perplexities; trials of earlier versions do not record it."""
         if "log_perplexity" not in cell.trials:
             return cell.where["judge"]
         return cell.trials[_READER].iloc[0] if _READER in cell.trials else self.likelihood_judge
@@ -357,7 +357,7 @@ def _text_of(metric: str) -> str:
 
 
 def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]:
-    """Return the log perplexity of every text, for `Familiarity` to set beside another judge's scores.
+    """Return the log perplexity of every text, to use with another judge's scores in `Familiarity`.
 
     Parameters
     ----------
@@ -369,7 +369,7 @@ def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]
     Returns
     -------
     dict of str to float
-        In nats a token, by text; NaN where the judge gave none.
+        In nats per token, by text; NaN if the judge gave none.
 
     Examples
     --------
@@ -388,7 +388,7 @@ def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]
 
 
 def _with_given(trials: pd.DataFrame) -> pd.DataFrame:
-    """Put perplexities that were given into rows, as if a judge had answered them."""
+    """Turn given perplexities into trials, as if a judge had answered them."""
     scores = trials[trials["asked"] == "score"].drop_duplicates([*CELL, *ITEM])
     given = [
         scores.assign(asked=text, value=scores[column], status="ok", label_mass=np.nan)

@@ -1,4 +1,4 @@
-"""Positional bias in lists: does a judge of k candidates prefer some places? (Tang et al. 2024; Sun et al. 2023)."""
+"""Positional bias in lists: does a judge of k candidates prefer some positions? (Tang et al. 2024; Sun et al. 2023)."""
 
 from __future__ import annotations
 
@@ -48,73 +48,73 @@ from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats import Ratio, by_construction
 
 Answer = Literal["distribution", "text", "verdict"]
-_NO_PROMPT = "direct"  # stands in the column `template` where texts are shown without a prompt
+_NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt
 _RANKED = "direct ranking"
 _LONGEST = 20
-#: Without noise between contexts: it makes a judge that is fair in log odds take the first more than 1/k of the time.
+#: No noise between contexts: with it, a judge that is fair in log odds would choose the first more than 1/k of the
+#: time.
 _PREFERS_FIRST = planted({"position": 0.6}, {"k": 3}, {"quality": 1.0, "noise": 1.0})
 _VERDICTS = Comparison("verdicts on lists", ("k",))
 
 
 @dataclass(frozen=True)
 class ListPosition(Probe):
-    """Positional bias of a judge that sees k candidates at once and picks or ranks them.
+    """Positional bias of a judge that sees k candidates at once and chooses the best or ranks them.
 
-    Every list is shown in balanced orders: each candidate stands once in each place, as
-    `biaslab.ranking.balanced_orders` says.
+    Every list is shown in balanced orders: each candidate is once in each position (`biaslab.ranking.balanced_orders`).
     Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
     k : int
-        Candidates of a list, 2 to 20. A context with more shows k that are drawn at random; one with fewer shows none.
+        Candidates per list, 2 to 20. Contexts with more use k drawn at random; contexts with fewer are skipped.
     ranks : bool
-        Ask for a ranking instead of the best candidate; the answer is then a text.
+        Ask for a ranking instead of the best candidate; the answer is then text.
     neighbours : bool
-        Balance neighbours too, where k is odd: twice as many orders.
+        Balance neighbours too, which takes twice as many orders if k is odd.
     answer : {"distribution", "text", "verdict"}
-        Read the probability of each candidate's name, or generate text and read it; or show a judge that reads no
-        prompt the texts (`biaslab.core.Rank`).
+        Read the probability of each candidate's name, or generate and parse text; or show the texts to a judge that
+        takes no prompt (`biaslab.core.Rank`).
     replicates : int
         With ``answer="text"``: samples of each request.
     temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+        With ``answer="text"``: 0 is greedy; replicates are then equal.
     protocol : Protocol or path, optional
-        Ask with this prompt and read with this parser: a `biaslab.Protocol` of the form list, which says, too, whether
-        the best or a ranking is asked for. Its id stands in the column ``template``.
+        Prompt and parser: a `biaslab.Protocol` of the form list, which also sets whether to ask for the best or a
+        ranking. Its id is in the column ``template``.
 
     Raises
     ------
     InputError
-        If a value lies outside its range, the protocol is of another form, or no context has k candidates.
+        If a value is out of range, the protocol has another form, or no context has k candidates.
 
     Notes
     -----
-    A row of trials is a candidate at its place in one order; its ``value`` is the probability that it is best (0 or 1
-    of a text), or its rank. There is one estimate for each judge × data set × attribute × prompt × k, over lists that
-    were read in all orders. A reply that leaves a candidate out, names one twice or invents one is a status, and drops
-    its list, counted in ``n_dropped``.
+    A trial is a candidate in its position in one order; its ``value`` is the probability that it is best (0 or 1 for
+    text), or its rank. There is one estimate for each judge × data set × attribute × prompt × k, over lists with
+    readable replies in all orders. Replies that omit, repeat or invent a candidate get a status, and their list is
+    dropped and counted in ``n_dropped``.
 
-    - ``first_place_excess`` — share of decisions for the candidate shown first, less 1/k. −1/k to 1 − 1/k, null 0;
+    - ``first_place_excess`` — share of decisions for the candidate shown first, minus 1/k. −1/k to 1 − 1/k, null 0;
       above: primacy. Primary. An exact distribution decides for its likeliest candidate; each of several samples is a
       decision.
-    - ``last_place_excess`` — the same of the last place. Null 0; above: recency.
-    - ``first_place_logit`` — advantage of the first place over the others, in log odds, whatever the candidates' worth.
-      Null 0. From probabilities a mean that the design balances, from decisions by Mantel and Haenszel with two orders
-      of a list as stratum.
-    - ``place_rank_correlation`` — of rankings: mean Spearman correlation of place and rank. −1 to 1, null 0; above:
-      what stands earlier is ranked better.
+    - ``last_place_excess`` — the same for the last position. Null 0; above: recency.
+    - ``first_place_logit`` — advantage of the first position over the others in log odds, independent of the
+      candidates' quality. Null 0. From probabilities, a mean balanced by design; from decisions, Mantel-Haenszel with
+      two orders of a list as stratum.
+    - ``place_rank_correlation`` — for rankings: mean Spearman correlation of position and rank. −1 to 1, null 0; above:
+      earlier candidates are ranked better.
     - ``same_best`` — share of pairs of orders with the same best candidate. 0–1.
     - ``resampling_same_best`` — its noise floor: how often two samples of one request agree. 0–1.
-    - ``rank_consistency`` — of rankings: mean Kendall's τ between two orders. −1 to 1.
+    - ``rank_consistency`` — for rankings: mean Kendall's τ between two orders. −1 to 1.
     - ``resampling_rank_consistency`` — its noise floor, between replicates. −1 to 1.
-    - ``place_rate``, ``mean_rank`` — P(best | place), whose fair value is 1/k, and the mean rank, for each ``place``.
-    - ``label_mass`` — probability that all labels have together. 0–1.
+    - ``place_rate``, ``mean_rank`` — P(best | position), fair value 1/k, and the mean rank, for each ``place``.
+    - ``label_mass`` — total probability of all labels. 0–1.
 
-    With k = 2 these are the numbers of `biaslab.probes.Position`.
+    With k = 2, the results equal those of `biaslab.probes.Position`.
 
-    **Inference.** Contexts are the sampling unit. ``first_place_excess``, ``last_place_excess``, ``first_place_logit``
-    and ``place_rank_correlation`` have t tests over contexts; all else bootstrap intervals.
+    **Inference.** Clustered by context. ``first_place_excess``, ``last_place_excess``, ``first_place_logit`` and
+    ``place_rank_correlation``: t tests. Everything else: bootstrap intervals.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class ListPosition(Probe):
 
     @property
     def asking(self) -> Protocol:
-        """The protocol that asks: the given one, or biaslab's own."""
+        """The given protocol, or biaslab's own."""
         own = list_protocol(self.ranks, self.answer == "distribution")
         return self.protocol if isinstance(self.protocol, Protocol) else own
 
@@ -219,7 +219,7 @@ class ListPosition(Probe):
         lists = {str(context): list(names) for context, names in groups if len(names) >= self.k}
         if not lists:
             most = int(groups.size().max())
-            raise InputError("k", self.k, f"at most {most}, the candidates of the largest context")
+            raise InputError("k", self.k, f"at most {most}, the number of candidates in the largest context")
         for context_id, names in lists.items():
             chosen = draw_of(self.seed, context_id).permutation(len(names))[: self.k]
             orders = balanced_orders([sorted(names)[at] for at in chosen], self.neighbours)
@@ -231,7 +231,7 @@ class ListPosition(Probe):
     def _ask(
         self, dataset: Dataset, attribute: str, context_id: str, order: tuple[str, ...], number: int, replicate: int
     ) -> Iterator[Trial]:
-        """Yield a trial for each place of one order; they share a request."""
+        """Yield a trial for each position in one order; they share a request."""
         rows = [dataset.rows[context_id, name] for name in order]
         texts, context = tuple(row["text"] for row in rows), rows[0]["context"]
         source = bool(context.strip())
@@ -254,7 +254,7 @@ class ListPosition(Probe):
             yield Trial(request, context_id, attribute, name, None, replicate, {**shared, "place": place})
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the candidate of a trial is best, or its rank, and the status."""
+        """Return the probability that the trial's candidate is best, or its rank, and the status."""
         value, status = self._read(trial.request, reply)
         return value[int(trial.condition["place"] or 0) - 1], status
 
@@ -271,7 +271,7 @@ class ListPosition(Probe):
         return replace(list_protocol(), choose="first").parse_list(reply.text, self.k)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of all places together and, where no metric was named, some by place."""
+        """Yield the metrics over all positions and, if no metric was named, some by position."""
         blocks = list_blocks(cell.trials, cell.what)
         counts = (blocks.n_trials, blocks.n_dropped)
         yield Part(self._metrics(cell, blocks), counts, {"place": np.nan})
@@ -296,21 +296,21 @@ class ListPosition(Probe):
             metrics["resampling_rank_consistency"] = lambda: rank_consistency_resampled(blocks)
         if (cell.trials["template"] == EACH_ALONE).all() and len(blocks.context) and _is_free(blocks):
             n = len(set(blocks.context))
-            words = f"each text is scored alone, and no order changes any of {len(blocks.context):,} lists"
+            words = f"each text is scored alone, so the order changes none of {len(blocks.context):,} lists"
             for name in ("first_place_excess", "last_place_excess", "first_place_logit"):
                 metrics[name] = by_construction(0.0, n, words)
         return metrics
 
 
 def _ranks(shares: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the rank of each share, the largest first; equal ones have the mean of their ranks."""
+    """Return the rank of each share, 1 for the largest; ties get their mean rank."""
     return tuple(
         sum(other > one for other in shares) + (sum(other == one for other in shares) + 1) / 2 for one in shares
     )
 
 
 def _is_free(blocks: ListBlocks) -> bool:
-    """Return whether no candidate's value changes with its place."""
+    """Return whether no candidate's value changes with its position."""
     values = blocks.by_candidate(blocks.value)
     return bool(np.allclose(values, values[:, :1], rtol=0, atol=1e-6))
 

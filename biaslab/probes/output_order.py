@@ -54,11 +54,14 @@ _SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")
 _PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
 _RATES_OF_PAIRS = ("first_position_rate", "comparative_accuracy", "order_consistency")
-_SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
-_LINES, _JSON = ("score:", "reasons:"), ('{"score":', '{"reasons": "')  # how answers begin: score, reasons first
+_SCORE_TOKENS = 16  # a bare score is short; longer answers would only add cost
+_LINES, _JSON = (
+    ("score:", "reasons:"),
+    ('{"score":', '{"reasons": "'),
+)  # beginnings of answers: score first, reasons first
 _REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
-_NO_SCORE = "undefined: no reply has a score"
-_POINTS = 10  # of the scale, at which `score_share` is given
+_NO_SCORE = "undefined: no reply contains a score"
+_POINTS = 10  # number of scale values for `score_share`
 Wording = Literal["own", "printed"]
 
 
@@ -71,87 +74,86 @@ class OutputOrder(Probe):
     Parameters
     ----------
     forms : sequence of {"ex", "json"}
-        An example of the answer, and/or the format of a JSON object (Table 1). The example is in lines of text, which
-        small models follow more easily, or with the printed wording in JSON with a score of 5.
+        Show an example of the answer, and/or describe a JSON object (Table 1). The example consists of lines of text,
+        which small models follow more easily; with the printed wording it is JSON with a score of 5.
     orders : sequence of {"s", "sr", "rs"}
-        The score alone, then reasons, after reasons; the last two must be there.
+        Score alone, score before reasons, score after reasons; the last two are required.
     rules : sequence of bool
-        With and/or without the special rules in the prompt: as in Table 2 and Fig. 1 by default, without in Fig. 2.
+        With and/or without the special rules in the prompt; default as in Table 2 and Fig. 1 (Fig. 2: without).
     scale : str
-        Name of one of `biaslab.core.scales.SCALES`. With our own wording the highest score is the best; Chen et al.
-        ask for the severity of faults, so that their shifts have the other sign.
+        Name in `biaslab.core.scales.SCALES`. With our wording the highest score is best; Chen et al. ask for the
+        severity of faults, so their shifts have the opposite sign.
     wording : {"own", "printed"}
-        Ask for one attribute in our own words, or as Chen et al. do, as far as they print it
-        (`biaslab.prompts.rate_severity`): one score for all problems, 10 the most severe, and two special rules. Then
-        the one attribute of the data set is what the score stands beside, as in ``"dialogue_sets"``.
+        Ask for one attribute in our wording, or in that of Chen et al., as far as they print it
+        (`biaslab.prompts.rate_severity`): one score for all problems, 10 the most severe, and two special rules. The
+        score is then compared with the only attribute of the data set, as in ``"dialogue_sets"``.
     aspects : sequence of str
-        With the printed wording: what the judge shall look at.
+        With the printed wording: the aspects to consider.
     n_candidates : int, optional
-        Candidates a context, drawn at random without replacement; all of them by default. The draw of a context
-        depends on the seed and that context alone.
+        Candidates per context, drawn at random without replacement; default: all. The draw depends only on the
+        seed and the context.
     replicates : int
         Samples of each request (N).
     temperature : float
-        0 is greedy, and then replicates are equal.
+        0 is greedy; replicates are then equal.
     max_tokens : int
-        Length of an answer with reasons at most; a score alone gets 16 at most. Reasons that are cut off before their
-        score are parse failures, which are seldom missing at random: allow enough.
+        Maximum tokens of an answer with reasons (16 for a score alone). Reasons cut off before the score are parse
+        failures, which are rarely missing at random: allow enough.
     asks : sequence of {"pairs", "scores"}
-        Score single candidates, compare all pairs of them in both orders, or both. Pairs have neither forms nor rules.
+        Score single candidates, compare all pairs in both orders, or both. Pairs have neither forms nor rules.
     opened : bool
-        Begin the answer for the judge, up to its first score or reasons, which a small model that follows no format
-        continues. The judge must be able to continue an answer, which not every server is.
+        Begin the answer for the judge, up to its first score or reasons, to help small models that do not follow the
+        format. The judge must be able to continue an answer, which not every server supports.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
-    Answers are text, because reasons must be there before their score. A trial's ``value`` is the score. There is one
+    Answers are text, because reasons must be generated before the score. A trial's ``value`` is the score. There is one
     estimate for each judge × data set × attribute × scale × form × rules.
 
-    Contrasts of two orders (column ``order``: "rs-sr", "sr-s") are over items with a score under both, means over
-    replicates; others drop out and are counted in ``n_dropped``. In points of the scale:
+    Contrasts of two orders (column ``order``: "rs-sr", "sr-s") are over items with a score in both (means over
+    replicates); others are dropped and counted in ``n_dropped``. In points of the scale:
 
     - ``reason_first_shift`` — score(rs) − score(sr), paired by item. Null 0; above: a judge that reasons first scores
       higher. Primary.
-    - ``reason_shift`` — score(sr) − score(s), paired by item: what asking for reasons does to a score that stands
-      before them. Null 0.
-    - ``sample_difference`` — mean absolute difference between a sample of one order and one of the other, of the same
-      item. At least 0.
+    - ``reason_shift`` — score(sr) − score(s), paired by item: effect of asking for reasons on a score given before
+      them. Null 0.
+    - ``sample_difference`` — mean absolute difference between samples in the two orders, for the same item. At least 0.
     - ``resampling_difference`` — its noise floor: the same between two samples of one request. At least 0; undefined
       with one replicate.
 
-    Of one configuration (column ``order``: "s", "sr", "rs"; no null), over all its scores:
+    For one configuration (column ``order``: "s", "sr", "rs"; no null), over all its scores:
 
     - ``mean_score`` — mean over items of the mean over replicates. Table 2.
-    - ``score_sd`` — standard deviation of all scores, items and samples together. Table 2.
+    - ``score_sd`` — standard deviation of all scores, over items and samples. Table 2.
     - ``resampling_sd`` — standard deviation of the samples of one request. Undefined with one replicate.
-    - ``score_share`` — share of scores nearest to the value in the column ``score``, one of at most ten even steps.
-      0–1. Figs. 1, 2.
-    - ``parse_failure_rate`` — share of replies from which no score on the scale can be read, refusals aside. 0–1.
+    - ``score_share`` — share of scores nearest to the value in the column ``score``, one of at most ten evenly spaced
+      values. 0–1. Figs. 1, 2.
+    - ``parse_failure_rate`` — share of replies, excluding refusals, without a readable score on the scale. 0–1.
 
-    Of **pairs** (``scale`` and ``form`` are "pairs"), over those with a verdict in both orders of verdict and reasons,
-    and with the candidates shown in both orders:
+    For **pairs** (``scale`` and ``form`` are "pairs"), over those with verdicts in both orders of verdict and reasons
+    and in both orders of the candidates:
 
     - ``first_shift`` — share of decisions for the candidate shown first, P(A), in the first order of verdict and
       reasons minus that in the second. −1 to 1, null 0; above: more primacy. Primary.
-    - ``accuracy_shift`` — the same of the share of decisions that agree with humans, between candidates with different
+    - ``accuracy_shift`` — the same for the share of decisions that agree with humans, between candidates with different
       human scores. −1 to 1, null 0.
-    - ``consistency_shift`` — the same of ``order_consistency``. −1 to 1, null 0.
-    - ``verdict_change`` — how likely a verdict in one order of verdict and reasons and one in the other differ. 0–1.
-    - ``resampling_change`` — its noise floor: the same of two samples of one request. 0–1; undefined with one
+    - ``consistency_shift`` — the same for ``order_consistency``. −1 to 1, null 0.
+    - ``verdict_change`` — probability that verdicts in the two orders of verdict and reasons differ. 0–1.
+    - ``resampling_change`` — its noise floor: the same for two samples of one request. 0–1; undefined with one
       replicate.
-    - ``first_position_rate``, ``comparative_accuracy``, ``order_consistency`` — of one order of verdict and reasons,
-      over the pairs of the contrast with it: P(A), the share that agrees with humans, and how likely a sample and one
-      with the candidates in the other order have the same winner. 0–1.
+    - ``first_position_rate``, ``comparative_accuracy``, ``order_consistency`` — for one order of verdict and reasons,
+      over the pairs of its contrast: P(A), the share of decisions that agree with humans, and the probability that
+      samples in both orders of the candidates have the same winner. 0–1.
 
-    Where scores are missing, both shifts have ``bound_low`` and ``bound_high``: whatever they would have been on the
-    scale.
+    If scores are missing, both shifts have ``bound_low`` and ``bound_high``, which hold whatever the missing values
+    are.
 
-    **Inference.** All shifts: t tests and t intervals over contexts. Shares, which may be of a single context: t or
+    **Inference.** All shifts: t tests and t intervals over contexts. Shares, which may come from one context: t or
     score intervals. Everything else: bootstrap intervals over contexts; ``method`` says which.
 
     Examples
@@ -169,7 +171,7 @@ class OutputOrder(Probe):
     cell = ("judge", "dataset", "attribute", "scale", "form", "rules")
     conditions = ("order", "score")
     columns = (*ITEM, "order", "replicate", "value", "status")
-    needs = "scores before reasons and after them, by one judge with one form of prompt"
+    needs = "scores before and after reasons, by one judge with one form of prompt"
     asks_for = ("pair", "score")
     metrics = (
         Metric(
@@ -263,7 +265,7 @@ class OutputOrder(Probe):
         require_some_of("rules", self.rules, (True, False))
         require_one_of("wording", self.wording, get_args(Wording))
         if not {"sr", "rs"} <= set(self.orders):
-            raise InputError("orders", self.orders, "a list with sr and rs", "they are what is compared")
+            raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         self._asking("sr")
 
@@ -292,7 +294,9 @@ class OutputOrder(Probe):
         """Plan every item in every configuration."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
         if self.wording == "printed" and len(attributes) > 1:
-            raise InputError("attributes", attributes, "one where wording is printed", "it asks for one score of all")
+            raise InputError(
+                "attributes", attributes, "one attribute with the printed wording", "it asks for a single score"
+            )
         for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed):
             for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
                 prompt = self._prompt(dataset, item, attribute, form, order, rules)
@@ -310,10 +314,10 @@ class OutputOrder(Probe):
         """Return the nearest design: the judge begins its answer itself."""
         if not (self.opened and ends_begun(refused)):
             return None
-        return Nearest(replace(self, opened=False), "leaves it to the judge to begin its answer")
+        return Nearest(replace(self, opened=False), "lets the judge begin its answer itself")
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that the reply gives, after what was begun for it, and its status; or who wins a pair."""
+        """Return the score in the reply (after the given beginning) or the winner of a pair, and the status."""
         if trial.opponent_id is not None:
             return read_pair(trial, reply)
         last = trial.request.messages[-1] if isinstance(trial.request, Completion) else None
@@ -336,7 +340,7 @@ class OutputOrder(Probe):
             yield from _configuration(part, {"order": order}, cell, scale)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores of judges and forms of prompt that have both orders."""
+        """Select scores by judges and forms of prompt with both orders."""
         scores = scored(trials)
         scores = scores[scores["order"].notna() & scores["form"].notna()]
         cell = [scores[name] for name in self.cell]
@@ -387,7 +391,7 @@ def _of_pairs(cell: Cell) -> Iterator[Part]:
 
 
 def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
-    """Return one shift, and how far samples of its two orders and of one request lie apart."""
+    """Return one shift, and the differences between samples of its two orders and of one request."""
     orders, where = _SHIFTS[metric], {"order": "-".join(_SHIFTS[metric])}
     missing = [order for order in orders if order not in set(cell.trials["order"])]
     if missing:
@@ -423,13 +427,13 @@ def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, s
 
 
 def _failures(trials: pd.DataFrame) -> Ratio:
-    """Return the share of replies, refusals aside, from which nothing can be read."""
+    """Return the share of unreadable replies, excluding refusals."""
     failed = trials["status"].isin(["unparsable", "cut_off", "out_of_range"])
     return Ratio(trials["context_id"], failed, trials["status"] != "refused", bounds=(0.0, 1.0), inference="t")
 
 
 def _shares(trials: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
-    """Yield evenly spaced values of the scale, and the share of scores that lie nearest to each."""
+    """Yield evenly spaced values of the scale, each with the share of scores nearest to it."""
     read = usable(trials)
     values = np.linspace(scale.low, scale.high, min(_POINTS, len(scale.values)))
     step = values[1] - values[0]

@@ -33,12 +33,12 @@ from biaslab.stats import Estimate, Ratio, Resampling, by_construction
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})
-_VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, as greedy text does
+_VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, like greedy text
 
 
 @dataclass(frozen=True)
 class Position(PairProbe):
-    """Positional bias of a pairwise judge: what the order of the candidates alone decides.
+    """Positional bias of a pairwise judge: a preference for the first or second candidate shown.
 
     Every pair is compared in both orders. Further parameters: `biaslab.probes.base.PairProbe`.
 
@@ -47,50 +47,51 @@ class Position(PairProbe):
     templates : sequence of int
         Comparative templates, 1 and/or 2.
     n_pairs : int, optional
-        Unordered pairs a context, drawn at random without replacement; all of them by default. The draw of a context
-        depends on the seed and that context alone.
+        Unordered pairs per context, drawn at random without replacement; default: all. The draw depends only on the
+        seed and the context.
     gap_bins : int
         Bins of the human score gap.
     cue : str
-        What stands at the end of the prompt, such as "Answer:", which the paper appends for Llama 2.
+        Text at the end of the prompt, such as "Answer:", which the paper appends for Llama 2.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
-    A trial's ``value`` is that of `biaslab.probes.base.PairProbe`. There is one estimate for each judge × data set ×
-    attribute × template, over pairs that were judged in both orders. A refusal in one order drops the pair, counted in
+    A trial's ``value`` is defined in `biaslab.probes.base.PairProbe`. There is one estimate for each judge × data set ×
+    attribute × template, over pairs judged in both orders. A refusal in one order drops the pair, which is counted in
     ``n_dropped``.
 
     - ``first_position_rate`` — share of decisions (ties excluded) won by the candidate shown first. 0–1, null ½; above:
       primacy, below: recency. Primary. P(A) in Liusie et al. (2024), Eq. 8. A distribution decides for its likelier
-      label; each of k samples (`biaslab.judges.Sampled`) is a decision, as with text, so that k does not move what is
-      estimated, here and below.
+      label; each of k samples (`biaslab.judges.Sampled`) is a decision, as with text, so k does not affect the
+      estimand, here and below.
     - ``first_position_logit`` — mean over pairs of ½ [logit p_ij + logit p_ji], in logits. Null 0; above: primacy. It
-      does not depend on the candidates' quality. From text and shares of samples: half the common log odds ratio of
-      both orders, by Mantel and Haenszel with pairs as strata (`biaslab.ranking.order_odds`).
+      does not depend on the candidates' quality. From text and shares of samples: half the common log odds ratio of the
+      two orders, Mantel-Haenszel with pairs as strata (`biaslab.ranking.order_odds`).
     - ``order_consistency`` — share of pairs with the same winner, or a tie, in both orders. 0–1.
-    - ``resampling_consistency`` — its noise floor: how often two samples of one request agree. 0–1. Expected from p; in
-      shares of k samples without bias, 1 − 2 p (1 − p) k / (k − 1); or counted between replicates.
-    - ``primacy_share`` — among pairs that flip, the share that the first won both times. 0–1, null ½.
+    - ``resampling_consistency`` — its noise floor: how often two samples of one request agree. 0–1. Computed from p;
+    for
+      shares of k samples with the unbiased 1 − 2 p (1 − p) k / (k − 1); or counted between replicates.
+    - ``primacy_share`` — among pairs that flip, the share in which the first won both times. 0–1, null ½.
     - ``comparative_accuracy`` — share of decisions between candidates with different human scores that agree with the
       humans. 0–1, null ½.
     - ``tie_rate`` — share of ties. 0–1.
-    - ``label_mass`` — probability that all labels have together. 0–1; low: the judge would rather say something else.
+    - ``label_mass`` — total probability of all labels. 0–1; low: the judge would rather say something else.
 
-    ``first_position_rate``, ``first_position_logit`` and ``order_consistency`` come a second time by bins of the
-    absolute human gap (column ``human_gap``, the bin's mean; NaN for all pairs): bias grows as the gap shrinks.
+    ``first_position_rate``, ``first_position_logit`` and ``order_consistency`` are also given by bins of the absolute
+    human gap (column ``human_gap``, the bin's mean; NaN for all pairs): bias grows as the gap shrinks.
 
-    **Missing judgements.** Rates of all pairs together have ``bound_low`` and ``bound_high``, whatever the missing
-    judgements would have been. A note says whether more are missing with the better candidate shown first, or second.
-    Simulated coverage of intervals and bounds stands in the documentation of biases, under what is missing.
+    **Missing judgements.** Rates over all pairs have ``bound_low`` and ``bound_high``, which hold whatever the missing
+    judgements are. A note says if more are missing with the better candidate shown first, or second. For the simulated
+    coverage of intervals and bounds, see the documentation of biases.
 
-    **Inference.** Pairs that do not flip say nothing about the order, and most do not. ``first_position_rate``,
+    **Inference.** Most pairs do not flip and carry no information about the order. ``first_position_rate``,
     ``primacy_share`` and ``comparative_accuracy`` therefore have a t test over contexts and its score interval
-    (`biaslab.stats.t_inference`); ``first_position_logit`` a t test with its own interval, of counts on a jackknife.
+    (`biaslab.stats.t_inference`); ``first_position_logit`` a t test and t interval, from a jackknife for counts.
     Everything else: bootstrap intervals and sign-flip tests over contexts; ``method`` says which.
 
     Examples
@@ -131,7 +132,7 @@ class Position(PairProbe):
             "first-position bias",
             "logits",
             null=0.0,
-            calibration=replace(_PREFERS_FIRST, conservative=("text",)),  # of few pairs that flip
+            calibration=replace(_PREFERS_FIRST, conservative=("text",)),  # because few pairs flip
         ),
         Metric("order_consistency", "same winner in both orders", "share", comparison=_VERDICTS),
         Metric("primacy_share", "primacy among flipped pairs", "share", null=0.5),
@@ -170,9 +171,9 @@ class Position(PairProbe):
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
         attributes = dataset.require_attributes(self.attributes)
-        means = dataset.human_means[list(attributes)].to_numpy(float)  # a row a candidate
+        means = dataset.human_means[list(attributes)].to_numpy(float)  # one row per candidate
         prompted = self.protocol is None and self.answer != "verdict"
-        templates = self.templates if prompted else self.templates[:1]  # elsewhere something else takes their place
+        templates = self.templates if prompted else self.templates[:1]  # protocols and verdicts replace the templates
         for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
             name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
             context = (name, str(rows["context"].iloc[0]))
@@ -188,7 +189,7 @@ class Position(PairProbe):
                 yield from self.ask_pair(dataset, template, attribute, context, pair, condition, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of all pairs together and, where no metric was named, some by bins of the human gap."""
+        """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
         metrics, note = _metrics(blocks, self.resampling), ""
         if blocks.attrs["n_dropped"] and not self.resampling.values_only:
@@ -197,7 +198,7 @@ class Position(PairProbe):
                     metrics[name] = replace(ratio, extremes=bounds)
             note = note_missing_pairs(cell.trials)
         if (cell.trials["template"] == EACH_ALONE).all() and _is_free(blocks):
-            checked = f"each text is scored alone, and swapping changes none of {len(blocks):,} verdicts"
+            checked = f"each text is scored alone, so swapping changes none of {len(blocks):,} verdicts"
             n = blocks["context_id"].nunique()
             metrics["first_position_rate"] = by_construction(0.5, n, checked)
             metrics["first_position_logit"] = by_construction(0.0, n, checked)
@@ -208,24 +209,24 @@ class Position(PairProbe):
             yield Part({name: binned[name] for name in _BY_GAP}, part, {"human_gap": gap})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take pairs of which it is known what was shown first, by judges that judged some pair in both orders."""
+        """Select pairs with known order, by judges that judged some pair in both orders."""
         judged = paired(trials)
         if judged.empty:
             return self._accepted(judged)
         shown = judged[judged["order_known"].astype(bool)]
         if shown.empty:
-            return Accepted(shown, "needs to know which candidate was shown first, which the log does not say")
+            return Accepted(shown, "needs to know which candidate was shown first; the log does not say")
         cell = [shown[name] for name in self.cell]
         kept = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
         if not kept.any():
-            return Accepted(shown[kept], "needs both orders of a pair; each was judged in one order only")
+            return Accepted(shown[kept], "needs pairs in both orders; each was judged in one order only")
         others = shown.loc[~kept, list(self.cell)].drop_duplicates()
         names = ", ".join(" / ".join(map(str, row)) for row in others.itertuples(index=False))
-        return Accepted(shown[kept], f"without {names}: no pair was judged in both orders" if names else "")
+        return Accepted(shown[kept], f"left out {names}: no pair was judged in both orders" if names else "")
 
 
 def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> dict[str, Estimable]:
-    """Compute the metrics of pairs in both orders; without a null nothing is tested."""
+    """Compute the metrics of pairs in both orders; without a null, no tests."""
     both = blocks[["first_ij", "first_ji"]].to_numpy(float)
     context, won, other = blocks["context_id"].repeat(2), both.ravel(), both[:, ::-1].ravel()
     gap = np.outer(blocks["human_gap"].to_numpy(float), (1, -1)).ravel()
@@ -242,31 +243,31 @@ def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 
 
 
 def _is_exact(blocks: pd.DataFrame) -> bool:
-    """Return whether p are probabilities, neither shares of samples nor verdicts throughout."""
+    """Return whether p are exact probabilities rather than shares of samples or verdicts."""
     sampled = blocks[["samples_ij", "samples_ji"]].notna().to_numpy().any()
     return not (sampled or np.isin(blocks[["p_ij", "p_ji"]], (0.0, 0.5, 1.0)).all())
 
 
 def _is_free(blocks: pd.DataFrame) -> bool:
-    """Return whether every pair has the same winner, with the same probability, in both orders."""
+    """Return whether all pairs have the same winner, with the same probability, in both orders."""
     return bool(len(blocks)) and bool(np.allclose(blocks["p_ij"] + blocks["p_ji"], 1.0, rtol=0, atol=1e-6))
 
 
 def _bias(blocks: pd.DataFrame, resampling: Resampling, null: float | None) -> Ratio | Estimate:
-    """Return the mean of ½ [logit p_ij + logit p_ji]; from counts, the part of it that all pairs have in common."""
+    """Return the mean of ½ [logit p_ij + logit p_ji]; from counts, the value common to all pairs."""
     if not _is_exact(blocks):
         return first_position_log_odds(blocks, resampling, null)
     return mean_of(blocks, log_odds(blocks[["p_ij", "p_ji"]].to_numpy(float)).mean(axis=1), null, inference="t")
 
 
 def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:
-    """Return how often two samples of one request agree: from p, from shares of samples, or between replicates."""
+    """Return how often two samples of one request agree, from p, shares of samples, or replicates."""
     p, samples = (blocks[[f"{name}_ij", f"{name}_ji"]].to_numpy(float) for name in ("p", "samples"))
     if np.isnan(samples).all() and not _is_exact(blocks):
         seen = pairs.replicate_agreement(trials)
-        missing = "undefined: one replicate only"
+        missing = "undefined: only one replicate"
         return Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0), missing=missing)
     with np.errstate(divide="ignore", invalid="ignore"):
         unbiased = np.where(samples > 1, samples / (samples - 1), np.where(np.isnan(samples), 1.0, np.nan))
     agree = (1 - 2 * p * (1 - p) * unbiased).mean(axis=1)
-    return mean_of(blocks, agree, None, (0.0, 1.0), "undefined: it takes 2 samples of a request at least (k=2)")
+    return mean_of(blocks, agree, None, (0.0, 1.0), "undefined: needs at least 2 samples per request (k=2)")

@@ -1,4 +1,4 @@
-"""The recipe against what came before it: 1-10, greedy, with the source, one attribute (Stureborg et al. 2024, §4)."""
+"""The recipe of Stureborg et al. (2024, §4) for scoring, compared with earlier ways."""
 
 from __future__ import annotations
 
@@ -28,62 +28,62 @@ _COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
 
 @dataclass(frozen=True)
 class Recipe(Probe):
-    """Gain of the recipe of Stureborg et al. (2024) over older ways to score, in agreement with humans.
+    """Gain in agreement with humans of the recipe of Stureborg et al. (2024) over earlier ways of scoring.
 
-    The recipe (Table 6): a scale of 1-10, no reasons (chain of thought), temperature 0, the source kept for every
-    attribute, one attribute a request. The paper compares it on RoSE with GPT-4-Turbo. Further parameters:
+    The recipe (Table 6): scale 1-10, no chain of thought, temperature 0, the source shown for every attribute, one
+    attribute per request. The paper compares it on RoSE with GPT-4-Turbo. Further parameters:
     `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
     against : sequence of {"rate_explain", "g_eval"}
-        What the recipe is compared with: rate-explain, a rating and then its reasons (Chiang & Lee 2023), and/or
-        G-Eval, the expected score of a detailed form (Liu et al. 2023).
+        Rivals of the recipe: rate-explain, a rating followed by reasons (Chiang & Lee 2023), and/or G-Eval, the
+        expected score with a detailed form (Liu et al. 2023).
     scale : str
-        Of the recipe: a name in `biaslab.core.scales.SCALES`.
+        Scale of the recipe: a name in `biaslab.core.scales.SCALES`.
     rival_scale : str
-        Of the others.
+        Scale of the rivals.
     levels : sequence of {"context", "dataset"}
-        Where agreement is computed: within contexts and then averaged, and/or over all candidates.
+        Level of agreement: averaged within contexts, and/or over all candidates.
     coefficients : sequence of {"spearman", "kendall"}
         Rank correlations with the mean human score.
     answer : {"distribution", "text"}
-        Read exact label distributions: the likeliest label for the recipe, expected scores for the others. Or generate
-        text: once, greedily, for the recipe, and samples at temperature 1 for the others, which are averaged.
+        Read exact label distributions: the likeliest label for the recipe, expected scores for the rivals. Or generate
+        text: greedily for the recipe, and the mean of samples at temperature 1 for the rivals.
     samples : int
-        With ``answer="text"``: samples of each request of the others. The paper takes 10.
+        With ``answer="text"``: samples per request of the rivals. The paper uses 10.
     steps, rival_steps : mapping of str to sequence of str
         Attribute → evaluation steps in the prompts of the recipe and of G-Eval. The paper's recipe has those of ACU's
-        annotators (`biaslab.prompts.protocol_steps`), and its G-Eval steps that the judge wrote
-        (`biaslab.scoring.StepWriting`). By default the recipe has none and G-Eval some that are made from the aspects.
+        annotators (`biaslab.prompts.protocol_steps`), and its G-Eval steps written by the judge
+        (`biaslab.scoring.StepWriting`). Default: none for the recipe, steps derived from the aspects for G-Eval.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
-    A trial's ``value`` is a score on its ``scale``; ``scorer`` says whose. There is one estimate for each judge × data
-    set × attribute × answer, over the candidates that have a score by every scorer; others drop out and are counted in
+    A trial's ``value`` is a score on its ``scale`` by its ``scorer``. There is one estimate for each judge × data
+    set × attribute × answer, over candidates scored by all scorers; others are dropped and counted in
     ``n_dropped``. By ``level`` and ``coefficient``:
 
     - ``recipe_gain`` — correlation of the recipe with humans minus that of the scorer in ``against``. −2 to 2, null 0;
-      above: the recipe helps. Primary. With ``answer="text"`` the other's is that of its expected scores, the means of
-      infinitely many samples, because the noise of few is no fault of the way it asks. Two samples or more say how
-      large that noise is (`biaslab.stats.expected_agreement_loss`); with one, and where a judge counts samples instead
-      of reading the distribution (`biaslab.Sampled`), the gain is undefined.
+      above: the recipe helps. Primary. With ``answer="text"``, the rival's correlation is corrected to that of expected
+      scores (means of infinitely many samples), so that sampling noise does not count against it. This needs at least
+      two samples (`biaslab.stats.expected_agreement_loss`); with one, or with samples counted by the judge
+      (`biaslab.Sampled`), the gain is undefined.
     - ``agreement`` — the correlations themselves (column ``scorer``). −1 to 1.
 
-    By ``scorer``, over everything that was asked:
+    By ``scorer``, over all requests:
 
-    - ``parse_rate`` — share of answers from which a score was read. 0–1.
+    - ``parse_rate`` — share of answers with a readable score. 0–1.
     - ``label_mass`` — probability that all labels of the scale have together, of distributions. 0–1; low: the judge
       would rather say something else than a score.
-    - ``tokens`` — tokens read and written for one candidate and attribute, all samples together.
+    - ``tokens`` — input and output tokens per candidate and attribute, over all samples.
 
-    Rate-explain is exact as a distribution too, because reasons that come later cannot move the rating. A context in
-    which one scorer gives all candidates the same score says nothing of the gain.
+    Rate-explain can be read as an exact distribution too, because later reasons cannot affect the rating. Contexts in
+    which a scorer gives all candidates the same score do not contribute to the gain.
 
     **Inference.** ``recipe_gain`` within contexts: t test and t interval (`biaslab.stats.agreement_loss`). Everything
     else: bootstrap or jackknife intervals and sign-flip tests over contexts; ``method`` says which.
@@ -107,19 +107,19 @@ class Recipe(Probe):
     metrics = (
         Metric(
             "recipe_gain",
-            "recipe minus what it is compared with",
+            "recipe minus rival",
             "correlation with the reference scores",
             null=0.0,
             above="agrees better with the reference scores by the recipe",
             below="agrees less with the reference scores by the recipe",
             advice=(
                 "score 1-10, greedily, with the source, one attribute at a time, without reasons",
-                "ask in the older way",
+                "ask the earlier way",
             ),
-            use=("scores asked in the older way", "scores asked by the recipe"),
+            use=("scores asked the earlier way", "scores asked by the recipe"),
             matters=0.1,
             primary=True,
-            calibration=planted(  # without quality nothing is lost; with it a coarse scale ties what differs
+            calibration=planted(  # without quality nothing is lost; with it, a coarse scale ties different candidates
                 {"quality": 0.5, "noise": 0.0},
                 fair={"quality": 0.0, "noise": 0.5, "sharpness": 8.0},
                 parameters={
@@ -134,9 +134,9 @@ class Recipe(Probe):
             ),
         ),
         Metric("agreement", "correlation with the reference scores", null=0.0, quality=True),
-        Metric("parse_rate", "answers that hold a score", "share"),
+        Metric("parse_rate", "answers with a score", "share"),
         LABEL_MASS,
-        Metric("tokens", "price", "tokens a score"),
+        Metric("tokens", "price", "tokens per score"),
     )
 
     against: Sequence[Rival] = ("rate_explain", "g_eval")
@@ -174,17 +174,17 @@ class Recipe(Probe):
         return {name: scorer for name, scorer in scorers.items() if name in (_RECIPE, *self.against)}
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the scores of every candidate and attribute by every scorer."""
+        """Plan each candidate's score on each attribute by each scorer."""
         for name, scorer in self._scorers.items():
             for trial in scorer.design(dataset):
                 yield replace(trial, condition={"scorer": name, **trial.condition})
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score as its scorer reads it, and the status."""
+        """Return the score as parsed by its scorer, and the status."""
         return self._scorers[str(trial.condition["scorer"])].read(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield gains and agreements by level and coefficient, then parse rate and price of each scorer."""
+        """Yield gains and agreements by level and coefficient, then parse rate and cost of each scorer."""
         if cell.wants("recipe_gain", "agreement"):
             yield from self._agreements(cell)
         for scorer in self._scorers if cell.wants("parse_rate", "label_mass", "tokens") else ():
@@ -198,7 +198,7 @@ class Recipe(Probe):
 
     def _agreements(self, cell: Cell) -> Iterator[Part]:
         blocks = cell.blocks("scorer", list(self._scorers))
-        losses = Losses.of(cell, blocks, "scorer", self.against, "samples=2 or more (the paper takes 10)")
+        losses = Losses.of(cell, blocks, "scorer", self.against, "samples=2 or more (the paper uses 10)")
         for level, coefficient in product(self.levels, self.coefficients):
             at, options = {"level": level, "coefficient": coefficient}, (self.resampling, level, coefficient)
             for rival in self.against:

@@ -1,4 +1,4 @@
-"""Score distribution: round numbers, unused scale, ties, and what averaging buys (Stureborg et al. 2024, §3.2)."""
+"""Score distribution: round numbers, unused scale, ties, and gains by averaging (Stureborg et al. 2024, §3.2)."""
 
 from __future__ import annotations
 
@@ -23,75 +23,74 @@ from biaslab.probes.base.own_protocol import protocol_column, question_of, read_
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
 
-_COUNTED = "undefined: {} samples at temperature 1 do not show it: ask a judge that gives distributions"
+_COUNTED = "undefined: cannot be computed from {} samples at temperature 1; use a judge that gives distributions"
 _ALIKE = Comparison("scores on one scale", ("scale", "answer"))
-_SMOOTH = 0.03  # how far Whipple's index of a smooth distribution may lie from 1: see `biaslab.stats.heaping`
+_SMOOTH = 0.03  # maximum distance from 1 of Whipple's index for smooth distributions; see `biaslab.stats.heaping`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
 
 
 @dataclass(frozen=True)
 class ScoreDistribution(Probe):
-    """Distribution of scores: heaping at round numbers, unused scale, ties, and what averaging samples gains.
+    """Distribution of scores: heaping at round numbers, unused scale, ties, and the gain by averaging samples.
 
     Every candidate is scored on several scales. Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
     scales : sequence of str
-        Names in `biaslab.core.scales.SCALES`; the five of the paper by default.
+        Names in `biaslab.core.scales.SCALES`; default: the five of the paper.
     answer : {"distribution", "text"}
-        Read the exact distribution over the scale's labels, or sample texts and read the scores in them.
+        Read the exact distribution over the scale's labels, or sample and parse texts.
     samples : int
-        How many samples are averaged (the paper's N), and with ``answer="text"`` asked for.
+        Number of samples to average (the paper's N); with ``answer="text"`` also the number to ask for.
     temperature : float
-        With ``answer="text"``: of the samples. Distributions are at temperature 1.
+        With ``answer="text"``: temperature of the samples. Distributions are at temperature 1.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most.
+        With ``answer="text"``: maximum tokens of an answer.
     n_candidates : int, optional
-        Candidates a context, drawn at random; None is all of them. More contexts tell more than more candidates.
+        Candidates per context, drawn at random; None: all. More contexts are more informative than more candidates.
     protocol : Protocol or path, optional
-        Ask with this prompt and read with this parser instead of biaslab's own, on its own scale: see
-        `biaslab.Protocol`. Its temperature is kept unless it is 0, at which samples do not vary.
+        Prompt and parser to use instead of biaslab's own, with its own scale; see `biaslab.Protocol`. Its temperature
+        is used unless it is 0, at which samples do not vary.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
     With ``answer="distribution"`` there is one trial per label (column ``label``), all from one reply; its ``value`` is
     the probability of that label. With ``answer="text"`` there is one trial per sample; its ``value`` is the score.
 
-    There is one estimate for each judge × data set × attribute × ``scale`` × ``answer``, which is *single* (one sample
-    at temperature 1, or at that of the texts: exactly, from the label distribution), *greedy* (the likeliest label),
-    *mean of N* samples, *expected* (the expected score of the distribution, the limit of the mean of samples) or
-    *humans* (single ratings, where all are whole numbers). What *single* and *expected* differ in is an artefact of
-    decoding. Where a judge counts k samples instead of reading the distribution (`biaslab.Sampled`), they are taken as
-    k texts: no mean is of more than k, and *greedy* and *expected* are undefined.
+    There is one estimate for each judge × data set × attribute × ``scale`` × ``answer``: *single* (one sample at
+    temperature 1, or that of the texts; exact with distributions), *greedy* (the likeliest label), *mean of N* samples,
+    *expected* (the expected score, the limit of the mean of samples) or *humans* (single ratings, if all are whole
+    numbers). Differences between *single* and *expected* are artefacts of decoding. If the judge counts k samples
+    (`biaslab.Sampled`), they are treated as k texts: means use at most k, and *greedy* and *expected* are undefined.
 
-    - ``round_number_excess_10``, ``round_number_excess_5`` — Whipple's index of heaping (`biaslab.stats.heaping`): how
-      many times more often multiples of 10 or 5 are given than the scores around them. 0 to 10 or 5, null 1; above: a
-      preference for round numbers. Primary; *single*, *greedy*, *humans*. Undefined where fewer than three multiples
-      fit into the scale with the scores around them, as on 1-10.
+    - ``round_number_excess_10``, ``round_number_excess_5`` — Whipple's index of heaping (`biaslab.stats.heaping`):
+      frequency of multiples of 10 or 5 relative to the scores around them. 0 to 10 or 5, null 1; above: a preference
+      for round numbers. Primary; *single*, *greedy*, *humans*. Undefined if fewer than three multiples fit into the
+      scale with the scores around them, as on 1-10.
     - ``myers_index`` — share of scores whose last digit would have to change to make all last digits equally frequent.
-      0–.9. Not tested: a fair judge's is above 0 where scores are few (the note says by how much).
-    - ``scale_use`` — exp(entropy) of all scores together over the number of levels: the share of the levels that, used
-      evenly, would have the same entropy. 0–1.
+      0–.9. Not tested: with few scores, even a fair judge is above 0 (the note says by how much).
+    - ``scale_use`` — exp(entropy) of all scores divided by the number of levels: the share of levels that, used evenly,
+      would give the same entropy. 0–1.
     - ``range_used`` — distance between the 1st and the 99th percentile of all scores, as a share of the scale. 0–1.
-    - ``pooled_sd`` — standard deviation of all scores together, in points of the scale.
+    - ``pooled_sd`` — standard deviation of all scores, in points of the scale.
     - ``tie_rate`` — share of pairs of candidates of one context with equal scores. 0–1; also *mean of N*, *expected*.
     - ``agreement`` — Kendall's τ-b with the mean human score within contexts, averaged over contexts and over the
       randomness of the samples (32 draws, or the replicates). −1 to 1; all but *humans*. Table 2.
-    - ``agreement_gain`` — ``agreement`` less that of *single*, on the same contexts. Null 0; above: a single sample
-      hides what the judge knows. *greedy*, *mean of N*, *expected*.
-    - ``label_mass`` — probability that all labels have together. 0–1; *single*; low: the judge would rather say
+    - ``agreement_gain`` — ``agreement`` minus that of *single*, on the same contexts. Null 0; above: single samples
+      lose information. *greedy*, *mean of N*, *expected*.
+    - ``label_mass`` — total probability of all labels. 0–1; *single*; low: the judge would rather say
       something else.
 
-    **Heaping or a narrow peak.** Scores of all texts in one narrow peak on a round number look like heaping; only where
-    ``pooled_sd`` is at least 8 points is that ruled out. A smooth distribution cut off by the end of the scale may lie
-    up to .023 from 1, which exact distributions show and samples are too few to show. Of exact ones, a departure of
-    more than .03 is tested, and the interval is that much wider at either end.
+    **Heaping or a narrow peak.** A narrow peak of scores at a round number looks like heaping; only ``pooled_sd`` of at
+    least 8 points rules this out. A smooth distribution truncated by the end of the scale may lie up to .023 from 1,
+    which matters with exact distributions but is too small to show with samples. For exact distributions, the test is
+    therefore for a departure greater than .03, and the interval is that much wider at either end.
 
     Examples
     --------
@@ -118,8 +117,8 @@ class ScoreDistribution(Probe):
                 null=1.0,
                 above=f"likes multiples of {base}",
                 below=f"avoids multiples of {base}",
-                advice="take the mean of the label distribution or of several samples, not one score of a fine scale",
-                use="scores on a fine scale, one sample each",
+                advice="use the mean of the label distribution or of several samples, not one score on a fine scale",
+                use="single scores on a fine scale",
                 matters=0.25,  # demography calls data from 125 % on rough (United Nations, Demographic Yearbook)
                 primary=True,
                 calibration=planted(
@@ -173,7 +172,7 @@ class ScoreDistribution(Probe):
         return Asking(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the scores of every candidate, for each attribute and scale."""
+        """Plan each candidate's scores for each attribute and scale."""
         attributes, (low, high) = dataset.require_attributes(self.attributes), dataset.scale
         whole = low % 1 == high % 1 == 0 and (dataset.human["score"] % 1 == 0).all()
         ratings = single_ratings(dataset, "{:g}".format) if whole and len(dataset.human) else {}
@@ -189,7 +188,7 @@ class ScoreDistribution(Probe):
                     yield from question.trials(self._asking, condition)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability of the trial's label or, of a text, the score; and the status."""
+        """Return the probability of the trial's label or, for text, the score, and the status."""
         return read_with(self.protocol, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
@@ -204,7 +203,7 @@ class ScoreDistribution(Probe):
         yield from self._of_humans(cell)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take single scores that were read from text, and human ratings that are whole numbers."""
+        """Select single scores parsed from text, and integer human ratings."""
         scores = scored(trials)
         scores = scores[scores["answer"] == "text"]
         if scores.empty:
@@ -235,7 +234,7 @@ class ScoreDistribution(Probe):
         return kinds
 
     def _of_humans(self, cell: Cell) -> Iterator[Part]:
-        """Yield what single human ratings give; nothing where they are not whole numbers."""
+        """Yield the metrics of single human ratings, if they are integers."""
         items = cell.trials.drop_duplicates(list(ITEM))
         items = items[items["ratings"] != ""]
         if items.empty:
@@ -251,14 +250,14 @@ class ScoreDistribution(Probe):
 
 
 def _shape(answers: Answers, wanted: Sequence[str], resampling: Resampling, tested: bool) -> dict[str, Estimable]:
-    """Describe how often each level is given."""
+    """Return the metrics of the frequencies of levels."""
     levels, null = answers.scale.values, 1.0 if tested else None  # noqa: PD011
     margin = _SMOOTH if tested and answers.chances is not None else 0.0
     return {**describe_distribution(answers.context, answers.weights, levels, wanted, resampling, null, margin)}
 
 
 def _gains(agreement: Agreement, alone: Agreement, resampling: Resampling) -> dict[str, Estimable]:
-    """Return agreement, its gain over that of single answers, and ties."""
+    """Return agreement, its gain over single answers, and ties."""
     return {
         "tie_rate": agreement.tie_ratio(),
         "agreement": agreement.ratio(),

@@ -1,4 +1,4 @@
-"""Self-preference: does a judge favour what its own system wrote, at equal quality? (Panickssery et al. 2024)."""
+"""Self-preference: does a judge favour texts of its own system, at equal quality? (Panickssery et al. 2024)."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ from biaslab.stats import Estimate, Ratio, each_cell, has_value, note_missing, u
 _WAYS = ("template", "configuration", "scale")
 _LIKELIHOOD = "likelihood"
 _NAMELESS = "undefined: no candidate has a system"
-_UNNAMED = "not tested: own names no system, so that each is taken for the judge's own in turn"
+_UNNAMED = "not tested: own is not set, so each system is treated as the judge's own in turn"
 _SYSTEMS = ("own", "another", "a third")
 
 
 @dataclass(frozen=True)
 class SelfPreference(PairFeatureProbe):
-    """Self-preference: a preference for what the judge's own system wrote, where humans score alike.
+    """Self-preference: a preference for texts of the judge's own system, at equal human scores.
 
-    That own texts win, or score higher, is no bias: they may be better. Bias is what remains at equal quality, as
-    humans see it. Own texts are compared with others' in both orders, and all texts are scored; prompts are those of
-    `Position` and `Verbosity`: with a store one reply serves both. Further parameters, and errors of human scores:
-    `biaslab.probes.base.PairFeatureProbe`. What humans overlook and the judge does not, no regression takes out.
+    Own texts that win or score higher are not evidence of bias: they may be better. Bias is what remains at equal human
+    scores. Own texts are compared with others' in both orders, and all texts are scored, with the prompts of `Position`
+    and `Verbosity`; with a store, they share replies. Further parameters, and the treatment of error in human scores:
+    `biaslab.probes.base.PairFeatureProbe`. Quality that only the judge notices cannot be controlled for.
 
     Parameters
     ----------
     own : str, optional
-        The system of the data set whose texts are the judge's own: itself, or a model of its family. Without, every
-        system is taken for it in turn, which shows whom a judge favours, and nothing is tested.
+        The system of the data set that is the judge itself, or a model of its family. Without it, every system is
+        treated as the judge's own in turn, which shows whom the judge favours; nothing is tested.
     asks : sequence of {"pairs", "scores"}
-        Compare own texts with others' in both orders, score all texts, or both; an evaluator does one of them.
+        Compare own texts with others' in both orders, score all texts, or both; evaluators support only one of them.
     perplexity : bool
-        Ask the judge for the likelihood of each text as well, and estimate at equal perplexity too.
+        Also ask the judge for the likelihood of each text, and estimate at equal perplexity too.
 
     Raises
     ------
     InputError
-        If a value lies outside its range, or the data set has no text of ``own``; the message lists its systems.
+        If a value is out of range, or the data set has no text of ``own``; the message lists its systems.
 
     Notes
     -----
@@ -73,31 +73,29 @@ class SelfPreference(PairFeatureProbe):
 
     - ``self_preference_logit`` — log odds that the own text wins at equal human score. Null 0; above: the judge prefers
       its own; .2 logits turn an even chance into .55. Primary. Regression of logit P(own wins) on the difference of
-      human scores and on who stands first, over pairs judged in both orders (in logs over all judgements): least
-      squares for exact probabilities; logistic for verdicts and for shares of samples, whose log odds lie nearer to 0
-      the noisier they are.
+      human scores and on position, over pairs judged in both orders (in logs, over all judgements): least squares for
+      exact probabilities; logistic for verdicts and for shares of samples, whose log odds are attenuated by noise.
     - ``self_preference_shift`` — standard deviations by which own texts score higher at equal human score. Null 0;
       above: the judge prefers its own. Primary. Regression of score on own, human score and an intercept for each
       context.
-    - ``own_win_excess`` — probability that the own text wins, less the share of pairs in which humans prefer it. −1 to
-      1, null 0. Where own texts are better or worse a merely noisier judge is off 0 too: read the logit.
-    - ``own_win_rate`` — mean probability that the own text wins, a tie counting ½; also by the other ``system``. 0–1,
-      no test: it says as much about the texts as about the judge.
-    - ``own_score_gap`` — mean score of a context's own texts less that of the others, in points of the scale. No test.
-    - ``label_mass`` — probability that all labels have together. 0–1.
+    - ``own_win_excess`` — probability that the own text wins, minus the share of pairs in which humans prefer it. −1 to
+      1, null 0. If own texts are better or worse, noise alone moves it away from 0; prefer the logit.
+    - ``own_win_rate`` — mean probability that the own text wins, ties counting ½; also by the other ``system``. 0–1, no
+      test: it depends on the texts as much as on the judge.
+    - ``own_score_gap`` — mean score of a context's own texts minus that of the others, in points of the scale. No test.
+    - ``label_mass`` — total probability of all labels. 0–1.
 
     **Perplexity.** With perplexities (``perplexity=True``, or columns ``log_perplexity`` and
-    ``opponent_log_perplexity`` in a log) both primary metrics come a second time, ``adjusted`` for "log perplexity".
-    Where that takes the effect away, the judge does not favour itself but what is familiar to it, which its own texts
-    are (Wataoka et al. 2024).
+    ``opponent_log_perplexity`` in a log) both primary metrics are also given ``adjusted`` for "log perplexity". If that
+    removes the effect, the judge favours familiar text, which its own is, rather than itself (Wataoka et al. 2024).
 
     **Inference.** Primary metrics: Student's t over contexts with a cluster jackknife. Verdicts and shares of samples
-    are corrected for errors of human scores by regression calibration; with one rating per item, interval and test
-    allow for every reliability from .3 to 1.
+    are corrected for error in human scores by regression calibration; with one rating per item, interval and test hold
+    for every reliability from .3 to 1.
 
     **Missing judgements.** The shift, the excess, the rate, the gap, and the logit of verdicts have ``bound_low`` and
-    ``bound_high``, whatever the missing ones would have been; a shift that these could explain has a tipping point in
-    its ``note``. Log odds of exact probabilities have no bounds.
+    ``bound_high``, which hold whatever the missing values are; a shift that missing scores could explain has a tipping
+    point in its ``note``. Log odds of exact probabilities have no bounds.
 
     References
     ----------
@@ -119,7 +117,7 @@ class SelfPreference(PairFeatureProbe):
     feature = "own"
     conditions = (*_WAYS, "own", "adjusted", "system")
     columns = (*ScoreProbe.columns, "opponent_id", "replicate", "system", "own", "label_mass")
-    needs = "texts of the judge's own system: name it in the column judge_system where it is not the judge's name"
+    needs = "texts of the judge's own system (column judge_system if it differs from the judge's name)"
     metrics = (
         Metric(
             "self_preference_logit",
@@ -137,7 +135,7 @@ class SelfPreference(PairFeatureProbe):
                 {"self_preference": 0.3},
                 {"own": "own", "asks": ("pairs",), "reliability": 1.0},
                 systems=_SYSTEMS,
-                conservative=("text", "sampled:3"),  # few verdicts of 8 contexts are often separated
+                conservative=("text", "sampled:3"),  # with few verdicts from 8 contexts, separation is frequent
             ),
         ),
         Metric(
@@ -163,7 +161,7 @@ class SelfPreference(PairFeatureProbe):
             null=0.0,
             above="prefers its own system's texts more than humans do",
             below="prefers its own system's texts less than humans do",
-            advice="take a judge of another family for texts of this system",
+            advice="use a judge of another family for texts of this system",
             matters=0.05,
             comparison=Comparison("verdicts on pairs with an own text"),
             form="pair",
@@ -193,11 +191,11 @@ class SelfPreference(PairFeatureProbe):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """Forms that are asked for."""
+        """Forms to ask for."""
         return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the pairs of an own text and another's in both orders, and the score of every text."""
+        """Plan the pairs of an own text and another's in both orders, and each text's score."""
         systems = [name for name in dict.fromkeys(dataset.candidates["system"]) if name]
         if self.own is not None:
             remedy = "" if systems else "name who wrote each text in the column system"
@@ -212,21 +210,21 @@ class SelfPreference(PairFeatureProbe):
             yield self._likelihood_trial(question, question.item.text, condition)
 
     def _is_planned(self, one: Item, two: Item) -> bool:
-        """Return whether two texts are of two systems, one of them the judge's own."""
+        """Return whether exactly one of two texts is the judge's own."""
         return one.system != two.system and self.own in (None, one.system, two.system)
 
     def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """Return the columns of a text: the judge's own system, who wrote it, and what humans think of it."""
+        """Return the columns of a text: the judge's own system, its writer, and human scores."""
         return {"own": self.own or "", "system": item.system, "human": item.human[attribute], **ratings}
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design: without perplexities, text instead of label probabilities, then numbers."""
+        """Return the nearest design: no perplexities, text instead of label probabilities, then numbers."""
         if isinstance(refused, Likelihood):
-            return Nearest(replace(self, perplexity=False), "does without the perplexity of the texts")
+            return Nearest(replace(self, perplexity=False), "leaves out the perplexity of the texts")
         return super().nearest(refused)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each way of asking and own system: of pairs, or of scores."""
+        """Yield the metrics of each form and own system."""
         columns = (*_WAYS, "own")
         trials = add_perplexities(cell.trials, _LIKELIHOOD)
         trials = trials.assign(**{name: column_or_blank(trials, name) for name in columns})
@@ -244,7 +242,7 @@ class SelfPreference(PairFeatureProbe):
                 yield Part({metric: undefined(_NAMELESS)}, (0, len(part)), {**where, "adjusted": "", "system": ""})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take judgements that have what the judge's own system wrote on one side."""
+        """Select judgements that involve a text of the judge's own system."""
         named = texts.with_writers(trials)
         pairs, scores = paired(named), scored(named)
         one_own = pairs[(pairs["system"] == pairs["own"]) != (pairs["opponent_system"] == pairs["own"])]
@@ -256,7 +254,7 @@ class SelfPreference(PairFeatureProbe):
         """Yield the metrics of pairs for one system."""
         judged, resampling = texts.seen_from_own(cell.trials, at["own"]), cell.resampling
         if judged.empty:
-            nothing = undefined(f"undefined: no text of {at['own']} beside another's")
+            nothing = undefined(f"undefined: no text of {at['own']} compared with another's")
             yield Part({"self_preference_logit": nothing}, (0, 0), at)
             return
         recorded, rated = is_recorded(judged), judged[judged["gap"].notna()]
@@ -292,7 +290,7 @@ class SelfPreference(PairFeatureProbe):
 
 
 def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the covariates in addition to human scores, in words and as columns: none, then perplexity if known."""
+    """Yield the additional covariates, as words and columns: none, then perplexity if known."""
     yield "", []
     if column in judged and judged[column].notna().any():
         yield "log perplexity", ["log_perplexity"]
@@ -303,7 +301,7 @@ def _with_own(items: pd.DataFrame, own: str) -> pd.DataFrame:
 
 
 def _exploratory(part: Part) -> Part:
-    """Return estimates without a test, because no system is named as the judge's own."""
+    """Return estimates without tests, because no system is named as the judge's own."""
     return replace(part, metrics={name: partial(_without_test, metric) for name, metric in part.metrics.items()})
 
 

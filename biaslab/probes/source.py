@@ -1,4 +1,4 @@
-"""Sensitivity to the source document: what a judge makes of it (Stureborg et al. 2024, §3.6, Table 5)."""
+"""Sensitivity to the source document: does a judge use it? (Stureborg et al. 2024, §3.6, Table 5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MISSING = "undefined: no item has a score with and without the source"
 
 @dataclass(frozen=True)
 class Source(ScoreProbe):
-    """Sensitivity to the source document: the agreement with humans that is lost without it.
+    """Sensitivity to the source document: agreement with humans lost without it.
 
     Every candidate is scored with and without its source. Further parameters: `biaslab.probes.base.ScoreProbe`.
 
@@ -42,22 +42,22 @@ class Source(ScoreProbe):
     scale : str
         Name of one of `biaslab.core.scales.SCALES`.
     levels : sequence of {"context", "dataset"}
-        Where agreement is computed: within contexts and then averaged, and/or over all candidates.
+        Level of agreement: averaged within contexts, and/or over all candidates.
     coefficients : sequence of {"spearman", "kendall"}
         Rank correlations with the mean human score.
     asks : sequence of {"pairs", "scores"}
-        Score single candidates, compare all pairs of them in both orders, or both; a protocol does what its form says.
+        Score single candidates, compare all pairs in both orders, or both; a protocol's form overrides this.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
     A trial's ``value`` is the score on the scale: the expected one of a distribution. There is one estimate for each
-    judge × data set × attribute × scale × answer, over the items that have a score with and without the source; others
-    drop out and are counted in ``n_dropped``. By ``level`` and ``coefficient``:
+    judge × data set × attribute × scale × answer, over items with scores with and without the source; others are
+    dropped and counted in ``n_dropped``. By ``level`` and ``coefficient``:
 
     - ``agreement_loss`` — correlation with humans with the source, minus that without. −2 to 2, null 0; above: the
       source helps. Primary. Table 5 of Stureborg et al. (2024) prints the opposite sign.
@@ -68,38 +68,37 @@ class Source(ScoreProbe):
     In points of the scale:
 
     - ``source_shift`` — score with the source minus without, paired by item. Null 0. Attributes of the text alone, such
-      as fluency, should not move. Where scores are missing, ``bound_low`` and ``bound_high`` hold whatever they would
-      have been.
-    - ``sample_difference`` — mean absolute difference between a sample with and one without the source, of the same
-      item. At least 0; with text only.
+      as fluency, should not change. If scores are missing, ``bound_low`` and ``bound_high`` hold whatever they are.
+    - ``sample_difference`` — mean absolute difference between samples with and without the source, for the same item.
+      At least 0; with text only.
     - ``resampling_difference`` — its noise floor: the same between two samples of one request. At least 0; undefined
       with one replicate.
     - ``mean_score`` — mean score with and without (column ``source``).
 
-    Of **pairs**, compared by comparative template 1 in both orders, over those with a verdict with and without the
-    source (``scale`` is "pairs"):
+    For **pairs** (``scale`` is "pairs"), compared by comparative template 1 in both orders, over those with verdicts
+    with and without the source:
 
     - ``accuracy_loss`` — share of decisions between candidates with different human scores that agree with the humans,
       with the source minus without. −1 to 1, null 0; above: the source helps. Primary. An exact distribution decides
-      for its likelier label. Of texts it is the loss of single verdicts, which a judge suffers too that is only less
-      sure without the source: read the distribution to see what its likelier verdicts lose.
+      for its likelier label. With texts it is the loss of single verdicts, which also occurs if a judge is merely less
+      certain without the source; use distributions to see the loss of its likelier verdicts.
     - ``comparative_accuracy`` — the two shares (column ``source``). 0–1, null ½.
-    - ``verdict_change`` — how likely a verdict with the source and one without it differ, for the same pair in the same
+    - ``verdict_change`` — probability that verdicts with and without the source differ, for the same pair in the same
       order; a tie is a third verdict. 0–1.
-    - ``resampling_change`` — its noise floor: the same of two samples of one request. 0–1; of a distribution it is
-      known, of texts it takes two replicates.
+    - ``resampling_change`` — its noise floor: the same for two samples of one request. 0–1; exact for distributions;
+      with texts it needs two replicates.
 
-    How much more often the first wins is no bias here: see `Position`.
+    For position bias, see `Position`.
 
-    **Sampling noise.** Noise lowers agreement, and without the source a judge may merely be less sure. Of texts sampled
-    at a temperature above 0, both losses are therefore those of expected scores, the means of infinitely many samples
-    (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities). That takes two samples per request or
-    more; with one, and where a judge counts samples instead of reading the distribution (`biaslab.Sampled`), both are
-    undefined.
+    **Sampling noise.** Noise lowers agreement, and without the source a judge may merely be less certain. For texts
+    sampled at a temperature above 0, both losses therefore refer to expected scores, the means of infinitely many
+    samples (`biaslab.stats.expected_agreement_loss`; the note has the reliabilities). This needs at least two samples
+    per request; with one, and if the judge counts samples instead of reading the distribution (`biaslab.Sampled`), both
+    are undefined.
 
-    **Why the loss is primary, and not the shift.** A judge that needs the source to tell good from bad scores the good
-    lower and the bad higher without it, and the mean stays where it is. The four losses of an attribute, two levels by
-    two coefficients, are nearly copies of each other, which leaves q-values as they are.
+    **Why the loss is primary rather than the shift.** A judge that needs the source to distinguish good from bad scores
+    good candidates lower and bad ones higher without it, leaving the mean unchanged. The four losses of an attribute
+    (two levels, two coefficients) are almost identical, so they hardly affect q-values.
 
     **Inference.** ``agreement_loss`` within contexts, and ``accuracy_loss``: t test and t interval
     (`biaslab.stats.agreement_loss`, `biaslab.stats.ratio.Ratio.difference`); accuracies: score t over contexts;
@@ -193,7 +192,7 @@ class Source(ScoreProbe):
         require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
 
     def take_protocol(self) -> None:
-        """Ask with the protocol by its form alone."""
+        """Ask only for the protocol's form."""
         if self.protocol is not None:
             settle_form(self, super().take_protocol)
 
@@ -202,19 +201,21 @@ class Source(ScoreProbe):
         return find_scale(self.scale) if "scores" not in self.asks else super()._scale
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every item, and every pair, with and without its source.
+        """Plan each item, and each pair, with and without its source.
 
         Raises
         ------
         InputError
-            If a context has no text, so that there is no source to leave out.
+            If a context has no text and therefore no source to leave out.
         """
         attributes = dataset.require_attributes(self.attributes)
         if isinstance(self.protocol, Protocol):
             require_source_slot(self.protocol)
         blank = dataset.candidates.loc[dataset.candidates["context"].str.strip() == "", "context_id"]
         if len(blank):
-            raise InputError("dataset", dataset.name, "one with a source text for each context", f"see {blank.iloc[0]}")
+            raise InputError(
+                "dataset", dataset.name, "one with a source text for each context", f"missing for {blank.iloc[0]}"
+            )
         if "pairs" in self.asks:
             yield from self._pairs(dataset)
         for item in items(dataset) if "scores" in self.asks else ():
@@ -224,7 +225,7 @@ class Source(ScoreProbe):
                 yield from question.trials(self.asking, {"source": source, **protocol_column(self.protocol)})
 
     def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan both orders of every pair with and without its source, one after the other."""
+        """Plan both orders of each pair with and without its source, one after the other."""
         without, position = replace(dataset, candidates=dataset.candidates.assign(context="")), comparing(self)
         both = zip(
             *(
@@ -236,15 +237,15 @@ class Source(ScoreProbe):
         yield from chain.from_iterable(both)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score, or how likely the first of a pair wins, and the status."""
+        """Return the score, or the probability that the first of a pair wins, and the status."""
         return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design: two texts instead of label probabilities, since one does not show its noise."""
+        """Return the nearest design: two texts instead of label probabilities, because one does not show its noise."""
         return reading_text(self, refused, replicates=2) or super().nearest(refused)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield losses and agreements by level and coefficient, then shifts and means in points; or those of pairs."""
+        """Yield losses and agreements by level and coefficient, then shifts and means; or the metrics of pairs."""
         yield from (_of_pairs if is_pair(cell.trials).any() else self._of_scores)(cell)
 
     def _of_scores(self, cell: Cell) -> Iterator[Part]:
@@ -271,7 +272,7 @@ class Source(ScoreProbe):
 
 
 def _of_pairs(cell: Cell) -> Iterator[Part]:
-    """Yield what pairs lose without the source, how often their verdicts change, and both accuracies."""
+    """Yield the loss on pairs without the source, the change of verdicts, and both accuracies."""
     verdicts = Verdicts.of(cell.trials, "source", _SOURCES, is_exact(cell.trials), cell.what)
     accuracies = verdicts.accuracies()
     lost = partial(replace(accuracies[0], inference="t").difference, accuracies[1], cell.resampling)
@@ -289,8 +290,8 @@ def _shift(blocks: pd.DataFrame, scale: Scale) -> Ratio:
 
 
 def _sample_differences(cell: Cell) -> dict[str, Estimable]:
-    """Return the mean absolute differences of samples, with and without the source and within a request."""
-    nothing = Ratio([], [], [], missing="undefined: answers are distributions, from which nothing is sampled")
+    """Return mean absolute differences between samples with and without the source, and within a request."""
+    nothing = Ratio([], [], [], missing="undefined: answers are distributions, not samples")
     both = (nothing, nothing)
     if cell.where["answer"] == "text" and cell.wants("sample_difference", "resampling_difference"):
         both = sample_differences(cell.trials, "source", _SOURCES)

@@ -1,4 +1,4 @@
-"""Temperature, reasons and averaging: what decoding does to scores (Stureborg et al. 2024, §3.5, Figs. 6, 11)."""
+"""Effects of decoding on scores: temperature, reasons and averaging (Stureborg et al. 2024, §3.5, Figs. 6, 11)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.base.score_probe import draw_score
 from biaslab.stats import ITEM, Ratio, undefined
 
-_NONE = float("nan")  # one object, so that a design equals itself
+_NONE = float("nan")  # a single object, so that equal designs compare equal
 _TEXT: dict[str, Any] = {"scale": "1-100", "answer": "text"}
 _PAIRS: dict[str, Any] = {"asks": ("pairs",), "answer": "text", "samples": 1}
 _VERDICTS = Comparison("single verdicts on pairs", ("cot", "temperature"))
@@ -36,9 +36,9 @@ _Setting = tuple[str, float]  # with or without CoT, and the temperature
 
 @dataclass(frozen=True)
 class Sweep(Probe):
-    """Decoding: how temperature, reasons before the score and averaging samples change agreement with humans.
+    """Effects of temperature, reasons before the score, and averaging of samples on agreement with humans.
 
-    Every candidate is scored, or every pair of them compared, at several temperatures, with and without reasons.
+    Every candidate is scored, or every pair compared, at several temperatures, with and without reasons.
     Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
@@ -46,80 +46,81 @@ class Sweep(Probe):
     scale : str
         Name in `biaslab.core.scales.SCALES`.
     temperatures : sequence of float
-        Different temperatures, in any order; 0 is greedy, and is asked once, since its samples are equal.
+        Different temperatures, in any order; 0 is greedy and asked only once, because its samples are equal.
     cot : sequence of bool
         Without reasons, with reasons before the score (CoT, chain of thought), or both.
     samples : int
-        Samples of each request at most; means are of 1, 2, 4 ... and of all of them.
+        Maximum samples per request; means are over 1, 2, 4 ... and all of them.
     answer : {"distribution", "text"}
-        Without reasons: read the exact label distribution, which gives every temperature and every number of samples,
-        or sample texts. With reasons answers are always texts.
+        Without reasons: read the exact label distribution, which covers all temperatures and numbers of samples, or
+        sample texts. With reasons, answers are always texts.
     max_tokens : int
-        Length of an answer with reasons at most.
+        Maximum tokens of an answer with reasons.
     second_step : bool
-        Where a reply gives reasons and no score, as those of small models often do, ask for the score in a second step:
-        the judge reads the question and its own reasons, cut off or not, and gives the score alone. Costs one short
-        request for each such reply, which a plan does not foresee.
+        If a reply has reasons but no score, as often with small models, ask for the score in a second step: the judge
+        sees the question and its own reasons, even if cut off, and gives only the score. Costs one short request per
+        such reply, which plans do not include.
     n_candidates : int, optional
-        Candidates a context, drawn at random; all of them by default.
+        Candidates per context, drawn at random; default: all.
     asks : sequence of {"pairs", "scores"}
-        Score single candidates, compare all pairs of them in both orders, or both. Of pairs there is no second step.
+        Score single candidates, compare all pairs in both orders, or both. Pairs have no second step.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
-    A trial's ``value`` is a score, or the probability of its ``label`` where label distributions are read. A label of
-    several tokens is tempered as a whole there, but token by token when it is sampled (`biaslab.stats.labels`).
+    A trial's ``value`` is a score, or the probability of its ``label`` if label distributions are read. The temperature
+    then applies to labels of several tokens as a whole, but in sampling token by token (`biaslab.stats.labels`).
 
-    Where a judge counts k samples instead of reading the distribution (`biaslab.Sampled`), they stand for temperature
-    1, whatever their own is, and no mean is of more than k. Other temperatures are asked as texts in a second round,
-    0 greedily: k counts do not say which answer is the likeliest.
+    If the judge counts k samples instead of reading the distribution (`biaslab.Sampled`), they count as temperature 1,
+    and means use at most k. Other temperatures are asked as texts in a second round, 0 greedily, because k counts do
+    not determine the likeliest answer.
 
-    In the second step (column ``step``: 2) the score is a sample of the label distribution given the reasons, at the
-    temperature at which these were written; it is drawn at a random number that depends on the seed, the request, the
-    temperature and the replicate. With ``answer="text"``, and of judges that count samples, it is a text. A reply that
-    is blank gives no reasons and stays without a score.
+    In the second step (column ``step``: 2) the score is drawn from the label distribution given the reasons, at the
+    temperature of the reasons, with a random number that depends on the seed, the request, the temperature and the
+    replicate. With ``answer="text"``, and for judges that count samples, it is a text. Blank replies stay without a
+    score.
 
     There is one estimate for each judge × data set × attribute × scale × ``cot`` (*CoT*, *no CoT*) × ``temperature`` ×
-    ``samples`` averaged (NaN where a metric is not about averages):
+    ``samples`` averaged (NaN if a metric is not about averages):
 
-    - ``cot_shift`` — ``agreement`` with CoT less that without, of means of all samples, over the items that were scored
-      both ways. −2 to 2, null 0; above: reasons help. Primary, one a temperature; paired t test over contexts
-      (`biaslab.stats.ratio.Ratio.difference`). Both sides have the noise of as many samples: reasons that only make a
-      judge surer help as much as more samples would, and less the more are averaged.
-    - ``temperature_shift`` — ``agreement`` at the highest temperature less that at the lowest, of means of all samples.
-      −2 to 2, null 0. Primary, one with and one without CoT.
+    - ``cot_shift`` — ``agreement`` with CoT minus that without, for means of all samples, over items scored both ways.
+      −2 to 2, null 0; above: reasons help. Primary, one per temperature; paired t test over contexts
+      (`biaslab.stats.ratio.Ratio.difference`). Both sides have the noise of the same number of samples: reasons that
+      only make a judge more certain help like more samples, and less the more are averaged.
+    - ``temperature_shift`` — ``agreement`` at the highest temperature minus that at the lowest, for means of all
+      samples. −2 to 2, null 0. Primary, one with and one without CoT.
     - ``agreement`` — Kendall's τ-b with the mean human score within contexts, averaged over contexts and over the
-      randomness of the samples (32 draws of an exact distribution; of texts as many groups of N as there are). −1 to 1.
-    - ``alpha`` — Krippendorff's interval α between samples, the noise floor of everything else. −1 to 1. Of exact
-      distributions the limit of infinitely many samples, 1 − variance within items / variance of all scores. 1 at
-      temperature 0, unless two labels are equally likely.
-    - ``parse_rate`` — share of answers from which a score was read; with reasons, of the first step. 0–1.
-    - ``tokens`` — tokens read and written for one score of ``samples`` averaged, in both steps; an exact distribution
-      is paid for once, whatever the temperature and the number of samples.
-    - ``label_mass`` — probability that all labels have together, of exact distributions at temperature 1. 0–1.
+      randomness of the samples (32 draws from an exact distribution; all available groups of N texts). −1 to 1.
+    - ``alpha`` — Krippendorff's interval α between samples, the noise floor of everything else. −1 to 1. For exact
+      distributions, the limit of infinitely many samples: 1 − variance within items / total variance. 1 at temperature
+      0, unless two labels are equally likely.
+    - ``parse_rate`` — share of answers with a readable score; with reasons, in the first step. 0–1.
+    - ``tokens`` — input and output tokens for one score averaged over ``samples``, in both steps; an exact distribution
+      is paid once, whatever the temperature and the number of samples.
+    - ``label_mass`` — total probability of all labels, of exact distributions at temperature 1. 0–1.
 
-    Of **pairs** (``scale`` is "pairs"), compared by comparative template 1 in both orders, with or without reasons
-    before the verdict. They are about *single verdicts* at a temperature: exact probabilities, which one question gives
-    for every temperature, stand for infinitely many of them. Contrasts are over pairs with a verdict both ways in both
-    orders; others drop out and are counted in ``n_dropped``:
+    For **pairs** (``scale`` is "pairs"), compared by comparative template 1 in both orders, with or without reasons
+    before the verdict. Metrics refer to *single verdicts* at a temperature; exact probabilities, which one request
+    gives for all temperatures, represent infinitely many of them. Contrasts are over pairs with verdicts in both
+    settings and both orders; others are dropped and counted in ``n_dropped``:
 
-    - ``cot_accuracy_shift`` — ``comparative_accuracy`` with CoT less that without, at one temperature. −1 to 1, null 0;
-      above: reasons help. Primary.
-    - ``temperature_accuracy_shift`` — ``comparative_accuracy`` at the highest temperature less that at the lowest. −1
-      to 1, null 0. Primary, one with and one without CoT. A judge that sees any quality is below: sampling adds noise.
-    - ``cot_first_shift``, ``temperature_first_shift`` — the same of ``first_position_rate``. −1 to 1, null 0; above:
+    - ``cot_accuracy_shift`` — ``comparative_accuracy`` with CoT minus that without, at one temperature. −1 to 1, null
+      0; above: reasons help. Primary.
+    - ``temperature_accuracy_shift`` — ``comparative_accuracy`` at the highest temperature minus that at the lowest. −1
+      to 1, null 0. Primary, one with and one without CoT. Below 0 for any judge that detects quality, because sampling
+      adds noise.
+    - ``cot_first_shift``, ``temperature_first_shift`` — the same for ``first_position_rate``. −1 to 1, null 0; above:
       more primacy.
-    - ``comparative_accuracy`` — share of decisions between candidates with different human scores that go as humans do;
-      ties are none. 0–1, null ½.
+    - ``comparative_accuracy`` — share of decisions between candidates with different human scores that agree with
+      humans; ties excluded. 0–1, null ½.
     - ``first_position_rate`` — P(A), the share of decisions for the candidate shown first. 0–1, null ½.
-    - ``order_consistency`` — how likely a verdict and one in the other order name the same winner. 0–1.
-    - ``alpha`` — Krippendorff's nominal α between samples of one pair in one order, as of `Consistency`. −1 to 1.
-    - ``parse_rate``, ``tokens``, ``label_mass`` — as above, of one verdict.
+    - ``order_consistency`` — probability that verdicts in the two orders name the same winner. 0–1.
+    - ``alpha`` — Krippendorff's nominal α between samples of one pair in one order, as in `Consistency`. −1 to 1.
+    - ``parse_rate``, ``tokens``, ``label_mass`` — as above, per verdict.
 
     Examples
     --------
@@ -156,7 +157,7 @@ class Sweep(Probe):
             matters=0.1,
             form="score",
             primary=True,
-            calibration=planted(  # reasons push scores to the top of the scale, where all candidates look alike
+            calibration=planted(  # reasons push scores to the top of the scale, where candidates tie
                 {"reason_first": 1.5},
                 _TEXT | {"temperatures": (1.0,), "samples": 2},
                 fair={"noise": 0.3, "sharpness": 4.0},
@@ -177,7 +178,7 @@ class Sweep(Probe):
             matters=0.1,
             form="score",
             primary=True,
-            calibration=Calibration(  # a judge that sees no quality agrees no less at any temperature
+            calibration=Calibration(  # without quality, agreement does not depend on the temperature
                 fair={"quality": 0.0, "noise": 1.0, "sharpness": 4.0},
                 planted={"noise": 0.5, "sharpness": 4.0},
                 parameters=_TEXT | {"temperatures": (0.0, 1.0), "samples": 1, "cot": (False,)},
@@ -195,7 +196,7 @@ class Sweep(Probe):
             use=("verdicts without reasons", "verdicts after reasons"),
             form="pair",
             primary=True,
-            calibration=planted(  # reasons make the judge take what stands first, whatever it is worth
+            calibration=planted(  # reasons make the judge choose the first, whatever its quality
                 {"reason_first": 0.65}, _PAIRS | {"temperatures": (1.0,)}
             ),
             comparison=Comparison("verdicts on pairs with and without reasons", ("temperature",)),
@@ -266,10 +267,10 @@ class Sweep(Probe):
         return Asking("text", replicates, temperature, self.max_tokens if cot else 16, self.seed)
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
-        """Plan every score and every pair: for each attribute, with and without reasons, at each temperature.
+        """Plan all scores and pairs for each attribute, with and without reasons, at each temperature.
 
-        With the trials of that, plan texts at the temperatures that samples counted at another one do not give, and the
-        second step of replies that hold reasons alone.
+        Given the trials so far, plan texts at temperatures not covered by counted samples, and the second step for
+        replies with reasons only.
         """
         compared = scored = None
         if trials is not None:
@@ -281,7 +282,7 @@ class Sweep(Probe):
             yield from self._scores(dataset, scored)
 
     def _pairs(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
-        """Plan every pair or, with its trials, texts at the temperatures that counted samples do not give."""
+        """Plan all pairs or, given their trials, texts at temperatures not covered by counted samples."""
         pairs = SweptPairs(self.attributes, self.n_candidates, self.seed, self.max_tokens, self.samples)
         if trials is None:
             yield from pairs.trials(dataset, self.cot, self.temperatures, self.answer == "distribution")
@@ -289,7 +290,7 @@ class Sweep(Probe):
             yield from pairs.trials(dataset, (False,), temperatures, exact=False)
 
     def _scores(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
-        """Plan every candidate's score or, with their trials, what these leave open."""
+        """Plan each candidate's score or, given the trials so far, what is still open."""
         cots, temperatures = self.cot, self.temperatures
         if trials is not None:
             yield from self._second_steps(dataset, trials)
@@ -302,11 +303,11 @@ class Sweep(Probe):
 
     @property
     def keeps_replies(self) -> bool:
-        """Whether trials keep the judge's text, with which the second step goes on."""
+        """Whether trials keep the judge's text, which the second step needs."""
         return self.second_step
 
     def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
-        """Plan a question for the score after each reply that holds reasons alone."""
+        """Plan the second-step question after each reply with reasons only."""
         waiting = without_score(trials)
         if waiting.empty:
             return
@@ -323,12 +324,12 @@ class Sweep(Probe):
             asking = replace(self._asking(temperature, False), replicates=1) if as_text else Asking()
             [trial] = question.trials(asking, where)
             request = trial.request
-            if isinstance(request, Completion):  # after the same reasons twice, two texts
+            if isinstance(request, Completion):  # equal reasons need two separate texts
                 request = replace(request, replicate=replicate)
             yield replace(trial, request=request, replicate=replicate)
 
     def _not_counted(self, trials: pd.DataFrame) -> list[float]:
-        """Return the temperatures that are still to be asked without reasons."""
+        """Return the temperatures still to be asked without reasons."""
         plain = trials[trials["cot"] == _PLAIN]
         asked = plain["temperature"].notna().any()
         return [t for t in self.temperatures if t != 1] if sample_count(plain) and not asked else []
@@ -336,7 +337,7 @@ class Sweep(Probe):
     def _score(
         self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
     ) -> Iterator[Trial]:
-        """Plan texts at some temperatures; without any, the label distribution."""
+        """Plan texts at the temperatures or, without any, the label distribution."""
         question = self._question(dataset, item, attribute, cot)
         condition: dict[str, Scalar] = {"cot": _COT if cot else _PLAIN, "temperature": _NONE}
         if not temperatures:
@@ -353,9 +354,9 @@ class Sweep(Probe):
         return Question.rate(dataset, item, [attribute], scale, reasons="before" if cot else "none")
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that a text gives or the probability of the trial's label, and the status.
+        """Return the score in a text or the probability of the trial's label, and the status.
 
-        Of a second step the score that is drawn from the label distribution; of a pair how likely the first wins.
+        For a second step, the score drawn from the label distribution; for a pair, the probability that the first wins.
         """
         if trial.opponent_id is not None:
             return read_pair(trial, reply)
@@ -366,7 +367,7 @@ class Sweep(Probe):
         return read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each setting and number of samples, then what changes between settings."""
+        """Yield the metrics of each setting and number of samples, then the differences between settings."""
         if is_pair(cell.trials).any():
             yield from swept_pair_parts(cell, self.temperatures)
             return
@@ -385,13 +386,13 @@ class Sweep(Probe):
         yield from self._shifts(cell, by_setting)
 
     def _sizes(self, answers: Answers) -> list[int]:
-        """Return the numbers of samples that are averaged: 1, 2, 4 ... and all."""
+        """Return the numbers of samples to average: 1, 2, 4 ... and all."""
         most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
         most = min(most, self.samples)
         return sorted({2**power for power in range(most.bit_length())} | {most})
 
     def _settings(self, cell: Cell) -> Iterator[tuple[_Setting, Answers, pd.DataFrame]]:
-        """Yield the answers of each setting, and the trials they are from; a distribution serves all temperatures."""
+        """Yield the answers and trials of each setting; a distribution serves all temperatures."""
         for cot, part in cell.trials.groupby("cot", sort=False):
             for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
                 answers = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
@@ -406,7 +407,7 @@ class Sweep(Probe):
                     yield (str(cot), at), answers.at_temperature(at), asked
 
     def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
-        """Return the metrics that do not depend on how many samples are averaged."""
+        """Return the metrics that do not depend on the number of samples averaged."""
         metrics: dict[str, Estimable] = {
             "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
             "parse_rate": partial(parse_rate, first_step(asked)),
@@ -431,12 +432,12 @@ class Sweep(Probe):
     def _shift(
         self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
     ) -> Part:
-        """Return agreement of the first less that of the second over the items that both have."""
+        """Return the agreement of the first minus that of the second, over their common items."""
         sizes = [self._sizes(answers)[-1] for answers in (one, two) if answers is not None]
         n = min(sizes, default=self.samples)
         at = {**setting, "samples": float(n)}
         if one is None or two is None:
-            return Part({metric: undefined("undefined: one of the two was not asked")}, (0, 0), at)
+            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
         both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
         whole = [answers.only(both) for answers in (one, two)]
         entering = sum(answers.entering for answers in whole)
@@ -445,5 +446,5 @@ class Sweep(Probe):
         return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
 
     def _agreement(self, cell: Cell, answers: Answers, n: int) -> Ratio:
-        """Return the agreement of means of n samples; all temperatures are drawn with the same random numbers."""
+        """Return the agreement of means of n samples, using the same random numbers for all temperatures."""
         return answers.agreement(answers.means(n, name_seed(self.seed, cell.where))).ratio()

@@ -1,4 +1,4 @@
-"""Sensitivity to the prompt: what share of a judge's variance is the template? (Sclar et al. 2024; Brennan 2001)."""
+"""Sensitivity to the prompt: which share of a judge's variance is due to it? (Sclar et al. 2024; Brennan 2001)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from biaslab.stats import CELL, Estimate, Fit, Level, Ratio, estimate_alpha, est
 
 @dataclass(frozen=True)
 class Template(ScoreProbe):
-    """Sensitivity to the prompt: how much of a judge's values, and of their variance, is the template.
+    """Sensitivity to the prompt: how the template shifts a judge's values, and its share of their variance.
 
     The same items are judged under variants of the prompt that differ from a base in one factor. The base is the prompt
-    of `Verbosity`, or of `Position` with template 1: with a store one reply serves both. Further parameters:
+    of `Verbosity`, or of `Position` with template 1; with a store, they share replies. Further parameters:
     `biaslab.probes.base.ScoreProbe`.
 
     Parameters
@@ -42,28 +42,28 @@ class Template(ScoreProbe):
     form : {"score", "pair"}
         Score candidates one by one, or compare pairs in both orders.
     factors : sequence of str, optional
-        What differs from the base, one factor at a time: "wording" (paraphrases), "labels" (of pairs: 1/2 and X/Y
-        for A/B), "order" (the scale stated from its best end; of pairs the first is called B), "system" (a role),
-        "shots" (two earlier questions of other contexts with their verdicts in the chat, in both orders), "rubric"
-        (none, or one by level; of pairs one, as the base has none). All of the form by default, as far as there are
-        human scores for earlier verdicts.
+        Factors to vary, one at a time: "wording" (paraphrases), "labels" (for pairs: 1/2 and X/Y instead of A/B),
+        "order" (the scale stated from its best end; for pairs the first is called B), "system" (a role), "shots" (two
+        earlier questions about other contexts with their verdicts in the chat, in both orders), "rubric" (none, or one
+        by level; for pairs one, because the base has none). Default: all for the form, "shots" only if there are human
+        scores for earlier verdicts.
     n_items : int, optional
-        Candidates a context, or unordered pairs, drawn at random without replacement; all by default. The draw of a
-        context depends on the seed and that context alone.
+        Candidates, or unordered pairs, per context, drawn at random without replacement; default: all. The draw depends
+        only on the seed and the context.
     level : {"context", "dataset"}
-        Of the rank correlation between templates: within contexts, averaged over them, or over all items.
+        Level of the rank correlation between templates: averaged within contexts, or over all items.
     fit : {"anova", "reml"}
-        How variance components are estimated: `biaslab.stats.fit_components`.
+        Estimator of variance components; see `biaslab.stats.fit_components`.
     protocols : sequence of Protocol or path, optional
-        Compare these prompts and parsers of your own (`biaslab.Protocol`), all of one form and one scale, instead of
-        variants of biaslab's; the first one is the base.
+        Your own prompts and parsers to compare (`biaslab.Protocol`), with the same form and scale, instead of variants
+        of biaslab's; the first one is the base.
     base : str
-        What others are compared with; of a log that has no such prompt, the first that it has.
+        The reference variant; for a log without it, its first prompt.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
@@ -71,37 +71,34 @@ class Template(ScoreProbe):
     ``template`` and ``factor`` name the variant (`biaslab.prompts.variants`). There is one estimate for each judge ×
     data set × attribute × form:
 
-    - ``template_shift`` — mean value under a variant minus that under the base, paired by item: points of the scale; of
-      pairs, judged in both orders, the share by which a variant moves verdicts to the first. Null 0. Primary, one a
-      variant; q-values correct for their number. Where scores are missing, ``bound_low`` and ``bound_high`` hold
-      whatever they would have been.
-    - ``template_sd`` — standard deviation of the true means of all templates. At least 0, null 0: do they differ at
-      all?
-    - ``template_share`` — share of the variance of a single judgement that another prompt would change: the templates'
-      means, and what templates do to single items. 0–1.
-    - ``variance_share`` — the same by ``component``. 0–1. Of scores: context, item (within contexts), template, item ×
-      template, resampling. Of pairs, whose mean square about ½ is split: pair (what the candidates decide), order
-      (position bias), pair × order, order × template (position bias that the template changes), pair × template,
-      resampling.
+    - ``template_shift`` — mean value under a variant minus that under the base, paired by item: points of the scale;
+      for pairs, judged in both orders, the share by which a variant moves verdicts to the first. Null 0. Primary, one
+      per variant; q-values correct for their number. If scores are missing, ``bound_low`` and ``bound_high`` hold
+      whatever they are.
+    - ``template_sd`` — standard deviation of the true means of all templates. At least 0, null 0: no differences.
+    - ``template_share`` — share of the variance of a single judgement due to the prompt: the templates' means, and
+      their interaction with items. 0–1.
+    - ``variance_share`` — the same by ``component``. 0–1. For scores: context, item (within contexts), template, item ×
+      template, resampling. For pairs, from the mean square about ½: pair (candidates), order (position bias), pair ×
+      order, order × template (position bias that depends on the template), pair × template, resampling.
     - ``template_agreement`` — Spearman's ρ between the values under a variant and under the base, at ``level``. −1 to
       1.
-    - ``template_alpha`` — Krippendorff's interval α with templates as annotators. At most 1: all say the same of every
-      item.
-    - ``flip_rate`` — of pairs, how often the verdict changes ``between`` the base and a variant ("template"), the two
+    - ``template_alpha`` — Krippendorff's interval α with templates as annotators. At most 1: perfect agreement.
+    - ``flip_rate`` — for pairs, how often the verdict changes ``between`` the base and a variant ("template"), the two
       orders of one template ("order"), and two samples of one request ("resampling", the noise floor). 0–1.
-    - ``carry_over`` — with earlier verdicts in the chat: mean value where the last one is the best, or for the first,
-      minus where it is the worst, or for the second. Null 0; above: verdicts are drawn to the one before.
-    - ``label_mass`` — probability that all labels have together, by template. 0–1.
+    - ``carry_over`` — with earlier verdicts in the chat: mean value if the last one is the best (or for the first),
+      minus that if it is the worst (or for the second). Null 0; above: verdicts are pulled to the previous one.
+    - ``label_mass`` — total probability of all labels, by template. 0–1.
 
-    **Why the shift is tested.** A variance cannot be below 0, so "no template effect" lies at the edge of what is
-    possible, where tests and intervals of variances do not keep their level (Self & Liang 1987). Templates are a
-    written list and no sample of prompts, so their effects are fixed (Shavelson & Webb 1991, ch. 5), and the mean
-    difference of two of them is an ordinary paired contrast over contexts, in the unit of the scale and with a sign.
+    **Why the shift is tested.** A variance cannot be negative, so "no template effect" lies on the boundary of the
+    parameter space, where tests and intervals of variances do not keep their level (Self & Liang 1987). Templates are a
+    fixed list rather than a sample of prompts, so their effects are fixed (Shavelson & Webb 1991, ch. 5), and the mean
+    difference of two of them is an ordinary paired contrast over contexts, with a sign and in the unit of the scale.
 
-    **Inference.** ``template_shift``: Student's t over contexts. ``template_sd``: a test of all of them at once, which
-    flips the signs of whole contexts; its interval is conservative. Shares: jackknife intervals over contexts, cut to
-    0–1, without a test. Answers that are whole distributions are not sampled, so their resampling share is 0; of texts
-    with one replicate it is undefined, and in item × template.
+    **Inference.** ``template_shift``: Student's t over contexts. ``template_sd``: a joint test by flipping the signs of
+    whole contexts; its interval is conservative. Shares: jackknife intervals over contexts, clipped to 0–1, without a
+    test. Full distributions have no resampling variance; with one text replicate it is undefined and part of item ×
+    template.
 
     References
     ----------
@@ -138,14 +135,14 @@ class Template(ScoreProbe):
             null=0.0,
             above="gives more under this variant of the prompt",
             below="gives less under this variant of the prompt",
-            advice="average over several prompts, or report the one that was used",
+            advice="average over several prompts, or report the prompt",
             use="comparing results across prompts",
             matters=0.1,
             primary=True,
             calibration=planted({"template_noise": 0.9}, {"factors": ("system",)}),
         ),
         Metric("template_sd", "between the means of templates", "standard deviation; points, of pairs share", null=0.0),
-        Metric("template_share", "variance that another prompt would change", "share"),
+        Metric("template_share", "variance due to the prompt", "share"),
         Metric("variance_share", "variance of a single judgement", "share"),
         Metric("template_agreement", "a variant of the prompt and the base", "Spearman's ρ"),
         Metric("template_alpha", "between templates", "Krippendorff's α"),
@@ -184,13 +181,13 @@ class Template(ScoreProbe):
         return variants(self.form, self.factors)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every item under every variant.
+        """Plan each item under each variant.
 
         Raises
         ------
         InputError
-            If "shots" is among the factors, and fewer than three contexts have candidates with different human scores
-            to make examples of. By default there are then none.
+            If "shots" is among the factors but fewer than three contexts have candidates with different human scores to
+            use as examples. (By default, "shots" is then left out.)
         """
         attributes = dataset.require_attributes(self.attributes)
         if self.protocols:
@@ -217,12 +214,12 @@ class Template(ScoreProbe):
         return read_with(own, trial, reply) if trial.opponent_id is None else read_pair(trial, reply, own)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the shift of each variant, the variance components of all of them, and how often verdicts flip."""
+        """Yield the shift of each variant, the variance components, and how often verdicts flip."""
         of_pairs = cell.where["form"] == "pair"
         if of_pairs:
             cell = replace(cell, trials=combined(cell.trials))
         factor = dict(zip(cell.trials["template"], cell.trials["factor"], strict=True))
-        names = sorted(factor, key=lambda name: name != self.base)  # the base first, where there is one
+        names = sorted(factor, key=lambda name: name != self.base)  # the base first, if there is one
         for name in names[1:]:
             yield self._against_base(cell, names[0], name, factor[name])
         yield from self._of_all_templates(cell, names, of_pairs)
@@ -271,7 +268,7 @@ class Template(ScoreProbe):
             yield Part({"carry_over": _shift(*both)(blocks)}, blocks, {"factor": "shots"})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores on one scale, and pairs, that a judge was asked for by several prompts."""
+        """Select scores on one scale, and pairs, asked for with several prompts."""
         parts = []
         for form, rows, prompt, cell in (
             ("score", scored(trials), "configuration", [*CELL, "scale"]),
@@ -283,8 +280,8 @@ class Template(ScoreProbe):
 
 
 def _alike_in_order(judged: pd.DataFrame) -> pd.DataFrame:
-    """Drop pairs in an unknown order where others have a known one: their prompts would differ by the order too."""
-    if "order_known" not in judged:  # only logs may not tell it
+    """Drop pairs in unknown order if others have a known one, because their prompts would differ by order too."""
+    if "order_known" not in judged:  # only logs may lack it
         return judged
     known = judged["order_known"].astype(bool)
     return judged[known | ~known.groupby([judged[name] for name in CELL]).transform("any")]
@@ -301,7 +298,7 @@ def _shift(name: str, base: str) -> Callable[[pd.DataFrame], Ratio]:
 
 
 def _range(cell: Cell) -> tuple[float, float]:
-    """Return the least and the greatest value."""
+    """Return the lowest and highest possible value."""
     if cell.where["form"] == "pair":
         return 0.0, 1.0
     scale = scale_named(str(cell.trials["scale"].iloc[0]))
@@ -314,10 +311,9 @@ def _alpha(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:
 
 
 def _flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Iterator[Part]:
-    """Yield how often verdicts on pairs flip: with the template, with the order, and when the same is asked again.
+    """Yield how often verdicts on pairs flip with the template, with the order, and on resampling.
 
-    The cell's ``candidate_id`` names both candidates of a pair in their order, as `combined` does it; the first of
-    ``names`` is the base.
+    The cell's ``candidate_id`` names the ordered pair, as from `combined`; the first of ``names`` is the base.
     """
     verdicts = cell.trials.assign(value=pairs.decisions(cell.trials))
     for name in names:
@@ -336,7 +332,7 @@ def _flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Iter
 
 
 def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where: dict[str, str]) -> Part:
-    """Compare the verdicts on the same pair in the same order, replicate by replicate."""
+    """Compare verdicts on the same pair in the same order, replicate by replicate."""
     keys, read = ["context_id", "candidate_id", "replicate"], verdicts[verdicts["status"].isin(["ok", "tie"])]
     one, two = (read[read["template"] == each].set_index(keys)["value"] for each in (name, base))
     shared = one.index.intersection(two.index, sort=False)
@@ -348,6 +344,6 @@ def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where
 
 
 def _complement(same: Ratio) -> Ratio:
-    """Turn a rate of agreement into one of change."""
+    """Turn an agreement rate into a rate of change."""
     numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
-    return replace(same, numerator=numerator, missing="undefined: no verdict that has its counterpart")
+    return replace(same, numerator=numerator, missing="undefined: no verdict with a counterpart")

@@ -1,4 +1,4 @@
-"""Thinking: what a thought before the verdict does to a bias, and what that costs."""
+"""Thinking: effect of thinking before the verdict on a bias, and its cost."""
 
 from __future__ import annotations
 
@@ -37,62 +37,62 @@ _ONE: dict[str, Any] = {"budgets": (0, "low"), "replicates": 1, "parameters": {"
 
 @dataclass(frozen=True)
 class Thinking(Probe):
-    """Thinking: what a thought before the verdict does to a bias, and what that costs.
+    """Thinking: effect of thinking before the verdict on a bias, and its cost.
 
-    Everything that another probe asks is asked at several budgets for thoughts, and its metric compared between them,
-    context by context. Further parameters: `biaslab.probes.base.Probe`.
+    The requests of another probe are asked at several thinking budgets, and its metric is compared between budgets,
+    paired by context. Further parameters: `biaslab.probes.base.Probe`.
 
     Parameters
     ----------
     bias : str
-        Name of the probe that measures the bias, of which the first primary metric is taken, or of one of its primary
-        metrics, such as ``"verbosity_slope"``.
+        Name of the probe that measures the bias (uses its first primary metric), or of a primary metric, such as
+        ``"verbosity_slope"``.
     budgets : sequence of int or str
-        Different budgets, in any order: tokens, 0 for no thought, or efforts (minimal, low, medium, high). The smallest
-        is what the others are compared with.
+        Different budgets, in any order: tokens, 0 for no thinking, or efforts (minimal, low, medium, high). The
+        smallest is the reference.
     answer : {"distribution", "text"}
-        Read label probabilities, where the judge gives them after a thought, or generate text.
+        Read label probabilities, if the judge gives them after thinking, or generate text.
     replicates : int
-        With ``answer="text"``: samples of each request; from 2 on they tell what drawing the replies anew would change.
+        With ``answer="text"``: samples of each request; at least 2 to estimate sampling noise.
     temperature : float
-        With ``answer="text"``: of the samples.
+        With ``answer="text"``: temperature of the samples.
     parameters : mapping
-        Of the probe that measures the bias, such as ``{"templates": [1]}``.
+        Parameters of the probe that measures the bias, such as ``{"templates": [1]}``.
     prices : mapping
-        Dollars for a million tokens: ``input``, and if wanted ``output``, which thoughts are billed as. Without them
-        nothing is said of dollars.
+        Dollars per million tokens: ``input`` and optionally ``output``, which includes thinking. Without prices,
+        dollars are left out.
 
     Raises
     ------
     InputError
-        If a value lies outside its range, there is no such bias, or its probe decides by replies what it asks next.
+        If a value is out of range, the bias is unknown, or its probe chooses requests based on replies.
 
     Notes
     -----
-    A trial is one of the other probe (column ``bias``) at one budget (``thinking``); with them stand the tokens that
-    were written (``written``), and those of the thought among them (``thought_tokens``). A judge that cannot be given a
-    budget is not asked (`biaslab.core.BaseJudge.thinks`). A server may ignore one, or bill a thought and not show it:
-    ``thought_tokens`` says what it counted.
+    A trial is one of the other probe (column ``bias``) at one budget (``thinking``), with the output tokens
+    (``written``) and the thinking tokens among them (``thought_tokens``). Judges that accept no budget are not asked
+    (`biaslab.core.BaseJudge.thinks`). A server may ignore the budget, or bill thinking without showing it;
+    ``thought_tokens`` is what it counted.
 
     There is one estimate for each cell of the other probe, its metric (``measured``) and each budget (``thinking``):
 
     - ``thinking_shift`` — the metric at this budget minus that at the smallest one (``against``), in its own unit. Null
-      0. Primary. Paired over contexts: each is left out of both, and interval and test are Student's t.
-    - ``bias`` — the metric itself, as its own probe estimates it.
+      0. Primary. Student's t, paired by context with a jackknife.
+    - ``bias`` — the metric itself, as estimated by its own probe.
     - ``bias_reduction`` — how much nearer to its null the metric is than at the smallest budget. Below 0: farther away.
-      Where both are as good as at the null, that is noise: read it beside ``thinking_shift``.
-    - ``resampling_noise`` — standard deviation of ``thinking_shift`` that drawing all replies anew would cause, from
-      the metric of each replicate, with a χ² interval. It takes texts and two replicates at least: probabilities are
-      those after one thought, and what another would change does not show.
-    - ``agreement`` — with human scores: of pairs the share that is ordered as by humans, of scores Kendall's τ-b within
-      contexts. ``agreement_shift`` — that minus the one at the smallest budget, paired. −2 to 2, null 0.
-    - ``reliability`` — of pairs the probability that two samples of one request agree, of scores Krippendorff's α
+      If both are close to the null, this is noise; read it together with ``thinking_shift``.
+    - ``resampling_noise`` — standard deviation of ``thinking_shift`` over resampled replies, from the metric of each
+      replicate, with a χ² interval. Needs text and at least two replicates: probabilities are conditional on one
+      thought, so they do not show the effect of another.
+    - ``agreement`` — with human scores: share of pairs ordered like humans, or Kendall's τ-b of scores within contexts.
+      ``agreement_shift`` — that minus the one at the smallest budget, paired. −2 to 2, null 0.
+    - ``reliability`` — for pairs, the probability that two samples of one request agree; for scores, Krippendorff's α
       between samples.
-    - ``tokens``, ``thought_tokens`` — of a judgement: read and written, and of these for the thought.
-    - ``dollars`` — of 1,000 judgements, the price of cached input left out.
-    - ``tokens_per_point``, ``dollars_per_point`` — what a judgement, or 1,000, cost more for each point, .01 of the
-      metric's unit, that the bias is reduced by. Fieller's interval; undefined where the reduction cannot be told from
-      none, since a point may then cost any amount.
+    - ``tokens``, ``thought_tokens`` — per judgement: input plus output tokens, and thinking tokens.
+    - ``dollars`` — per 1,000 judgements, ignoring prices for cached input.
+    - ``tokens_per_point``, ``dollars_per_point`` — additional cost per judgement (dollars: per 1,000) for each point
+      (.01 of the metric's unit) of bias reduction. Fieller's interval; undefined if the reduction may be zero, because
+      the cost per point is then unbounded.
 
     Examples
     --------
@@ -108,31 +108,31 @@ class Thinking(Probe):
     name = "thinking"
     conditions = ("measured", "thinking", "against")
     asks_for = ("pair", "score")
-    needs = "judgements at two budgets for thoughts or more, in a column thinking"
+    needs = "judgements at two or more thinking budgets, in a column thinking"
     metrics = (
         Metric(
             "thinking_shift",
-            "the metric with more thought minus with the least",
+            "the metric with more thinking minus with the least",
             null=0.0,
             above="has a higher value of the metric when it thinks longer",
             below="has a lower value of the metric when it thinks longer",
-            advice="choose the budget at which the bias is least for what it costs",
-            use="comparing results across budgets for thoughts",
+            advice="choose the budget with the best trade-off between bias and cost",
+            use="comparing results across thinking budgets",
             matters=0.1,
             primary=True,
             calibration=planted({"thought_debiasing": 0.7}, _ONE, fair={**FAIR, "position": 0.8}),
         ),
         Metric("bias", "the metric at a budget"),
-        Metric("bias_reduction", "nearer to the null than with the least thought"),
-        Metric("resampling_noise", "standard deviation of the shift if replies were drawn anew"),
+        Metric("bias_reduction", "nearer to the null than with the least thinking"),
+        Metric("resampling_noise", "standard deviation of the shift over resampled replies"),
         Metric("agreement", "agreement with the reference scores", quality=True),
-        Metric("agreement_shift", "agreement with more thought minus with the least", null=0.0, quality=True),
-        Metric("reliability", "two samples of one request"),
-        Metric("tokens", "tokens of a judgement"),
-        Metric("thought_tokens", "tokens of its thought"),
-        Metric("dollars", "dollars of 1,000 judgements"),
-        Metric("tokens_per_point", "more tokens a judgement for each point of bias less"),
-        Metric("dollars_per_point", "more dollars for 1,000 judgements for each point of bias less"),
+        Metric("agreement_shift", "agreement with more thinking minus with the least", null=0.0, quality=True),
+        Metric("reliability", "agreement of two samples of one request"),
+        Metric("tokens", "tokens per judgement"),
+        Metric("thought_tokens", "thinking tokens per judgement"),
+        Metric("dollars", "dollars per 1,000 judgements"),
+        Metric("tokens_per_point", "additional tokens per judgement and point of bias reduction"),
+        Metric("dollars_per_point", "additional dollars per 1,000 judgements and point of bias reduction"),
     )
 
     bias: str = "position"
@@ -152,7 +152,7 @@ class Thinking(Probe):
             check_spending("prices", self.prices, PRICES)
         listed = () if isinstance(self.budgets, str) else self.budgets
         if len({as_thinking(each, "budgets") for each in listed}) < max(len(listed), 2):
-            raise InputError("budgets", self.budgets, 'a list of two different budgets or more, such as [0, "low"]')
+            raise InputError("budgets", self.budgets, 'a list of at least two different budgets, such as [0, "low"]')
         probe = self._probe
         of_probe = [name for name in probe.conditions if name != "human_gap"]
         settle(
@@ -166,7 +166,7 @@ class Thinking(Probe):
 
     @cached_property
     def _probe(self) -> Probe:
-        """The probe that measures the bias, asking as this one does."""
+        """The probe that measures the bias, with this probe's settings."""
         kind, _ = _find_bias(self.bias)
         known = [each.name for each in fields(kind) if each.init]
         for name in self.parameters:
@@ -177,17 +177,17 @@ class Thinking(Probe):
             own["replicates"] = 1
         probe = kind(**own, **self.parameters)
         if is_sequential(probe) or getattr(probe, "keeps_replies", False):
-            raise InputError("bias", self.bias, "one whose probe asks the same, whatever is answered")
+            raise InputError("bias", self.bias, "a bias whose probe does not choose requests based on replies")
         return probe
 
     @property
     def measured(self) -> Metric:
-        """The metric that is compared."""
+        """The metric to compare."""
         kind, name = _find_bias(self.bias)
         return find_metric(name, kind.name)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every judgement of the other probe at each budget."""
+        """Plan the other probe's judgements at each budget."""
         budgets: list[ThinkingBudget] = [as_thinking(each) or 0 for each in self.budgets]
         for trial in self._probe.design(dataset):
             for budget in budgets:
@@ -195,11 +195,11 @@ class Thinking(Probe):
                 yield replace(trial, request=with_thinking(trial.request, budget), condition=where)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return value and status as the other probe reads them."""
+        """Return value and status, parsed by the other probe."""
         return self._probe.read(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metric at each budget, what it shifts by, and what else the judgements are worth and cost."""
+        """Yield the metric at each budget, its shifts, and agreement, reliability and cost."""
         self._require_own(cell.trials)
         trials = cell.trials.assign(thinking=cell.trials["thinking"].map(_name_of))
         names = sorted(set(trials["thinking"]), key=lambda name: thinking_tokens(as_thinking(name) or 0))
@@ -212,7 +212,7 @@ class Thinking(Probe):
         yield from budgets.of_agreement()
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take judgements that the other probe takes, by judges that were given several budgets."""
+        """Select judgements that the other probe accepts, by judges with several budgets."""
         if "thinking" not in trials:
             return self._accepted(trials.iloc[:0])
         known = trials[trials["thinking"].notna()]
@@ -224,11 +224,11 @@ class Thinking(Probe):
         other = set(trials["bias"]) - {self._probe.name} if "bias" in trials else set()
         if other:
             allowed = f"trials of the bias {self._probe.name}"
-            raise TrialsError("trials", sorted(other), allowed, f"make the probe Thinking(bias={min(other)!r})")
+            raise TrialsError("trials", sorted(other), allowed, f"use Thinking(bias={min(other)!r})")
 
 
 def _find_bias(name: str) -> tuple[type[Probe], str]:
-    """Return the probe of a bias, by its name or that of a primary metric, and the name of the metric."""
+    """Return the probe of a bias, given its name or a primary metric's, and the metric's name."""
     if name in names() and name != Thinking.name:
         kind = find_probe(name)
         return kind, kind.primary[0]
@@ -240,7 +240,7 @@ def _find_bias(name: str) -> tuple[type[Probe], str]:
 
 
 def _name_of(budget: object) -> str:
-    """Return the name of a budget, which a table may have as a number."""
+    """Return the name of a budget, which may be a number in a table."""
     if isinstance(budget, float) and not math.isnan(budget):
         budget = int(budget)
     return str(as_thinking(budget))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Content-free prior: what a judge answers where there is nothing to judge (Zhao et al. 2021)."""
+"""Content-free prior: a judge's answers when there is nothing to judge (Zhao et al. 2021)."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ _WHOLE = "text itself"
 
 @dataclass(frozen=True)
 class Vacuum(PairProbe):
-    """Content-free prior: what a judge prefers between equal candidates, and how it scores nothing.
+    """Content-free prior: a judge's preference between equal candidates, and its score of an empty text.
 
-    No candidate can have caused the answers; as the dark current of a detector, they are part of every other answer
-    too. Further parameters: `biaslab.probes.base.PairProbe`.
+    The candidates cannot cause these answers; like the dark current of a detector, they are part of every other answer.
+    Further parameters: `biaslab.probes.base.PairProbe`.
 
     Parameters
     ----------
     nothing : sequence of {"identical", "empty", "shuffled", "named"}
-        What is shown twice: a candidate; no words at all; a candidate's words in random order, twice another one; a
-        candidate with a name in brackets, each name once in each place.
+        What to show: the same candidate twice; two empty texts; a candidate's words in two random orders; a candidate
+        twice with names in brackets, each name once in each position.
     asks : sequence of {"pairs", "scores"}
-        Compare nothing with nothing, score nothing and the text itself, or both.
+        Compare content-free pairs, score content-free texts and the text itself, or both.
     n_candidates : int, optional
-        Candidates a context, drawn by seed and context, that are shown twice or shuffled; None takes all.
+        Candidates per context to show twice or shuffle, drawn by seed and context; None: all.
     names : tuple of str
-        Two names, of *named*, such as those of authors.
+        The two names for *named*, such as names of authors.
     template : {1, 2}
         Comparative template.
     scale : str
@@ -65,32 +65,33 @@ class Vacuum(PairProbe):
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
-    A trial's ``value`` is the probability that the first wins, or a score. Both orders of a pair are one prompt, which
-    is asked once, except for *named*. There is one estimate for each judge × data set × attribute × ``nothing``, the
-    kind of nothing that was shown:
+    A trial's ``value`` is the probability that the first wins, or a score. Both orders of a pair give the same prompt,
+    which is asked once, except for *named*. There is one estimate for each judge × data set × attribute × ``nothing``
+    (the kind of content-free input):
 
     - ``dark_first_rate`` — share of decisions (ties excluded) for the candidate shown first. 0–1, null ½; above:
       primacy. Primary. A distribution decides for its likelier label.
-    - ``dark_first_logit`` — mean log odds of the first, in logits; of verdicts those of their share. Null 0. It is the
-      content-free prior that `biaslab.ranking.content_free` takes out of other comparisons (Zhao et al. 2021 average
-      probabilities).
-    - ``name_logit`` — log odds of the first of ``names`` against the second, behind the same text in both places. Null
-      0.
+    - ``dark_first_logit`` — mean log odds of the first, in logits; for verdicts, the log odds of their share. Null 0.
+      The content-free prior that `biaslab.ranking.content_free` subtracts from other comparisons (Zhao et al. 2021
+      average probabilities).
+    - ``name_logit`` — log odds of the first of ``names`` against the second, with the same text, over both positions.
+      Null 0.
     - ``tie_rate`` — share of ties. 0–1; with ``ties=True`` and two equal candidates, anything below 1 is wrong.
-    - ``dark_score`` — mean score of nothing, in points of the scale, and of the text itself beside it.
-    - ``dark_score_drop`` — mean score of the text itself less that of nothing, item by item, in points. Null 0; near 0
-      the judge does not read.
-    - ``score_share`` — share of the probability, or of the answers, that each label has (column ``score``). 0–1.
-    - ``label_mass`` — probability that all labels have together. 0–1.
+    - ``dark_score`` — mean score of content-free texts, and of the text itself for comparison, in points of the scale.
+    - ``dark_score_drop`` — mean score of the text itself minus that of the content-free text, paired by item, in
+    points.
+      Null 0; near 0: the judge ignores the text.
+    - ``score_share`` — share of the probability, or of the answers, at each label (column ``score``). 0–1.
+    - ``label_mass`` — total probability of all labels. 0–1.
 
-    ``dark_first_rate`` is the position bias where neither candidate is better, which is where it is largest; with
-    candidates that differ it shows in fewer decisions (`Position`). An empty or shuffled text is out of the ordinary,
-    which may itself change what a judge does, so kinds of nothing are told apart. Where they disagree, take that of
-    *identical*, whose prompts are the most like real ones.
+    ``dark_first_rate`` is the position bias when neither candidate is better, where it is largest; between different
+    candidates it affects fewer decisions (`Position`). Empty or shuffled texts are unusual, which may itself change the
+    judge's behaviour, so the kinds are reported separately. If they disagree, prefer *identical*, whose prompts are
+    closest to real ones.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class Vacuum(PairProbe):
             null=0.5,
             above="prefers the first of two equal candidates",
             below="prefers the second of two equal candidates",
-            advice="ask every pair in both orders, or take its content-free prior out",
+            advice="ask every pair in both orders, or subtract the content-free prior",
             use="equal candidates shown in one order only",
             matters=0.1,
             primary=True,
@@ -153,11 +154,11 @@ class Vacuum(PairProbe):
         require_whole("n_candidates", self.n_candidates, 1, optional=True)
         require_one_of("template", self.template, (1, 2))
         if len(self.names) != 2 or len({*map(str.strip, self.names), ""}) != 3:
-            raise InputError("names", self.names, "two names that differ")
+            raise InputError("names", self.names, "two different names")
         find_scale(self.scale)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan pairs of the same, and the scores of nothing and of the text itself."""
+        """Plan content-free pairs, and scores of content-free texts and of the text itself."""
         attributes = dataset.require_attributes(self.attributes)
         first: set[str] = set()
         for item in drawn_items(dataset, self.n_candidates, self.seed):
@@ -179,7 +180,7 @@ class Vacuum(PairProbe):
         return super().read(trial, reply) if trial.opponent_id is not None else read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each kind of nothing: of pairs, then of scores."""
+        """Yield the metrics of each kind of content-free input: of pairs, then of scores."""
         for (asked, nothing), trials in each_cell(cell.trials, ("asked", "nothing")):
             if asked == "pair":
                 at = {"nothing": nothing, "template": trials["template"].iloc[0], "scale": "", "score": np.nan}
@@ -192,7 +193,7 @@ class Vacuum(PairProbe):
     def _compare(
         self, dataset: Dataset, item: Item, attribute: str, kind: Nothing, both: tuple[str, str]
     ) -> Iterator[Trial]:
-        """Yield the question which of two equal candidates is better."""
+        """Yield the comparisons of two equal candidates."""
         context, (one, two) = (item.context_id, item.context), both
         pair = (item.candidate_id, one), (item.candidate_id, two)
         for first, second in (self.names, self.names[::-1]) if kind == "named" else (("", ""),):
@@ -203,7 +204,7 @@ class Vacuum(PairProbe):
             )
 
     def _score(self, dataset: Dataset, item: Item, attribute: str, kind: str, text: str) -> Iterator[Trial]:
-        """Yield the question for a score, and of an exact distribution the probability of each label."""
+        """Yield the trial of a score, or of each label for an exact distribution."""
         shown, edit = replace(item, text=text), "" if kind == _WHOLE else kind
         question = Question.rate(dataset, shown, [attribute], find_scale(self.scale), edit=edit)
         how: Literal["text", "distribution"] = "text" if self.answer == "text" else "distribution"
@@ -214,7 +215,7 @@ class Vacuum(PairProbe):
             yield from question.label_trials({"asked": "label", **condition})
 
     def _of_scores(self, cell: Cell, everything: pd.DataFrame, nothing: str) -> Iterator[Part]:
-        """Yield mean, drop and distribution of the scores of one kind of nothing."""
+        """Yield mean, drop and distribution of the scores of one kind of content-free text."""
         scores, scale = cell.trials, str(cell.trials["scale"].iloc[0])
         at: dict[str, Any] = {"nothing": nothing, "template": "", "scale": scale, "score": np.nan}
         read = usable(scores)
@@ -252,7 +253,7 @@ def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dic
 
 
 def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio] | None:
-    """Return the rate with every verdict that is missing for the second, and for the first; None where none is."""
+    """Return the rate with all missing verdicts for the second, and for the first; None if none is missing."""
     if has_value(trials).all():
         return None
     least, most = (
@@ -263,7 +264,7 @@ def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio] | None:
 
 
 def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
-    """Return the log odds of the first name against the other, in either place."""
+    """Return the log odds of the first name against the other, over both positions."""
     names = trials["named_first"].drop_duplicates().tolist()
     read = usable(trials)
     both = read.groupby(["context_id", "candidate_id", "replicate"])["value"].transform("size") == len(names)
@@ -273,13 +274,13 @@ def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
         verdicts = pd.DataFrame({"context_id": whole["context_id"], "won": p, "first": 1.0, "name": sign})
         logit = logistic_model(verdicts, "won", ["first", "name"], resampling)["name"]
     else:
-        missing = "undefined: no text was judged with both names in both places"
+        missing = "undefined: no text was judged with both names in both positions"
         logit = mean_of(whole, sign * log_odds(p), 0.0, missing=missing, inference="t").estimate(resampling)
     return replace(logit, note="; ".join(filter(None, (logit.note, " against ".join(map(str, names))))))
 
 
 def _shown(item: Item, kind: Nothing, seed: int) -> tuple[str, str]:
-    """Return what is shown first and second."""
+    """Return the texts to show first and second."""
     if kind in ("identical", "named"):
         return item.text, item.text
     if kind == "empty":

@@ -29,53 +29,53 @@ from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.logs import by_configuration, paired, rated
 from biaslab.probes.base.pair_differences import seen_from, win_excess
 
-_ADVICE = "compare scores only of texts that are alike in length, or adjust for it"
-_ADVICE_ON_PAIRS = "compare only texts that are alike in length, or adjust win rates for it"
+_ADVICE = "compare only scores of texts of similar length, or adjust for it"
+_ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"
 
 
 @dataclass(frozen=True)
 class Verbosity(PairFeatureProbe):
-    """Verbosity bias: a reward for length beyond what human raters give.
+    """Verbosity bias: rewarding length more than human raters do.
 
-    Every candidate is scored, or compared with every other of its context in both orders, and its words, separated by
-    white space, are counted (column ``words``). Length enters as log2 words, so that a doubling is one unit wherever it
-    starts. Prompts are those of `Familiarity` and `Position`: with a store one reply serves both. Further parameters,
-    and errors of human scores: `biaslab.probes.base.PairFeatureProbe`.
+    Every candidate is scored, or compared with every other of its context in both orders. Length is the log2 of the
+    number of words separated by white space (column ``words``), so one unit is a doubling. Prompts are those of
+    `Familiarity` and `Position`; with a store, they share replies. Further parameters, and the treatment of error in
+    human scores: `biaslab.probes.base.PairFeatureProbe`.
 
     Parameters
     ----------
     asks : sequence of {"pairs", "scores"}
-        Compare texts in both orders, score them, or both; an evaluator does one of them.
+        Compare texts in both orders, score them, or both; evaluators support only one of them.
     level : {"context", "dataset"}
-        Of the correlations with length: within contexts, averaged over them, or pooled.
+        Level of correlations with length: averaged within contexts, or pooled.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----
     A trial's ``value`` is the score, or the probability that the candidate shown first wins (column ``asked``). There
-    is one estimate for each judge × data set × attribute and, of pairs, ``template``:
+    is one estimate for each judge × data set × attribute and, for pairs, ``template``:
 
     - ``verbosity_slope`` — standard deviations of the judge's score per doubling of words, at equal human score. Null
-      0; above: length pays. Primary. Regression of score on log2 words, human score and an intercept for each context.
+      0; above: length is rewarded. Primary. Regression of score on log2 words, human score and context intercepts.
     - ``verbosity_excess`` — Spearman's ρ of score and words, the judge's minus the humans', on the same items. −2 to 2,
-      null 0; above: the judge prefers longer texts more than humans do. A judge that is merely noisier has a
-      correlation nearer to 0: read it with the slope.
+      null 0; above: the judge prefers longer texts more than humans do. Noise alone moves the judge's correlation
+      towards 0, so read it together with the slope.
     - ``verbosity_correlation`` — the two correlations themselves (column ``scorer``). −1 to 1, null 0.
-    - ``verbosity_logit`` — log odds by which a text twice as long as its opponent wins, at equal human score. Null 0;
-      above: length pays; .2 logits turn an even chance into .55. Primary. Regression of logit P(wins) on the
-      differences of log2 words and of human scores and on who stands first, over pairs judged in both orders (in logs
-      over all judgements); logistic for verdicts and shares of samples. Where a log has people's verdicts and no
-      scores, these (−1, 0, 1) take the place of the difference.
-    - ``longer_wins_excess`` — probability that the longer text wins, less the share of pairs in which humans prefer it.
-      −1 to 1, null 0. A judge that is merely noisier is off 0 too: read the logit.
-    - ``label_mass`` — probability that all labels have together. 0–1.
+    - ``verbosity_logit`` — log odds that a text twice as long as its opponent wins, at equal human score. Null 0;
+      above: length is rewarded; .2 logits turn an even chance into .55. Primary. Regression of logit P(wins) on the
+      differences of log2 words and of human scores and on position, over pairs judged in both orders (in logs, over all
+      judgements); logistic for verdicts and shares of samples. If a log has human verdicts but no scores, these (−1, 0,
+      1) replace the difference.
+    - ``longer_wins_excess`` — probability that the longer text wins, minus the share of pairs in which humans prefer
+      it. −1 to 1, null 0. Noise alone moves it away from 0; prefer the logit.
+    - ``label_mass`` — total probability of all labels. 0–1.
 
-    **Inference.** The logit: Student's t over contexts with a cluster jackknife; of verdicts it has bounds where some
-    are missing, and with one rating per item, interval and test hold at every reliability from .3 to 1. Slope, and
+    **Inference.** The logit: Student's t over contexts with a cluster jackknife; for verdicts, with bounds if some are
+    missing, and with one rating per item, interval and test hold for every reliability from .3 to 1. Slope, and
     excess within contexts: Student's t over contexts. Everything else: bootstrap or jackknife intervals and sign-flip
     tests over contexts; ``method`` says which.
 
@@ -144,7 +144,7 @@ class Verbosity(PairFeatureProbe):
                 {"verbosity": 0.25},
                 {"asks": ("pairs",), "reliability": 1.0},
                 longest=16,
-                conservative=("text", "sampled:3"),  # few verdicts of 8 contexts are often separated
+                conservative=("text", "sampled:3"),  # with few verdicts from 8 contexts, separation is frequent
             ),
         ),
         Metric(
@@ -183,11 +183,11 @@ class Verbosity(PairFeatureProbe):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """Forms that are asked for."""
+        """Forms to ask for."""
         return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan the score of every candidate on each attribute, and every pair in both orders."""
+        """Plan each candidate's score on each attribute, and each pair in both orders."""
         for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():
             words = count_words(question.item.text)
             yield from question.trials(self.asking, {"asked": "score", "words": words, **ratings})
@@ -195,7 +195,7 @@ class Verbosity(PairFeatureProbe):
             yield from ordered_pairs(self, dataset, _columns)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield what scores give, and what comparisons of each prompt do."""
+        """Yield the metrics of scores, and of comparisons with each prompt."""
         scores, comparisons = self._apart(cell)
         if len(scores.trials):
             yield from self._of_scores(scores)
@@ -203,7 +203,7 @@ class Verbosity(PairFeatureProbe):
             yield from self._of_pairs(part, at)
 
     def _of_scores(self, cell: Cell) -> Iterator[Part]:
-        """Yield slope and excess, and the correlations themselves of the judge and of humans."""
+        """Yield slope and excess, and the correlations of judge and humans."""
         keep = ("human", "words", *kept_columns(cell.trials))
         items = _with_doublings(cell.items(keep))
         planned = _with_doublings(replace(cell, trials=with_missing_scores(cell.trials)).items(keep))
@@ -216,7 +216,7 @@ class Verbosity(PairFeatureProbe):
             yield Part({"verbosity_correlation": correlation}, items, level | {"scorer": scorer})
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
-        """Yield what doubling a text's words does to its log odds, and how often the longer one wins."""
+        """Yield the log odds per doubling of words, and how often the longer text wins."""
         counted = {name: cell.trials[name].astype(float) for name in ("words", "opponent_words")}
         logs = {name.replace("words", "doublings"): np.log2(n.where(n > 0)) for name, n in counted.items()}
         trials = cell.trials.assign(**counted, **logs)
@@ -226,7 +226,7 @@ class Verbosity(PairFeatureProbe):
         yield Part({"longer_wins_excess": partial(win_excess, from_longer)}, from_longer, at)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores of texts, and pairs, whose lengths are known and that humans judged too."""
+        """Select scores and pairs with known lengths and human judgements."""
         scores = rated(trials)
         pairs = paired(trials)
         known = (pairs["words"] > 0) & (pairs["opponent_words"] > 0) & pairs["human_gap"].notna()
@@ -234,7 +234,7 @@ class Verbosity(PairFeatureProbe):
 
 
 def _columns(item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the columns of a text: its words, and what humans think of it."""
+    """Return the columns of a text: its word count and human scores."""
     return {"words": count_words(item.text), "human": item.human[attribute], **ratings}
 
 

@@ -63,7 +63,7 @@ class Resampling:
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Examples
     --------

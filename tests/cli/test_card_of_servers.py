@@ -38,7 +38,7 @@ def test_a_card_of_a_chat_alone_ends_with_a_page_that_says_what_was_asked_otherw
         assert capsys.readouterr().out.count(" 0 judge calls") == len(probes)
     for words in (said.out, Path("card.md").read_text(), Path("card.html").read_text()):
         assert "verbosity reads text instead of label probabilities (the server gives no log-probabilities" in words
-        assert "takes the perplexity of the embedded model instead of the judge" in words
+        assert "uses the perplexity of the embedded model instead of the judge" in words
     assert "not measured" not in said.out
     assert "Warning" not in said.err.replace("MissingDataWarning", "")
     cells = pd.read_csv("card.csv")

@@ -179,8 +179,8 @@ def test_every_probe_ends_in_estimates(served, short, tmp_path):
         assert (primary["estimate"].notna() | primary["note"].str.len().gt(0)).all(), name
         assert trials["judge"].eq(judge.id).all()
     assert {name for name, words in otherwise.items() if "reads text" in words} == {*available()} - {"output_order"}
-    assert "states the first score in an earlier turn" in otherwise["anchoring"]
-    assert "takes the perplexity of the embedded model" in otherwise["familiarity"]
+    assert "puts the first score in an earlier turn" in otherwise["anchoring"]
+    assert "uses the perplexity of the embedded model" in otherwise["familiarity"]
     judge.close()
 
 

@@ -420,7 +420,7 @@ def test_replies_that_were_cut_off_have_a_status_and_are_counted(judge_of):
         trials = collect(position(n_pairs=1), judge_of(server), data)
     assert set(trials["status"]) == {"cut_off"}
     notes = quietly(position(n_pairs=1).estimate, trials)["note"]
-    assert notes.str.contains(f"{len(trials)} of {len(trials)} judgements are cut off at the limit of tokens").all()
+    assert notes.str.contains(f"{len(trials)} of {len(trials)} judgements are cut off at the token limit").all()
 
 
 STUDY = """

@@ -140,7 +140,7 @@ def test_position_is_said_to_be_free_by_construction_and_checked(models, tokeniz
     row = estimates[estimates["metric"] == "first_position_rate"].iloc[0]
     assert (row["estimate"], row["ci_low"], row["ci_high"], row["method"]) == (0.5, 0.5, 0.5, "by construction")
     assert (
-        "no bias, by construction; each text is scored alone, and swapping changes none of"
+        "no bias, by construction; each text is scored alone, so swapping changes none of"
         in bl.report.verdicts(estimates)[0]
     )
     trials.loc[0, "value"] = 0.9  # whatever changes with the order is tested as of any judge

@@ -154,9 +154,7 @@ def test_an_impossible_distribution_gives_no_value_and_is_named(judge_of, tmp_pa
     pd.testing.assert_frame_equal(trials, again)
     with pytest.warns(MissingDataWarning):
         notes = probe.estimate(trials)["note"]
-    assert notes.str.contains(
-        f"{len(unusable)} of {len(trials)} judgements have probabilities that cannot be used"
-    ).all()
+    assert notes.str.contains(f"{len(unusable)} of {len(trials)} judgements have unusable probabilities").all()
 
 
 @pytest.mark.parametrize(

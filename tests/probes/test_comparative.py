@@ -73,7 +73,7 @@ def test_debiasing_takes_the_bias_out_and_is_not_fitted_where_it_is_applied(grad
     assert (after["debiasing"] == "threshold").all()
     alone = run(Comparative(["coherence"], debiasing="threshold"), judge, graded.head(1))
     assert np.isnan(alone.loc["spearman", "estimate"])
-    assert "nothing to fit" in alone.loc["spearman", "note"]
+    assert "the debiasing cannot be fitted" in alone.loc["spearman", "note"]
 
 
 def test_all_levels_of_agreement(graded):

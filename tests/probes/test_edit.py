@@ -206,7 +206,7 @@ def test_worth_is_in_points_of_human_score():
     blind = bl.SimulatedJudge(data.head(20), quality=0.0, noise=1.0, edits={"authority": 0.25})
     row = row_of(run(Edit(edits=["authority"], forms=["score"]), blind, data.head(20)), "score_worth")
     assert np.isnan(row["estimate"])
-    assert "not shown to rise" in row["note"]
+    assert "not shown to increase" in row["note"]
 
 
 def test_texts_with_nothing_to_change_are_left_out_and_counted(graded):
@@ -314,7 +314,7 @@ def test_a_log_with_edited_texts_and_their_twins_is_audited(graded, tmp_path):
         assert row_of(rows[0], metric)["estimate"] == pytest.approx(row_of(rows[1], metric)["estimate"])
     log = bl.read_judgements(tmp_path / "log.csv")
     without = bl.audit(log[log["edit"] != "null:authority"], only=["edit"])
-    assert "without a null edit" in without.attrs["notes"]["edit"]
+    assert "no null edit" in without.attrs["notes"]["edit"]
     assert without.loc[without["metric"] == "score_excess", "note"].str.contains("null edit").all()
     assert row_of(without, "score_effect", variant="edited")["ci_low"] > 0
     nothing = bl.audit(log[log["edit"] != "authority"], only=["edit"])

@@ -365,7 +365,7 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
         ({"level": "system"}, "one of context, dataset"),
         ({"log_perplexity": {"a": -1.0}}, "at least 0"),
         ({"log_perplexity": {"a": math.inf}}, "finite"),
-        ({"log_perplexity": {"a": 1.0}, "asks": "likelihoods"}, "both where log_perplexity is given"),
+        ({"log_perplexity": {"a": 1.0}, "asks": "likelihoods"}, "both, because log_perplexity is given"),
     ],
 )
 def test_bad_parameters(parameters, words):

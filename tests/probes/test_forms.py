@@ -169,7 +169,7 @@ def test_a_protocol_of_another_form_is_refused_in_one_sentence(name, form):
 
 @pytest.mark.parametrize("name", ["anchoring", "template"])
 def test_a_probe_with_prompts_of_its_own_takes_no_protocol(name):
-    with pytest.raises(bl.errors.InputError, match=f"None: {name} has prompts of its own"):
+    with pytest.raises(bl.errors.InputError, match=f"None, because {name} has its own prompts"):
         PROBES[name](protocol=SCORE)
 
 

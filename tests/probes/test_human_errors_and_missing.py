@@ -88,7 +88,7 @@ def test_better_texts_at_the_top_of_the_scale_are_not_tested():
 def test_the_top_of_the_scale_does_no_harm_where_own_texts_are_as_good():
     row = estimate(OWN, own_texts(ceiling=1.0), SHIFT)
     assert row["p_value"] > 0
-    assert "own does not rise or fall with human scores" in row["note"]
+    assert "own is not associated with human scores" in row["note"]
     assert "top" not in str(estimate(OWN, own_texts(better=1.0), SHIFT)["note"])
 
 

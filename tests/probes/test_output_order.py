@@ -292,7 +292,7 @@ def test_the_printed_wording_finds_a_planted_shift_and_goes_on_with_what_was_beg
 
 
 def test_the_printed_wording_wants_one_attribute_and_aspects(dialogues):
-    with pytest.raises(InputError, match="one where wording is printed"):
+    with pytest.raises(InputError, match="one attribute with the printed wording"):
         list(OutputOrder(wording="printed").design(dialogues))
     with pytest.raises(InputError, match="aspects"):
         list(OutputOrder(["coherence"], wording="printed", aspects=[]).design(dialogues))

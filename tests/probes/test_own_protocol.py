@@ -257,8 +257,8 @@ def test_template_compares_prompts_of_ones_own(graded):
     trials = bl.collect(scores, judge, graded, progress=False)
     assert scores.estimate(trials, ["template_shift"])["estimate"].tolist() == [0.0]
     for wrong, words in (
-        (protocols[:1], "at least two"), ([protocols[0], rubrics[0]], "all of one form"),
-        ([rubrics[0], bl.Protocol.from_template(RUBRIC, "score", **SCORED["json"])], "all of one scale"),
+        (protocols[:1], "at least two"), ([protocols[0], rubrics[0]], "of the same form"),
+        ([rubrics[0], bl.Protocol.from_template(RUBRIC, "score", **SCORED["json"])], "with the same scale"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
             bl.probes.Template(protocols=wrong)

@@ -113,7 +113,7 @@ def test_verdicts_have_log_odds_too(population):
     found = row_of(run(probe, judge_of(population, self_preference=1.0), population, [LOGIT]), LOGIT)
     assert found["method"].startswith("logistic")
     assert found["ci_low"] > 0.2
-    assert "errors that annotators share" in found["note"]
+    assert "error shared by annotators" in found["note"]
 
 
 def test_what_annotators_err_in_is_taken_out(population):
@@ -181,7 +181,7 @@ def test_every_system_in_turn_is_told_and_not_tested(population):
     assert set(told.index) == set(SYSTEMS)
     assert told["estimate"].idxmax() == "own"
     assert told["p_value"].isna().all()
-    assert told["note"].str.contains("own names no system").all()
+    assert told["note"].str.contains("own is not set").all()
 
 
 def test_nameless_texts_are_nobodys(population):

@@ -135,7 +135,7 @@ def test_text_answers_agree_with_distributions(graded):
         assert sampled["estimate"] == pytest.approx(known["estimate"], abs=0.25)
     apart, floor = (row_of(text, metric) for metric in ("sample_difference", "resampling_difference"))
     assert apart["estimate"] > floor["estimate"] > 0
-    assert "nothing is sampled" in row_of(exact, "resampling_difference")["note"]
+    assert "distributions, not samples" in row_of(exact, "resampling_difference")["note"]
 
 
 def test_refusals_drop_whole_items(graded):

@@ -160,7 +160,7 @@ def test_resampling_has_its_share_where_texts_are_sampled(population, form):
     assert "replicates=2" in undefined["note"]
     merged = row_of(once, "template_share")
     assert merged["estimate"] > 0.1
-    assert "the noise of resampling" in merged["note"]
+    assert "resampling noise cannot be separated" in merged["note"]
     if form == "pair":
         both = found.query("metric == 'flip_rate' and template != 'base'").groupby("between")["estimate"].mean()
         assert both["template"] == pytest.approx(both["resampling"], abs=0.03)
@@ -179,7 +179,7 @@ def test_one_item_a_context_has_no_variance_within_contexts(population, judge):
     probe = Template(factors=["wording"], n_items=1, resampling=FAST)
     shares = run(probe, judge, population, ["variance_share"]).set_index("component")
     assert math.isnan(shares.loc["item", "estimate"])
-    assert "one item a context" in shares.loc["item", "note"]
+    assert "one item per context" in shares.loc["item", "note"]
     assert shares["estimate"].sum() == pytest.approx(1, abs=0.01)
 
 
@@ -358,7 +358,7 @@ def test_bad_parameters(parameters, words):
 
 
 def test_examples_need_other_contexts(graded):
-    with pytest.raises(InputError, match='leave "shots" out'):
+    with pytest.raises(InputError, match='remove "shots"'):
         list(Template(factors=["shots"]).design(graded.head(2)))
     asked = {trial.condition["factor"] for trial in Template().design(graded.head(2))}
     assert asked == {"base", *FACTORS["score"]} - {"shots"}

@@ -240,10 +240,10 @@ def test_a_judge_that_cannot_think_says_so_before_it_is_asked(graded, answer):
 def test_a_budget_that_is_not_obeyed_is_noted(graded):
     judge, probe = Deaf(), Thinking(**TWO, answer="text")
     note = row_of(run(probe, judge, graded), "thinking_shift")["note"]
-    assert "no thought is counted at the budget low" in note
+    assert "no thinking tokens at budget low" in note
     judge.spent = 300
     note = row_of(run(probe, judge, graded), "thinking_shift")["note"]
-    assert "the model cannot be kept from thinking" in note
+    assert "thinking cannot be turned off" in note
 
 
 def test_missing_replies_are_counted_and_warned_of(graded):
@@ -261,7 +261,7 @@ def test_missing_replies_are_counted_and_warned_of(graded):
     [
         ({"bias": "charm"}, "verbosity_slope"),
         ({"bias": "thinking"}, "position"),
-        ({"bias": "sweep"}, "asks the same, whatever is answered"),
+        ({"bias": "sweep"}, "does not choose requests based on replies"),
         ({"budgets": ["low"]}, "two different budgets"),
         ({"budgets": [0, "none"]}, "two different budgets"),
         ({"budgets": "low"}, "two different budgets"),

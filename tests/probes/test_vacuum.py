@@ -153,7 +153,7 @@ def test_the_rate_is_that_of_the_normal_distribution():
     ("parameters", "words"),
     [
         ({"nothing": ["noise"]}, "some of identical, empty, shuffled, named"),
-        ({"names": ("GPT-4", "GPT-4 ")}, "two names that differ"),
+        ({"names": ("GPT-4", "GPT-4 ")}, "two different names"),
         ({"asks": ["songs"]}, "some of pairs, scores"),
         ({"n_candidates": 0}, "at least 1"),
         ({"template": 0}, "one of 1, 2"),

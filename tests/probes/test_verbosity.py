@@ -229,7 +229,7 @@ def test_what_annotators_err_in_is_taken_out(population):
     probe = Verbosity(resampling=FAST)
     found = row_of(probe.estimate(trials, ["verbosity_slope"]), "verbosity_slope")
     assert found["method"].startswith("errors in variables")
-    assert "errors that annotators share are less than" in found["note"]
+    assert "error shared by annotators is less than" in found["note"]
     assert bl.report.verdicts(pd.DataFrame([found]))[0].endswith(found["note"])
 
 

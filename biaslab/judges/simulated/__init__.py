@@ -82,7 +82,7 @@ class SimulatedJudge(Planted, BaseJudge):
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Examples
     --------

@@ -87,7 +87,7 @@ class Planted:
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
     """
 
     quality: float = 1.0

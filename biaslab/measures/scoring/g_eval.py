@@ -30,7 +30,7 @@ _CONTEXT = "steps"  # the pseudo-context of requests that are about no candidate
 class GEval(Scorer):
     """Ask for a score with a form that states task, criterion and evaluation steps, and take the expected score.
 
-    Its further parameters are those of `biaslab.scoring.scorer.Scorer`.
+    Further parameters: `biaslab.scoring.scorer.Scorer`.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class GEval(Scorer):
     Raises
     ------
     InputError
-        If a value lies outside its range, or steps are one string or none. From `design`, if there are steps for an
+        If a value is out of range, or steps are one string or none. From `design`, if there are steps for an
         attribute that is not scored.
 
     Examples

@@ -115,16 +115,16 @@ class Asking:
     replicates : int
         With ``answer="text"``: samples of each request.
     temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+        With ``answer="text"``: 0 is greedy; replicates are then equal.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most.
+        With ``answer="text"``: maximum tokens of an answer.
     seed : int
         Of the sampled texts.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
     """
 
     answer: AnyAnswer = "distribution"

@@ -20,7 +20,7 @@ from biaslab.measures.scoring.scorer import Scorer
 class PromptScoring(Scorer):
     """Ask for the score of each candidate with one of two simple templates.
 
-    Its further parameters are those of `biaslab.scoring.scorer.Scorer`.
+    Further parameters: `biaslab.scoring.scorer.Scorer`.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class PromptScoring(Scorer):
     scale : {"1-5", "1-10", "1-100"}
         Whole numbers from which to which.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most.
+        With ``answer="text"``: maximum tokens of an answer.
     cue : str
         What stands at the end of the prompt, such as "Score:", which the paper appends for Llama 2.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
 
     Notes
     -----

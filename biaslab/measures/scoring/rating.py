@@ -22,7 +22,7 @@ _NAMES = {"none": "rating", "after": "rate_explain", "before": "analyze_rate"}
 class Rating(Scorer):
     """Ask for a rating with definition, aspects and source, one attribute at a time, with reasons or without.
 
-    Its further parameters are those of `biaslab.scoring.scorer.Scorer`.
+    Further parameters: `biaslab.scoring.scorer.Scorer`.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Rating(Scorer):
         0 is greedy: the likeliest label. Above it a distribution gives the expected score at that temperature, which is
         what the mean of samples tends to.
     max_tokens : int, optional
-        With ``answer="text"``: length of an answer at most. By default 16, since generation may stop after the rating,
+        With ``answer="text"``: maximum tokens of an answer. By default 16, since generation may stop after the rating,
         and 256 where reasons stand before it.
 
     steps : mapping of str to sequence of str
@@ -49,7 +49,7 @@ class Rating(Scorer):
     Raises
     ------
     InputError
-        If a value lies outside its range, or a distribution is wanted of a rating after its reasons. From `design`, if
+        If a value is out of range, or a distribution is wanted of a rating after its reasons. From `design`, if
         there are steps for an attribute that is not scored.
 
     Notes

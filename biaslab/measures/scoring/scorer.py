@@ -36,16 +36,16 @@ class Scorer(ABC):
     replicates : int
         With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages.
     temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+        With ``answer="text"``: 0 is greedy; replicates are then equal.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most.
+        With ``answer="text"``: maximum tokens of an answer.
     seed : int
         Of the sampled texts.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
     """
 
     attributes: Sequence[str] | None = None
@@ -111,7 +111,7 @@ def scores(trials: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     trials : pandas.DataFrame
-        Made by `biaslab.collect` with a scorer.
+        From `biaslab.collect` with a scorer.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Base classes of probes, and what they share: cells, parts of estimates, kinds of recorded judgements."""
+"""Base classes of probes, with their shared tools: cells, parts of estimates, kinds of recorded judgements."""
 
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.feature_probe import FeatureProbe

@@ -1,4 +1,4 @@
-"""Answers to one question, item by item: exact label distributions, or samples; their agreement, parse rate, cost."""
+"""Answers per item, as exact label distributions or samples, with their agreement, parse rate and cost."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ from biaslab.stats import (
 )
 
 Floats = NDArray[np.float64]
-#: Columns of trials that `Answers.of` reads, besides ``label``, ``label_mass`` and ``samples`` of label distributions.
+#: Columns of trials that `Answers.of` reads, in addition to ``label``, ``label_mass`` and ``samples``.
 COLUMNS = (*ITEM, "human", "replicate", "value", "status")
-_DRAWS = 32  # of each sampled answer: the error they add is small beside that of the contexts
+_DRAWS = 32  # per sampled answer; the error they add is small compared with that of the contexts
 _SAME = 1e-9
 _TINY = 1e-12
-#: Why nothing can be said of how samples differ.
-ONE_SAMPLE = "undefined: one sample of each answer, and its noise shows from two on: ask for at least 2"
+#: Reason why the noise of samples is undefined.
+ONE_SAMPLE = "undefined: sampling noise needs at least 2 samples of each answer"
 
 
 @dataclass(frozen=True)
 class Answers:
-    """A judge's answers about some items on one scale.
+    """A judge's answers about a set of items on one scale.
 
     Parameters
     ----------
     scale : Scale
-        On which it answered.
+        The scale of the answers.
     items : pandas.DataFrame
-        One row per item that has an answer: ``context_id, candidate_id, human``.
+        One row per answered item: ``context_id, candidate_id, human``.
     chances : numpy.ndarray, shape (items, levels), optional
         Exact label distributions at temperature 1.
     samples : numpy.ndarray, shape (replicates, items), optional
-        Sampled scores, NaN where one could not be read. Exactly one of the two is there.
+        Sampled scores; NaN if unreadable. Exactly one of `chances` and `samples` is given.
     planned, entering : int
-        Answers that were planned, and that enter.
+        Numbers of answers planned and used.
     counted : bool
-        The samples were counted by the judge (`biaslab.Sampled`), at temperature 1. Their order is drawn at random.
+        Whether the judge counted the samples (`biaslab.Sampled`), at temperature 1; their order is then random.
     """
 
     scale: Scale
@@ -73,7 +73,7 @@ class Answers:
 
     @classmethod
     def of(cls, trials: pd.DataFrame, scale: Scale) -> Answers:
-        """Arrange the trials of one cell: those of labels, which have a ``label``, or those of texts."""
+        """Build from the trials of one cell: trials of labels (with a ``label``) or of texts."""
         trials = trials.sort_values(list(ITEM), kind="stable")
         read = usable(trials)
         codes, first = number_items(read)
@@ -101,9 +101,9 @@ class Answers:
 
     @cached_property
     def weights(self) -> Floats:
-        """Probability of each level for each item, shape (items, levels): exact, or the share of its samples.
+        """Probability of each level for each item, shape (items, levels): exact, or shares of samples.
 
-        A sample between two levels enters none of them, so that a row may add up to less than 1, or to nothing.
+        Samples between two levels are not counted, so rows may sum to less than 1.
         """
         if self.chances is not None:
             return self.chances
@@ -121,7 +121,7 @@ class Answers:
         return _mean(self.samples)
 
     def at_temperature(self, temperature: float) -> Answers:
-        """Return what the label distributions are at another temperature, p_T ∝ p^{1/T}; 0 is greedy."""
+        """Return the label distributions at another temperature, p_T ∝ p^{1/T}; 0 is greedy."""
         assert self.chances is not None  # noqa: S101
         with np.errstate(divide="ignore"):
             return replace(self, chances=tempered(np.log(self.chances), temperature))
@@ -132,11 +132,11 @@ class Answers:
         return pd.MultiIndex.from_frame(self.items[list(ITEM)])
 
     def repeated(self) -> Answers:
-        """Return every sample twice."""
+        """Return answers with every sample duplicated."""
         return self if self.samples is None else replace(self, samples=np.repeat(self.samples, 2, axis=0))
 
     def only(self, wanted: pd.MultiIndex) -> Answers:
-        """Return the answers about some items."""
+        """Return the answers for a subset of items."""
         if self.index.equals(wanted):
             return self
         kept = self.index.isin(wanted)
@@ -148,13 +148,13 @@ class Answers:
 
     @cached_property
     def most(self) -> int:
-        """The largest number of samples of an item, 0 without samples; a mean is of no more."""
+        """The largest number of samples of an item (0 without samples), which limits means."""
         return 0 if self.samples is None else int(np.isfinite(self.samples).sum(axis=0).max(initial=0))
 
     def means(self, n: int, seed: tuple[int, ...]) -> Floats:
-        """Return means of n answers, shape (draws, items): drawn from the distribution, or of n replicates at a time.
+        """Return means of n answers, shape (draws, items): drawn from the distribution, or over n replicates at a time.
 
-        With fewer than n replicates the mean is of all of them; what could not be read does not enter a mean.
+        With fewer than n replicates the mean is over all of them. Unreadable answers are left out.
         """
         if self.chances is not None:
             return draw_means(self.chances, self.scale.values, n, _DRAWS, np.random.default_rng([*seed, n]))
@@ -169,26 +169,26 @@ class Answers:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Answers that enter, and that were planned but do not."""
+        """Numbers of answers used, and planned but dropped."""
         return self.entering, self.planned - self.entering
 
     def warn(self, cell: Cell, of: str) -> None:
-        """Warn if more than 5 % of the planned answers are missing; ``of`` says which part of the cell they are."""
+        """Warn if more than 5 % of the planned answers are missing; ``of`` names the part of the cell."""
         missing = self.counts[1]
         warn_missing(f"{cell.what[:-1]}, {of})", missing, self.planned, "no score could be read")
 
 
 def sample_count(trials: pd.DataFrame) -> int:
-    """Return the number of samples behind label shares, the most where judges differ; 0 where shares are exact."""
+    """Return the number of samples behind label shares (the maximum); 0 if the shares are exact."""
     counts = trials["samples"].dropna() if "samples" in trials else ()
     return int(max(counts, default=0))
 
 
 def answer_alpha(answers: Answers, resampling: Resampling, greedy: bool = False) -> Estimate:
-    """Estimate Krippendorff's interval alpha between samples of the same question.
+    """Estimate Krippendorff's interval alpha between samples of the same request.
 
-    Of exact distributions it is what infinitely many samples tend to: 1 less the mean variance within items over the
-    variance of all scores together. Greedy samples are equal, so that one was asked; their 1 has no uncertainty.
+    For exact distributions, the limit for infinitely many samples: 1 minus the mean variance within items over the
+    total variance of scores. Greedy samples are equal, so only one was asked; their alpha of 1 has no uncertainty.
     """
     if not greedy:
         return _alpha(answers, resampling)
@@ -220,7 +220,7 @@ def _alpha(answers: Answers, resampling: Resampling) -> Estimate:
 
 
 def parse_rate(asked: pd.DataFrame) -> Ratio:
-    """Return the share of answers that hold a score; all labels are one answer, or as many as were counted."""
+    """Return the share of answers with a score; a label distribution counts as one answer, or as its samples."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
     read = answers.index.isin(usable(answers).index).astype(float)
     if sample_count(answers):
@@ -229,13 +229,13 @@ def parse_rate(asked: pd.DataFrame) -> Ratio:
 
 
 def token_count(asked: pd.DataFrame, n: int) -> Ratio:
-    """Return how many tokens n answers about one item cost, read and written."""
+    """Return the tokens of n answers about one item, input plus output."""
     answers = asked.drop_duplicates([*ITEM, "replicate"])
     return mean_of(answers, n * (answers["tokens"] / (sample_count(answers) or 1)))
 
 
 def _listed(counts: NDArray[np.int_], values: Floats, k: int) -> Floats:
-    """List the samples that were counted, shape (k, items), in random order; NaN for those that chose no label."""
+    """List counted samples, shape (k, items), in random order; NaN for those without a label."""
     samples = np.full((k, len(counts)), np.nan)
     for item, count in enumerate(counts):
         samples[: count.sum(), item] = np.repeat(values, count)
@@ -243,12 +243,12 @@ def _listed(counts: NDArray[np.int_], values: Floats, k: int) -> Floats:
 
 
 def name_seed(seed: int, where: Mapping[str, Any]) -> tuple[int, int]:
-    """Return a seed for the draws of one cell, independent of what else is estimated."""
+    """Return a seed for the random draws of one cell, independent of other cells."""
     return seed, zlib.crc32(" ".join(map(str, where.values())).encode())
 
 
 def _mean(samples: Floats) -> Floats:
-    """Return the mean of the rows that are there, NaN where none is."""
+    """Return the mean over non-missing rows; NaN if all are missing."""
     there = np.isfinite(samples)
     count = there.sum(axis=0)
     total = np.where(there, samples, 0.0).sum(axis=0)

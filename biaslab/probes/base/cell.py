@@ -1,4 +1,4 @@
-"""The trials of one cell, which `Probe.measure` takes, and the parts of estimates that it yields."""
+"""The trials of one cell (input of `Probe.measure`), and the parts of estimates it yields."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from biaslab.stats import (
     whole_blocks,
 )
 
-#: What becomes an estimate when it is asked for; calling it computes what others do not need.
+#: A metric, or a callable that computes it only when needed.
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
-#: Statuses of judgements that are lost for a reason that can be put right, and how a note tells them.
+#: Statuses of missing judgements with a fixable cause, and their words in a note.
 _LOST = {
-    "cut_off": "are cut off at the limit of tokens",
-    "unusable": "have probabilities that cannot be used (status unusable)",
+    "cut_off": "are cut off at the token limit",
+    "unusable": "have unusable probabilities (status unusable)",
 }
-#: Probability that all labels of a question have together, which every probe of label distributions reports.
+#: Total probability of all labels, reported by every probe that reads label distributions.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The trials of one cell, such as one judge, data set and attribute, and the metrics that are asked for.
+    """The trials of one cell, such as one judge, data set and attribute, and the requested metrics.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Those of the cell.
+        Trials of the cell.
     where : mapping of str to object
-        The columns that tell cells apart, with their values.
+        The columns that define the cell, with their values.
     chosen : tuple of str
         The metrics to estimate.
     everything : bool
-        No metrics were named, so that breakdowns are wanted too.
+        Whether breakdowns are wanted too, because no metrics were named.
     what : str
-        Name of what is estimated, for warnings: ``"position (coherence, template 1)"``.
+        Name for warnings, such as ``"position (coherence, template 1)"``.
     resampling : Resampling
-        Of the estimates.
+        Level and resampling of the estimates.
     """
 
     trials: pd.DataFrame
@@ -64,7 +64,7 @@ class Cell:
     resampling: Resampling
 
     def wants(self, *metrics: str) -> list[str]:
-        """Return which of some metrics are asked for."""
+        """Return which of the metrics are requested."""
         return [metric for metric in metrics if metric in self.chosen]
 
     def items(self, keep: Sequence[str] = ("human",)) -> pd.DataFrame:
@@ -86,9 +86,9 @@ class Cell:
         condition, levels, keep
             As there.
         trials : pandas.DataFrame, optional
-            A part of the cell; all of it by default.
+            Part of the cell; default: all.
         of : str
-            What the part is, for the warning.
+            Name of the part, for the warning.
         """
         what = f"{self.what[:-1]}, {of})" if of else self.what
         return whole_blocks(self.trials if trials is None else trials, condition, levels, what, keep)
@@ -101,18 +101,18 @@ class Cell:
         levels: Sequence[object],
         bounds: tuple[float, float],
     ) -> Ratio:
-        """Return the shift between two conditions, with its bounds where scores are missing.
+        """Return the shift between two conditions, with bounds if scores are missing.
 
         Parameters
         ----------
         shift : callable
-            Maps blocks to the mean of the first condition less the second.
+            Maps blocks to the mean of the first condition minus the second.
         blocks : pandas.DataFrame
-            Of the cell, by `blocks`.
+            Result of `blocks`.
         condition, levels
-            As there, two levels.
+            As in `blocks`, with two levels.
         bounds : tuple of float
-            Least and greatest score.
+            Lowest and highest score.
         """
         ratio = shift(blocks)
         if not blocks.attrs["n_dropped"]:
@@ -120,7 +120,7 @@ class Cell:
         return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, bounds, shift))
 
     def note_missing(self, blocks: pd.DataFrame | int, condition: str, levels: Sequence[object]) -> str:
-        """Return a note where more is missing under one of the conditions; blocks may be the number of what dropped."""
+        """Return a note if more is missing under one of the conditions; `blocks` may be the number dropped."""
         if not (blocks if isinstance(blocks, int) else blocks.attrs["n_dropped"]):
             return ""
         planned = self.trials[self.trials[condition].isin(levels)]
@@ -134,14 +134,14 @@ class Part:
     Parameters
     ----------
     metrics : mapping of str to Ratio, Estimate or callable
-        By name. Those that are not asked for are not computed.
+        Metrics by name; only requested ones are computed.
     counts : pandas.DataFrame or tuple of int
-        Judgements that enter and that were planned but do not; blocks that carry both in ``attrs``; or trials, of which
-        those with a value enter.
+        Numbers of judgements used and dropped; or blocks that carry both in ``attrs``; or trials, of which those with a
+        value are used.
     condition : mapping of str to object
-        The condition columns beyond those of the cell.
+        Condition columns in addition to those of the cell.
     note : str
-        What to note of its tests because of what is missing.
+        Note on missing data, added to its tests.
     """
 
     metrics: Mapping[str, Estimable]
@@ -160,7 +160,7 @@ class Part:
         return estimate_rows(estimates, {**cell.where, **self.condition}, cell.resampling, *counts)
 
     def judgements(self) -> tuple[int, int]:
-        """Return how many judgements enter, and how many do not."""
+        """Return the numbers of judgements used and dropped."""
         if isinstance(self.counts, tuple):
             return self.counts
         if "n_trials" in self.counts.attrs:
@@ -170,7 +170,7 @@ class Part:
 
 
 def with_lost(rows: list[dict[str, Any]], trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a cell with a note of the judgements that are lost for a reason that can be put right."""
+    """Add a note on missing judgements with a fixable cause to the rows of a cell."""
     counts = dict(trials["status"].value_counts()) if "status" in trials else {}
     known = {status: words for status, words in _LOST.items() if counts.get(status)}
     lost = [f"{counts[status]:,} of {len(trials):,} judgements {words}" for status, words in known.items()]
@@ -182,7 +182,7 @@ def mean_of(
     values: ArrayLike,
     null: float | None = None,
     bounds: tuple[float, float] | None = None,
-    missing: str = "undefined: no trial is left",
+    missing: str = "undefined: no trials left",
     inference: Inference = "resampling",
 ) -> Ratio:
     """Return the mean of one value per item.
@@ -192,9 +192,9 @@ def mean_of(
     items : pandas.DataFrame
         One row per item, with ``context_id``.
     values : array_like of float, shape (items,)
-        Items where it is NaN do not enter.
+        One value per item; NaN items are left out.
     null, bounds, missing, inference
-        As for `biaslab.stats.ratio.Ratio`.
+        As in `biaslab.stats.ratio.Ratio`.
 
     Examples
     --------
@@ -206,14 +206,14 @@ def mean_of(
 
 
 def label_mass(trials: pd.DataFrame) -> Ratio:
-    """Return the mean probability that all labels have together."""
+    """Return the mean total probability of all labels."""
     mass = trials["label_mass"]
     missing = "undefined: answers are text"
     return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
 
 
 def _noted(estimate: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimate:
-    """Note at a test whether missing values depend on the condition, and whether nothing bounds their effect."""
+    """Add notes on missing data to a test: dependence on the condition, and lack of bounds."""
     if np.isnan(estimate.p_value) or not n_dropped:
         return estimate
     unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(estimate.bound_low)
@@ -222,7 +222,7 @@ def _noted(estimate: Estimate, note: str, n_trials: int, n_dropped: int) -> Esti
 
 
 def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:
-    """Estimate a metric; a share or a shift between bounds has them for what is missing too."""
+    """Estimate a metric, with missing-data bounds if its values are bounded."""
     computed = metric() if callable(metric) else metric
     if not isinstance(computed, Ratio):
         return computed

@@ -36,38 +36,38 @@ from biaslab.stats import (
     slope_at_equal,
 )
 
-_ALIKE = 0.05  # p-value below which human scores differ with the feature
+_ALIKE = 0.05  # p-value below which human scores are associated with the feature
 
 
 @dataclass(frozen=True)
 class FeatureProbe(ScoreProbe):
     """Base for probes that regress a judge's score on a text feature, controlling for human scores.
 
-    Its further parameters are those of `biaslab.probes.base.ScoreProbe`.
+    Further parameters: `biaslab.probes.base.ScoreProbe`.
 
     **Measurement error.** Human scores are noisy proxies for quality. If better texts are also longer, controlling for
     a noisy score leaves residual confounding, and an accurate judge looks biased. When items have ratings from several
     annotators (``ratings``, ``annotators``), slopes are corrected by errors-in-variables regression (Fuller 1987) and
     correlations for attenuation, both by cross-products of different annotators. With one rating per item the error is
-    unknown: ``note`` says which reliability a finding needs, `sensitivity` gives estimates at assumed ones, and the
-    verdict is inconclusive unless the finding holds down to .3, below which nothing is tested. Errors that annotators
-    share remain; ``note`` says how large they would have to be to explain a finding.
+    unknown: ``note`` gives the reliability that a finding requires, `sensitivity` gives estimates at assumed
+    reliabilities, and the verdict is inconclusive unless the finding holds down to .3. Errors shared by annotators are
+    not corrected; ``note`` says how large they would have to be to explain a finding.
 
     Parameters
     ----------
     reliability : float, optional
-        Share of the variance of mean human scores that is no error, within contexts (over all items for what is
-        pooled), .3 to 1, assumed in place of the one that single ratings show; see `sensitivity`.
+        Assumed reliability of mean human scores (share of variance that is not error) within contexts (over all items
+        for pooled metrics), .3 to 1, instead of the one estimated from single ratings; see `sensitivity`.
 
     Attributes
     ----------
     feature : str
-        The column of items that scores may follow.
+        Column of items with the feature.
 
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value is out of range.
     """
 
     feature: ClassVar[str]
@@ -80,7 +80,7 @@ class FeatureProbe(ScoreProbe):
             raise InputError("reliability", self.reliability, f"a number from {LEAST_RELIABILITY} to 1, or None")
 
     def _rated_questions(self, dataset: Dataset) -> Iterator[tuple[Question, dict[str, Scalar]]]:
-        """Yield the question for each score, and the columns of the single human ratings where there are several."""
+        """Yield the question for each score, with the columns of single human ratings if there are several."""
         ratings = ratings_by_item(dataset)
         known = protocol_column(self.protocol)
         for question in self.questions(dataset):
@@ -90,7 +90,7 @@ class FeatureProbe(ScoreProbe):
     def _likelihood_trial(
         self, question: Question, text: str, condition: Mapping[str, Scalar], own: bool = True
     ) -> Trial:
-        """Plan the likelihood of a question's candidate or, if not its ``own`` text, of another such as its source."""
+        """Plan the likelihood of a question's candidate or, unless ``own``, of another text such as its source."""
         item, attributes = question.item, (question.attribute,)
         candidates, texts = ((item.candidate_id,), (text,)) if own else ((), ())
         about = About(item.context_id, candidates, texts, attributes, source=not own)
@@ -99,7 +99,7 @@ class FeatureProbe(ScoreProbe):
         )
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score or, of a likelihood, the log perplexity, −mean log P of a token; and the status."""
+        """Return the score or, for a likelihood, the log perplexity (−mean log P per token), and the status."""
         if not isinstance(trial.request, Likelihood):
             return super().read(trial, reply)
         value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan
@@ -111,16 +111,16 @@ class FeatureProbe(ScoreProbe):
         reliabilities: Sequence[float] = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5),
         metrics: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """Estimate what human errors touch at assumed reliabilities of the mean human score.
+        """Estimate metrics that depend on human error at assumed reliabilities of the mean human score.
 
         Parameters
         ----------
         trials : pandas.DataFrame
-            As `estimate` takes them.
+            As in `estimate`.
         reliabilities : sequence of float
-            .3 to 1. At 1 human scores are taken as they are.
+            Reliabilities, .3 to 1; 1 takes human scores as error-free.
         metrics : sequence of str, optional
-            Some of the slopes and excess correlations; all primary ones by default.
+            Slopes and excess correlations; default: all primary ones.
 
         Returns
         -------
@@ -152,20 +152,19 @@ class FeatureProbe(ScoreProbe):
         Parameters
         ----------
         items : pandas.DataFrame
-            One row per item: ``context_id, score, human``, the feature and, where they are known, ``ratings,
-            annotators, scale``.
+            One row per item: ``context_id, score, human``, the feature and, if known, ``ratings, annotators, scale``.
         within_contexts : bool
-            Give each context an intercept of its own.
+            Fit an intercept per context.
         covariates : sequence of str
-            Further columns to control for.
+            Additional columns to control for.
         planned : pandas.DataFrame, optional
-            The items whose score is missing too (`with_missing_scores`), for bounds and the tipping point.
+            All items, including those with missing scores (`with_missing_scores`), for bounds and the tipping point.
 
         Returns
         -------
         Estimate
-            Without interval and test where more than a fifth of the scores lie at one end of the scale, and human
-            scores differ with the feature: there a straight line takes quality for the feature.
+            Without interval and test if more than a fifth of the scores lie at one end of the scale and human scores
+            are associated with the feature: a linear model then confounds quality with the feature.
         """
         rated = items[items["human"].notna()]
         spread = (float(rated["score"].std()) if len(rated) > 1 else 0.0) or 1.0
@@ -183,14 +182,14 @@ class FeatureProbe(ScoreProbe):
         options = {"within": within_contexts, "level": self.resampling.level, "clusters": self.resampling.clusters}
         alike = linear_model(rated, f"{self.feature} ~ human", **options)["human"]  # type: ignore[arg-type]
         if not alike.p_value < _ALIKE:
-            return noted(slope, f"{crowded}; {self.feature} does not rise or fall with human scores")
-        why_not = f"no test: {crowded}, so that quality makes less difference there, and human scores differ with it"
+            return noted(slope, f"{crowded}; {self.feature} is not associated with human scores")
+        why_not = f"no test: {crowded}, where scores hardly reflect quality, and human scores depend on the feature"
         return noted(without_test(slope), why_not)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
     ) -> MissingScores:
-        """Return all planned items that a slope could be of, scores in standard deviations of those that are there."""
+        """Return all planned items with scores in standard deviations of the available ones."""
         names = [self.feature, *covariates]
         whole = planned[planned[["human", *names]].notna().all(axis=1)]
         keys = pd.MultiIndex.from_frame(rated[list(ITEM)])
@@ -211,8 +210,7 @@ class FeatureProbe(ScoreProbe):
     ) -> Estimate:
         """Regress the score on the feature, controlling for human score and covariates; return the slope.
 
-        Parameters are those of `_slope`; level and clusters are those of ``resampling``, and ``feature`` is another
-        column than the probe's own.
+        Parameters as in `_slope`; ``resampling`` sets level and clusters, and ``feature`` overrides the probe's own.
         """
         feature = feature or self.feature
         formula = " + ".join([*covariates, feature, "human"])
@@ -226,18 +224,18 @@ class FeatureProbe(ScoreProbe):
     def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
         """Return the judge's correlation with the feature minus the humans', tested against 0.
 
-        Within contexts both are rank correlations of few candidates, and in half of the contexts they are the same. A
-        sign-flip test then has a type-I error of .005 with 8 contexts of 3 candidates, not .05, and a studentised
-        bootstrap covers about .92 with 24. Interval and test are therefore Student's t over contexts, also where the
-        humans' correlation is corrected for attenuation.
+        Within contexts, both are rank correlations of few candidates and agree in half of the contexts. A sign-flip
+        test then has a type-I error of .005 instead of .05 with 8 contexts of 3 candidates, and a studentised bootstrap
+        a coverage of about .92 with 24. Interval and test are therefore Student's t over contexts, also if the humans'
+        correlation is corrected for attenuation.
 
         Parameters
         ----------
         items : pandas.DataFrame
-            As for `_slope`.
+            As in `_slope`.
         level : {"context", "dataset"}
-            As for `biaslab.stats.correlation_intervals.correlation_difference`, which this is at the level of the data
-            set. At that of contexts the bootstrap is only for intervals other than the studentised one.
+            "dataset" uses `biaslab.stats.correlation_intervals.correlation_difference`; "context" uses the bootstrap
+            only for intervals other than the studentised one.
         """
         columns = ("score", "human", self.feature)
         return self._allowing_for_errors(
@@ -257,17 +255,17 @@ class FeatureProbe(ScoreProbe):
         uncorrected: Callable[[], Estimate],
         correct: Callable[[pd.DataFrame], Corrected],
     ) -> Estimate:
-        """Correct an estimate for errors of human scores, as far as they are known; note what would explain a finding.
+        """Correct an estimate for error in human scores, as far as known; note what could explain a finding.
 
         Parameters
         ----------
         items : pandas.DataFrame
-            As for `_slope`.
+            As in `_slope`.
         uncorrected : callable
-            Returns the estimate that takes human scores as they are.
+            Returns the estimate without correction.
         correct : callable
-            Maps items to estimates at a share of the variance of human scores that is error, or is shared error where
-            the items have ratings of several annotators.
+            Maps items to estimates at a given share of error in the variance of human scores (shared error, if items
+            have ratings of several annotators).
         """
         unrated = without_ratings(items)
         if self.reliability is not None:
@@ -280,19 +278,19 @@ class FeatureProbe(ScoreProbe):
         at = corrected or correct(unrated)
         share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(at(percent / 100)))
         if several:
-            hedge = f"holds if errors that annotators share are less than {share} % of the variance that they agree on"
+            hedge = f"holds if error shared by annotators is less than {share} % of the variance they agree on"
         else:
             hedge = holds_above(max(1 - share / 100, LEAST_RELIABILITY))
         return noted(estimate, hedge)
 
 
 def kept_columns(trials: pd.DataFrame) -> list[str]:
-    """Return which columns of items say how well scores are known: single human ratings, and the scale."""
+    """Return the available columns on the precision of scores: single human ratings, and the scale."""
     return [name for name in ("ratings", "annotators", "scale") if name in trials]
 
 
 def with_missing_scores(trials: pd.DataFrame, asked: str = "score") -> pd.DataFrame:
-    """Return trials with missing scores replaced by placeholders, to see what was planned."""
+    """Return trials with missing scores replaced by placeholders, to recover the planned items."""
     scores = trials["asked"] == asked if "asked" in trials else pd.Series(True, trials.index)
     return completed(trials, np.where(scores, 0.0, math.nan))
 

@@ -1,4 +1,4 @@
-"""Kinds of recorded judgements, as `biaslab.read_judgements` returns them: pairs, scores, scores with human ones."""
+"""Select kinds of recorded judgements: pairs, scores, scores with human scores."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def scored(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def rated(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the judgements of one candidate that humans scored too."""
+    """Return the judgements of one candidate that also has a human score."""
     scores = scored(trials)
     return scores[scores["human"].notna()]
 
 
 def by_configuration(scores: pd.DataFrame) -> pd.DataFrame:
-    """Name attributes with their configuration, which probes do not know, where a judge has several."""
+    """Append the configuration, which probes do not know, to attributes if a judge has several."""
     several = scores.groupby(_CELL, sort=False)["configuration"].transform("nunique") > 1
     named = scores["attribute"] + " (" + scores["configuration"] + ")"
     return scores.assign(attribute=scores["attribute"].where(~several, named))

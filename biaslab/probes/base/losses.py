@@ -1,4 +1,4 @@
-"""Agreement with humans lost between two conditions, whether scores are exact or means of samples."""
+"""Loss of agreement with humans between two conditions, for exact scores or means of samples."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from biaslab.stats import (
     undefined,
 )
 
-_ONE = "undefined: {} was sampled once, and its noise, which lowers agreement, shows from 2 samples on: ask for {}"
-_SHARES = 'undefined: scores are means of {} counted samples, whose noise is not known: choose answer="text" and {}'
+_ONE = "undefined: {} was sampled once, so the noise that lowers agreement is unknown; use {}"
+_SHARES = 'undefined: scores are means of {} counted samples with unknown noise; use answer="text" and {}'
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Losses:
     blocks : pandas.DataFrame
         One row per item: `biaslab.stats.blocks.whole_blocks`.
     samples : mapping of str to numpy.ndarray, each of shape (items, replicates)
-        What the means of sampled conditions are of.
+        The samples behind the means of sampled conditions.
     why_not : str
-        Why differences are undefined; empty where they are defined.
+        Why differences are undefined; empty if they are defined.
     """
 
     blocks: pd.DataFrame
@@ -47,7 +47,7 @@ class Losses:
 
     @classmethod
     def of(cls, cell: Cell, blocks: pd.DataFrame, condition: str, levels: Collection[str], remedy: str) -> Losses:
-        """Arrange a cell, in which text under the conditions ``levels`` is sampled; ``remedy`` says what to ask for."""
+        """Build from a cell with sampled text under the conditions ``levels``; ``remedy`` completes the message."""
         if k := sample_count(cell.trials):
             return cls(blocks, {}, _SHARES.format(k, remedy))
         if cell.where["answer"] != "text" or not levels:
@@ -62,9 +62,9 @@ class Losses:
     def loss(
         self, cell: Cell, pair: tuple[str, str], level: Level, method: Method, relative: bool = False
     ) -> Estimable:
-        """Return the agreement under the first condition less that under the second, or that as a share of the first.
+        """Return the agreement under the first condition minus that under the second, or relative to the first.
 
-        Of exact scores it is `agreement_loss` or `relative_loss`, of samples `expected_agreement_loss`.
+        Uses `agreement_loss` or `relative_loss` for exact scores, `expected_agreement_loss` for samples.
         """
         if self.why_not:
             return undefined(self.why_not, self.blocks["context_id"].nunique())

@@ -1,4 +1,4 @@
-"""Questions that a protocol asks in place of biaslab's own prompts, and what it settles of a probe."""
+"""Use a protocol in place of biaslab's own prompts: its questions, and the parameters it sets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from biaslab.prompts.protocols import Protocol
 
 
 def settled(protocol: Protocol) -> dict[str, Any]:
-    """Return the parameters of a probe that its protocol decides, whatever its form."""
+    """Return the probe parameters set by a protocol of any form."""
     text = {"answer": "text"} if protocol.answer == "text" else {}
     return {"protocol": protocol, "temperature": protocol.temperature, **text}
 
 
 def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
-    """Set parameters of a frozen probe that is being made."""
+    """Set parameters of a frozen probe during initialisation."""
     for name, value in parameters.items():
         object.__setattr__(probe, name, value)
 
 
 def settle_form(probe: Any, take_scores: Callable[[], None]) -> None:
-    """Let the form of a probe's protocol decide whether pairs or scores are asked for (its parameter ``asks``)."""
+    """Set ``asks`` to pairs or scores, according to the form of the protocol."""
     protocol = Protocol.of_form(probe.protocol, "pair", "score")
     if protocol.form == "score":
         take_scores()
@@ -43,9 +43,9 @@ def question_of(
     attributes: Sequence[str] | None = None,
     **placed: str,
 ) -> Question:
-    """Return the question for a score: of a protocol, or of biaslab's own prompt on a scale.
+    """Return the question for a score, from a protocol or from biaslab's own prompt.
 
-    Headings, notes and edits are as `Question.rate` takes them.
+    Headings, notes and edits are as in `Question.rate`.
     """
     if isinstance(protocol, Protocol):
         return protocol_question(protocol, dataset, item, attribute, attributes, **placed)
@@ -53,14 +53,14 @@ def question_of(
 
 
 def read_with(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Status]:
-    """Return the score of a reply and its status: of a text as the protocol, if there is one, reads it."""
+    """Return score and status of a reply; text is parsed by the protocol, if there is one."""
     if isinstance(trial.request, Completion) and isinstance(protocol, Protocol):
         return protocol.read(reply, trial.attribute)
     return read_score(trial, reply)
 
 
 def protocol_column(protocol: object) -> dict[str, Scalar]:
-    """Return the column that tells protocols of scores apart; of pairs, the column ``template`` does."""
+    """Return the column that names a score protocol (for pairs, the column ``template`` does)."""
     return {"protocol": protocol.id} if isinstance(protocol, Protocol) and protocol.form != "pair" else {}
 
 
@@ -74,24 +74,24 @@ def protocol_question(
     note: str = "",
     edit: str = "",
 ) -> Question:
-    """Return the question for a score as a protocol asks it.
+    """Return a protocol's question for a score.
 
     Parameters
     ----------
     protocol : Protocol
-        Of scores.
+        A score protocol.
     dataset : Dataset
-        Where definitions and the item's own variables come from.
+        Source of definitions and of the item's variables.
     item : Item
-        What is scored, as it is shown: its context may be empty.
+        The item to score, as shown; its context may be empty.
     attribute : str
-        What is judged.
+        The attribute to judge.
     attributes : sequence of str, optional
-        What is judged besides, where a reply judges several; all attributes of the data set by default.
+        All attributes judged in one reply, if several; default: all of the data set.
     heading, note : str
-        Words in brackets on a line before the candidate; a line before the last message by the user.
+        A heading in brackets on the line before the candidate; a note on the line before the last user message.
     edit : str
-        Name of the edit with which the candidate is shown.
+        Name of the edit applied to the candidate.
     """
     text = f"({heading})\n{item.text}" if heading else item.text
     shown = protocol.show(dataset, attribute, item.context_id, [item.candidate_id], [text])
@@ -108,4 +108,9 @@ def protocol_question(
 def require_source_slot(protocol: Protocol) -> None:
     """Raise `InputError` unless a protocol shows the source."""
     if "context" not in protocol.sources:
-        raise InputError("protocol", protocol.id, "one whose template shows the context", "without it, nothing differs")
+        raise InputError(
+            "protocol",
+            protocol.id,
+            "a protocol whose template shows the context",
+            "without it, there is nothing to compare",
+        )

@@ -1,4 +1,4 @@
-"""Judgements of two texts, seen from one of them: how often it wins, and what tells it from the other."""
+"""Re-express comparisons from the side of one text: how often it wins, and how it differs from the other."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _HUMANS = ("human", "ratings", "annotators")
 
 
 def add_perplexities(trials: pd.DataFrame, likelihood: str) -> pd.DataFrame:
-    """Return scores and pairs, with the log perplexity that the judge itself gave each text, where it was asked.
+    """Add the judge's own log perplexity of each text, if it was asked for, to scores and pairs.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of one cell.
+        Trials of one cell.
     likelihood : str
-        What trials of a candidate's likelihood are called in the column ``asked``.
+        Value of the column ``asked`` for trials of a candidate's likelihood.
     """
     if "asked" not in trials or not (read := trials["asked"] == likelihood).any():
         return trials
@@ -41,24 +41,24 @@ def add_perplexities(trials: pd.DataFrame, likelihood: str) -> pd.DataFrame:
 
 
 def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ()) -> pd.DataFrame:
-    """Return judgements of two texts, re-expressed from the side of one of them.
+    """Re-express comparisons from the side of one text.
 
     Parameters
     ----------
     judged : pandas.DataFrame
-        Of pairs.
+        Pair trials.
     first : array_like of bool, shape (judged,)
-        Whether that one is shown first.
+        Whether this text is shown first.
     known : sequence of str
-        Columns of the text shown first, such as ``"words"``; those of its opponent are called ``opponent_…``.
+        Columns of the text shown first, such as ``"words"``; its opponent's are named ``opponent_…``.
 
     Returns
     -------
     pandas.DataFrame
-        The trials, with ``seen_first``; ``won``, the probability that the text wins (of both orders, where a log tells
-        but that); ``one``, that of this judgement; ``gap``, how much higher humans score it; and what is known of both
-        texts, ``human_here``, ``human_there`` and so on. Human scores of which but the difference is known are half of
-        it, up and down.
+        The trials with ``seen_first``; ``won``, the probability that the text wins (the mean of both orders, if a log
+        has only that); ``one``, that of this judgement; ``gap``, how much higher humans score it; and the columns of
+        both texts, ``human_here``, ``human_there`` and so on. If only the difference of human scores is known, they are
+        plus and minus half of it.
     """
     ahead = np.asarray(first, bool)
     shown = judged["p_both_orders"].fillna(judged["value"]) if "p_both_orders" in judged else judged["value"]
@@ -80,35 +80,34 @@ def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ())
 
 
 def in_both_orders(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return the judgements that can be read and whose pair was judged in both orders."""
+    """Return the readable judgements of pairs judged in both orders."""
     whole: pd.DataFrame = judged[has_value(judged) & pairs.in_both_orders(judged, [])]
     return whole
 
 
 def is_exact(judged: pd.DataFrame) -> bool:
-    """Return whether values are probabilities, neither shares of samples nor verdicts throughout."""
+    """Return whether values are exact probabilities rather than shares of samples or verdicts."""
     return len(judged) > 0 and not is_counted(judged)
 
 
 def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> tuple[pd.DataFrame, dict[int, Any]]:
     """Return one row per text and judgement, and the context of each judgement.
 
-    The difference between both rows of a judgement is its log odds for the text that it is seen from, so that a
-    regression within judgements is one of these log odds on differences: of human scores, of terms, and of who stands
-    first.
+    The difference between the two rows of a judgement is its log odds, so a regression within judgements regresses
+    log odds on differences in human scores, terms and position.
 
     Parameters
     ----------
     judged : pandas.DataFrame
-        As `seen_from` returns them.
+        From `seen_from`.
     terms : sequence of str
-        Of which ``…_here`` and ``…_there`` are known, numbers.
+        Numeric terms, given as ``…_here`` and ``…_there``.
 
     Returns
     -------
     tuple of pandas.DataFrame and dict
         ``context_id``, the number of the judgement; ``score``, half the log odds, up or down; ``first``, 0 or 1; the
-        terms; and what humans think of the text. The dict maps judgements to contexts.
+        terms; and the human scores of the text. The dict maps judgements to contexts.
     """
     half = log_odds(judged["one"].to_numpy(float)) / 2
     first, number = judged["seen_first"].to_numpy(bool), np.arange(len(judged))
@@ -123,12 +122,12 @@ def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> tuple[pd.DataFrame, d
 
 
 def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
-    """Return one row per verdict: ``won`` by the text it is seen from, and the differences that may explain it.
+    """Return one row per verdict: ``won`` by the text, and the differences that may explain it.
 
     Parameters
     ----------
     judged, terms
-        As for `by_side`.
+        As in `by_side`.
     """
     columns: dict[str, Any] = {"context_id": judged["context_id"], "won": judged["one"]}
     columns["first"] = np.where(judged["seen_first"], 1.0, -1.0)
@@ -143,12 +142,12 @@ def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
     Parameters
     ----------
     judged, terms
-        As for `by_side`.
+        As in `by_side`.
 
     Returns
     -------
     numpy.ndarray, shape (judged,)
-        NaN where a term is missing.
+        NaN if a term is missing.
     """
     x = as_verdicts(judged, terms)[["first", *terms[:-1], "human", terms[-1]]].to_numpy(float)
     known = np.isfinite(x).all(axis=1)
@@ -160,25 +159,25 @@ def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
 
 
 def with_verdicts(judged: pd.DataFrame, wins: NDArray[np.bool_]) -> pd.DataFrame:
-    """Return judgements of which none is missing: the text wins those that are, or loses them."""
+    """Fill in missing judgements as wins or losses of the text."""
     lost = ~has_value(judged)
     filled = {name: judged[name].where(~lost, wins.astype(float)) for name in ("one", "won")}
     return judged.assign(**filled, status=judged["status"].where(~lost, "ok"))
 
 
 def win_excess(judged: pd.DataFrame) -> Ratio:
-    """Return the mean probability that the text wins, less how often humans prefer it."""
+    """Return the mean probability that the text wins minus the share in which humans prefer it."""
     read = usable(judged)
     return mean_of(read, read["won"] - (np.sign(read["gap"]) + 1) / 2, 0.0, (-1.0, 1.0))
 
 
 def is_recorded(trials: pd.DataFrame) -> bool:
-    """Return whether judgements come from a log instead of a probe's design."""
+    """Return whether judgements come from a log rather than a probe's design."""
     return "probe" in trials and bool((trials["probe"] == "recorded").all())
 
 
 def column_or_blank(trials: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column, "" where it has nothing or does not exist."""
+    """Return a column, with "" for missing values or a missing column."""
     if name not in trials:
         return pd.Series("", trials.index, object)
     return trials[name].astype(object).where(trials[name].notna(), "")

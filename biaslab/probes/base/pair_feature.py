@@ -1,4 +1,4 @@
-"""Base for probes of a feature that tells two texts apart: what it does to verdicts where humans score alike."""
+"""Base for probes of a text feature's effect on scores and on verdicts, at equal human scores."""
 
 from __future__ import annotations
 
@@ -41,13 +41,12 @@ _WAYS = ("template", "configuration")
 
 @dataclass(frozen=True)
 class PairFeatureProbe(FeatureProbe):
-    """Base for probes that ask for scores of texts, for comparisons of two in both orders, or for both.
+    """Base for probes of a text feature's effect on scores, on comparisons in both orders, or on both.
 
-    The feature's effect on scores is that of `biaslab.probes.base.FeatureProbe`. On comparisons it is a regression of
-    the log odds that a text wins on the differences between both texts in the feature and in human scores, and on who
-    stands first: least squares of exact log odds, logistic of verdicts and of shares of samples, which lie nearer to ½
-    the noisier they are. Errors of human scores are taken out of both; where they are unknown, interval and test of
-    verdicts hold at every reliability from .3 to 1.
+    Effects on scores: see `biaslab.probes.base.FeatureProbe`. Effects on comparisons: regression of the log odds that a
+    text wins on the differences of both texts in the feature and in human scores, and on position. Least squares for
+    exact log odds; logistic for verdicts and for shares of samples, which noise pulls towards ½. Both are corrected for
+    error in human scores; if it is unknown, interval and test of verdicts hold for every reliability from .3 to 1.
 
     Parameters
     ----------
@@ -66,10 +65,10 @@ class PairFeatureProbe(FeatureProbe):
     @property
     @abstractmethod
     def forms(self) -> tuple[str, ...]:
-        """Forms that are asked for: "pairs", "scores", or both."""
+        """Forms to ask for: "pairs", "scores", or both."""
 
     def take_protocol(self) -> None:
-        """Ask with the protocol by its form alone."""
+        """Ask only for the protocol's form."""
         if self.protocol is not None:
             settle_form(self, super().take_protocol)
 
@@ -79,25 +78,25 @@ class PairFeatureProbe(FeatureProbe):
         return find_scale("1-5") if of_pairs else super()._scale
 
     def question(self, dataset: Dataset, item: Item, attribute: str, **placed: str) -> Question:
-        """Return the question for one score, whose text a likelihood is of where a protocol asks for pairs."""
+        """Return the question for one score; with a pair protocol, only its text is used, for likelihoods."""
         of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
         protocol = None if of_pairs else self.protocol
         return question_of(protocol, dataset, item, attribute, self._scale, self.attributes, **placed)
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design: of an evaluator that gives no such numbers, one that asks for the others alone."""
+        """Return the nearest design; for an evaluator that lacks one of the forms, a design with only the other."""
         if self.answer == "score" and len(self.forms) > 1:
             left = "scores" if isinstance(refused, Compare) else "pairs"
-            words = f"asks {left} alone"
+            words = f"asks for {left} only"
             return Nearest(replace(self, asks=(left,)), words, omits=words)  # type: ignore[call-arg]
         return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return how likely the first wins, the score, or the log perplexity, and the status."""
+        """Return the probability that the first wins, the score, or the log perplexity, and the status."""
         return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
 
     def _apart(self, cell: Cell) -> tuple[Cell, Iterator[tuple[dict[str, Any], Cell]]]:
-        """Return the scores of a cell, and its comparisons by prompt: the condition columns, and a cell of its own."""
+        """Split a cell into its scores and, per prompt, its comparisons with their condition columns."""
         compared = differences.column_or_blank(cell.trials, "opponent_id") != ""
         if not compared.any():
             return cell, iter(())
@@ -108,13 +107,13 @@ class PairFeatureProbe(FeatureProbe):
         return replace(cell, trials=cell.trials[~compared]), parts
 
     def _per_doubling(self, cell: Cell, metric: str, at: Mapping[str, Any]) -> Iterator[Part]:
-        """Yield the log odds per doubling of a feature, at equal human score, and the mass of labels.
+        """Yield the log odds per doubling of a feature, at equal human score, and the label mass.
 
         Parameters
         ----------
         cell : Cell
-            Of comparisons, with log2 of the feature of both texts: ``doublings`` and ``opponent_doublings``. Those of
-            which one is not known do not enter, and count as dropped.
+            Comparisons, with log2 of the feature of both texts in ``doublings`` and ``opponent_doublings``; missing
+            ones count as dropped.
         metric : str
             Name of the log odds.
         at : mapping
@@ -136,20 +135,20 @@ class PairFeatureProbe(FeatureProbe):
         Parameters
         ----------
         cell : Cell
-            Whose judgements they are.
+            The cell of the judgements.
         metric : str
             Name of the log odds.
         rated : pandas.DataFrame
-            As `biaslab.probes.base.pair_differences.seen_from` returns them, of pairs that humans judged.
+            From `biaslab.probes.base.pair_differences.seen_from`, for pairs judged by humans.
         each : sequence of tuple
-            Of each estimate the condition columns, and the terms that are regressed on beside human scores and places,
-            the feature last; of each term, ``…_here`` and ``…_there`` are known.
+            For each estimate, the condition columns and the regression terms in addition to human scores and position,
+            the feature last; each term has columns ``…_here`` and ``…_there``.
         """
         if not cell.wants(metric):
             return
         whole = usable(rated) if differences.is_recorded(rated) else differences.in_both_orders(rated)
         dropped = len(rated) - len(whole)
-        why = "they or, of this probe's own, their twin in the other order are missing"
+        why = "they, or in this probe's own design their other order, are missing"
         warn_missing(cell.what, dropped, len(rated), why)
         note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
         for at, terms in each:
@@ -161,7 +160,7 @@ class PairFeatureProbe(FeatureProbe):
     def _with_bounds(
         self, logit: Estimate, rated: pd.DataFrame, terms: Sequence[str], resampling: Resampling
     ) -> Estimate:
-        """Return log odds of verdicts with their bounds: every missing verdict as it makes them least, and greatest."""
+        """Return log odds of verdicts with bounds, setting missing verdicts so that they are smallest and largest."""
         adds = differences.adds(rated, terms) > 0
         ends = [
             self._verdict_log_odds(differences.with_verdicts(rated, wins), terms, resampling) for wins in (~adds, adds)
@@ -170,7 +169,7 @@ class PairFeatureProbe(FeatureProbe):
         return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
 
     def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
-        """Regress the log odds for a text on what tells it from the other; return the coefficient of the last term."""
+        """Regress the log odds for a text on its differences from the other; return the last term's coefficient."""
         if differences.is_exact(judged):
             sides, contexts = differences.by_side(judged, terms)
             clusters = dict(zip(contexts, resampling.cluster_of([*contexts.values()]), strict=True))
@@ -179,9 +178,9 @@ class PairFeatureProbe(FeatureProbe):
         return self._verdict_log_odds(judged, terms, resampling)
 
     def _verdict_log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
-        """Regress verdicts on what tells both texts apart; return the log odds of the last term.
+        """Regress verdicts on the differences between both texts; return the log odds of the last term.
 
-        Where the errors of human scores are unknown, interval and test hold at every reliability down to .3.
+        If the error in human scores is unknown, interval and test hold for every reliability down to .3.
         """
         verdicts, feature = differences.as_verdicts(judged, terms), terms[-1]
         beside = ["first", *terms[:-1]]
@@ -194,7 +193,7 @@ class PairFeatureProbe(FeatureProbe):
 
         logit = self._allowing_for_errors(
             sides,
-            # the feature is last: the term that is dropped where terms coincide
+            # the feature comes last, so it is the term dropped if terms are collinear
             lambda: logistic_model(verdicts, "won", [*beside, "human", feature], resampling)[feature],
             at_equal,
         )

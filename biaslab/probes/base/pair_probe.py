@@ -1,4 +1,4 @@
-"""Base for probes that compare pairs: how a pair is asked for, and how a reply is read."""
+"""Base for probes that compare pairs: how to ask for a pair and parse the reply."""
 
 from __future__ import annotations
 
@@ -24,44 +24,43 @@ from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.protocols import Protocol
 
 Answer = Literal["distribution", "text", "verdict"]
-_WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that put nothing around the whole prompt
+_WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that do not wrap the whole prompt
 Drawn = TypeVar("Drawn")
-_NO_PROMPT = "direct"  # stands in the column `template` where texts are shown without a prompt
-_LARGE = 709.0  # beyond it, the exponential is no float any more
+_NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt
+_LARGE = 709.0  # larger values overflow exp
 
 
 @dataclass(frozen=True)
 class PairProbe(Probe):
-    """A probe that compares pairs of candidates.
+    """Base for probes that compare pairs of candidates.
 
-    Its further parameters are those of `biaslab.probes.base.Probe`.
+    Further parameters: `biaslab.probes.base.Probe`.
 
-    A trial's ``value`` is the probability that the candidate shown first wins, among the two labels: p_ij of Liusie et
-    al. 2024, Eq. 3, or 0, ½ (tie), 1 for text. The status says what is a tie: "Tie" as the likeliest answer. Two labels
-    exactly as likely decide nothing either, but their ½ is a probability, which a remedy moves like any other.
+    A trial's ``value`` is the probability that the candidate shown first wins, normalised over the two labels (p_ij of
+    Liusie et al. 2024, Eq. 3), or 0, ½ (tie), 1 for text. A tie is marked by the status: "Tie" is the likeliest answer.
+    Two equally likely labels give no decision either, but their ½ is a probability, which remedies can change.
 
     Parameters
     ----------
     answer : {"distribution", "text", "verdict"}
-        Read the probabilities of the two labels (Liusie et al. 2024, Eq. 3), or generate text and read the label in it
-        (Eqs. 4, 5); or show a judge that reads no prompt the two texts (`biaslab.core.Compare`).
+        Read the probabilities of the two labels (Liusie et al. 2024, Eq. 3), or generate text and parse the label (Eqs.
+        4, 5); or show the two texts to a judge that takes no prompt (`biaslab.core.Compare`).
     ties : bool
         Offer "Tie" as a third answer.
     replicates : int
         With ``answer="text"``: samples of each request.
     temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+        With ``answer="text"``: 0 is greedy; replicates are then equal.
     protocol : Protocol or path, optional
-        Ask with this prompt and read with this parser instead of biaslab's own: see `biaslab.Protocol`. It says, too,
-        whether a text or label probabilities are read, at what temperature, and whether ties are offered; its id
-        stands in the column ``template``.
+        Prompt and parser to use instead of biaslab's own; see `biaslab.Protocol`. It also sets whether text or label
+        probabilities are read, the temperature, and whether ties are offered; its id is in the column ``template``.
 
     Attributes
     ----------
     verdicts : bool
-        Whether the verdict of a judge that reads no prompt will do, since the phenomenon does not lie in the prompt.
+        Whether judges without prompts can be asked, because the bias does not depend on the prompt.
     protocol_form : str
-        Form of the protocols that it takes.
+        Form of protocol it accepts.
     """
 
     verdicts: ClassVar[bool] = False
@@ -80,7 +79,7 @@ class PairProbe(Probe):
         require_sampling(self.answer, self.replicates, self.temperature)
 
     def take_protocol(self) -> None:
-        """Load the protocol where a file is named; ask as it says."""
+        """Load the protocol, if given, and adopt its settings."""
         if self.protocol is None:
             return
         protocol = Protocol.of_form(self.protocol, "pair")
@@ -112,25 +111,25 @@ class PairProbe(Probe):
         Parameters
         ----------
         dataset : Dataset
-            Where noun and definition come from.
+            Source of noun and definition.
         template : {1, 2}
             Comparative template.
         attribute : str
-            What to compare on.
+            The attribute to compare on.
         context, pair : tuple of str
             Name and text of the context, and of the candidates shown first and second.
         condition : mapping
             Columns of the trials frame.
         headings : tuple of str
-            Words in brackets behind the names of first and second.
+            Text in brackets after the names of first and second.
         note : str
             A sentence before the question.
         edits : tuple of str
-            Names of the edits with which first and second are shown, "" for none; empty where neither is edited.
+            Names of the edits of first and second, "" for none; empty if neither is edited.
         cue : str
-            What stands at the end of the prompt, such as "Answer:".
+            Text at the end of the prompt, such as "Answer:".
         defence : str
-            What stands around the prompt; see `biaslab.prompts.defences`, whose `shield` the texts went through.
+            Defence around the prompt; see `biaslab.prompts.defences`, whose `shield` has been applied to the texts.
         """
         (first, shown), (second, shown_second) = pair
         if attribute not in dataset.attributes:
@@ -164,7 +163,7 @@ class PairProbe(Probe):
         condition: Mapping[str, Scalar],
         edits: tuple[str, ...],
     ) -> Trial:
-        """Return the trial of one ordered pair that is shown without a prompt."""
+        """Return the trial of one ordered pair shown without a prompt."""
         (first, text), (second, other) = pair
         about = About(context[0], (first, second), (text, other), (attribute,), bool(context[1].strip()), edits=edits)
         request = Compare(text, other, context[1], dataset.rows[context[0], first]["reference"], attribute, about)
@@ -183,12 +182,12 @@ class PairProbe(Probe):
         edits: tuple[str, ...],
         defence: Defence,
     ) -> Iterator[Trial]:
-        """Yield the trials of one ordered pair that is shown by a protocol.
+        """Yield the trials of one ordered pair asked with a protocol.
 
-        A heading stands on a line before the candidate's text, a note on a line before the last message by the user.
+        A heading goes on the line before the candidate's text, a note on the line before the last user message.
         """
         if defence not in _WITHIN_TEXTS:
-            raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} where a protocol asks")
+            raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} with a protocol")
         (first, _), (second, _) = pair
         texts = tuple(
             f"({heading})\n{text}" if heading else text for heading, (_, text) in zip(headings, pair, strict=True)
@@ -213,9 +212,9 @@ class PairProbe(Probe):
 
 
 def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[float, Status]:
-    """Return the probability that the first of a pair wins, or 0, ½ or 1 of a text, and the status.
+    """Return the probability that the first of a pair wins (0, ½ or 1 for text), and the status.
 
-    A protocol, where one asked, reads its own replies.
+    Replies to a protocol are parsed by it.
     """
     if isinstance(trial.request, Compare):
         return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
@@ -234,19 +233,19 @@ def _status(value: float) -> Status:
 
 
 def draw_of(seed: int, context_id: str) -> np.random.Generator:
-    """Return random numbers that depend on the seed and the context alone."""
+    """Return a random generator that depends only on the seed and the context."""
     return np.random.default_rng([seed, zlib.crc32(context_id.encode())])
 
 
 def draw(population: Sequence[Drawn], n: int | None, seed: int, context_id: str) -> list[Drawn]:
-    """Draw some candidates or pairs of a context without replacement, in their order; None takes all of them."""
+    """Draw candidates or pairs of a context without replacement, keeping their order; None takes all."""
     if n is None or n >= len(population):
         return list(population)
     return [population[i] for i in sorted(draw_of(seed, context_id).choice(len(population), n, replace=False))]
 
 
 def name_candidates(noun: str) -> tuple[str, str]:
-    """Return the names that a prompt gives the candidates shown first and second.
+    """Return the names of the first and second candidate in a prompt.
 
     Examples
     --------
@@ -267,7 +266,7 @@ def _form(
     note: str,
     cue: str,
 ) -> tuple[str, ...]:
-    """Return a comparative prompt but for its texts and white space at its ends: see `biaslab.prompts.prepare`."""
+    """Return a comparative prompt without its texts and outer white space; see `biaslab.prompts.prepare`."""
     of = {"noun": noun, "attribute": attribute, "definition": definition}
     texts = ("context", "first", "second")
     form = prompts.prepare(f"comparative_{template}", texts, **of, ties=ties, headings=headings, note=note, cue=cue)
@@ -280,7 +279,7 @@ def _labels(noun: str, ties: bool) -> tuple[str, ...]:
 
 
 def _read_distribution(logprobs: Sequence[float]) -> tuple[float, Status]:
-    """Return p and the status, which is a tie where that is the likeliest label."""
+    """Return p and the status, which is "tie" if that is the most likely label."""
     if not logprobs or not any(map(math.isfinite, logprobs[:2])):
         tied = len(logprobs) > 2 and math.isfinite(logprobs[2])
         return (0.5, "tie") if tied else (math.nan, "refused")

@@ -1,4 +1,4 @@
-"""Base of all probes: parameters, declarations, and the way from trials to estimates."""
+"""Base of all probes: parameters, declarations, and estimation from trials."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from biaslab.stats import (
 )
 from biaslab.store.trials import TrialsFile, opened, spelled
 
-#: Every probe class that has been read in, by its name, wherever it is written.
+#: All probe classes defined so far, by name.
 WRITTEN: dict[str, type[Probe]] = {}
-#: A simulated judge that sees quality and errs, without any bias: what most metrics are calibrated on.
+#: Simulated judge with quality and noise but no bias, on which most metrics are calibrated.
 FAIR: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 
 
@@ -57,13 +57,13 @@ def planted(
     Parameters
     ----------
     bias : mapping
-        Settings of `biaslab.SimulatedJudge` that plant the bias.
+        Settings of `biaslab.SimulatedJudge` that add the bias.
     parameters : mapping, optional
-        Constructor parameters of the probe, such that the metric has one value.
+        Parameters of the probe with which the metric has a single value.
     fair : mapping
         Settings of the fair judge.
     **options
-        The rest of `biaslab.core.Calibration`.
+        Other fields of `biaslab.core.Calibration`.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def planted(
 
 @dataclass(frozen=True)
 class Accepted:
-    """The trials of a log from which a probe can be estimated, a note on what is left out, and the probe to use."""
+    """The trials of a log that a probe can use, a note on what is left out, and the probe to use."""
 
     trials: pd.DataFrame
     note: str = ""
@@ -84,42 +84,42 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Probe(ABC):
-    """Base of all probes: a frozen dataclass whose fields are its parameters, and which never meets a judge.
+    """Base of all probes: a frozen dataclass whose fields are its parameters; it never asks a judge itself.
 
-    A subclass says what it measures in class attributes, plans judgements in `design`, reads a reply in `read`, and
-    says in `measure` what the trials of one cell give.
+    A subclass declares its metrics in class attributes, plans judgements in `design`, parses replies in `read`, and
+    computes the metrics of one cell in `measure`.
 
     Parameters
     ----------
     attributes : sequence of str, optional
-        What to judge; all attributes of the data set by default.
+        Attributes to judge; default: all of the data set.
     seed : int
-        Of everything drawn at random.
+        Random seed.
     resampling : Resampling
-        Of the estimates.
+        Level and resampling of the estimates.
 
     Attributes
     ----------
     name : str
-        The phenomenon; also the name of the module, the notebook and the test.
+        Name of the bias, and of the module, the notebook and the test.
     metrics : tuple of Metric
-        Everything that is estimated, in the order of the estimates.
+        All metrics, in the order of the estimates.
     primary : tuple of str
-        The names of the primary ones, over which q-values are computed.
+        Names of the primary metrics, over which q-values are computed.
     labels : tuple of Metric
-        How metrics are read that other functions estimate of the phenomenon.
+        Declarations of metrics of this bias that other functions estimate.
     figures : tuple of Figure
-        Its standard figures, which `biaslab.plots.standard` draws.
+        Standard figures, drawn by `biaslab.plots.standard`.
     cell : tuple of str
-        Columns of trials that tell cells apart, judge and data set first.
+        Columns of trials that define cells, judge and data set first.
     conditions : tuple of str
-        Condition columns of the estimates beyond those of the cell.
+        Condition columns of the estimates in addition to those of the cell.
     columns : tuple of str
-        Other columns of trials that are read.
+        Other columns of trials that the probe reads.
     needs : str
-        What a log must hold to be estimated from, after "needs".
+        What a log must contain; completes "needs …".
     asks_for : tuple of str
-        What it asks a judge for: "pair", "score" or "list"; by default the forms of the protocols that it takes.
+        Forms it asks for: "pair", "score" or "list"; default: the forms of protocol it accepts.
     """
 
     name: ClassVar[str]
@@ -157,15 +157,15 @@ class Probe(ABC):
     @classmethod
     @checked_function
     def from_parameters(cls, parameters: Mapping[str, Any], **others: Any) -> Self:
-        """Make the probe from variables that are named like its fields, such as the parameters of a notebook.
+        """Create the probe from variables named like its fields, such as the parameters of a notebook.
 
         Parameters
         ----------
         parameters : mapping
-            Values by name, such as ``globals()``. Names that are no field are left out; a field that is not among them
-            has its default. ``seed`` is that of the resampling, too.
+            Values by name, such as ``globals()``. Other names are ignored; missing fields have their defaults. ``seed``
+            is also used for resampling.
         **others
-            Fields, in place of those.
+            Fields that override `parameters`.
 
         Examples
         --------
@@ -180,23 +180,23 @@ class Probe(ABC):
 
     @abstractmethod
     def design(self, dataset: Dataset) -> Iterable[Trial]:
-        """Plan the judgements of a data set."""
+        """Plan the judgements for a data set."""
 
     @abstractmethod
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
+        """Parse a raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
 
     @checked_function
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design without such requests as a judge refuses; None where there is none.
+        """Return the nearest design without requests of a kind that a judge refuses, or None.
 
-        Trials of that design are estimated by this probe, too: see `biaslab.core.Nearest`.
+        This probe also estimates from trials of that design; see `biaslab.core.Nearest`.
         """
         return reading_text(self, refused)
 
     @abstractmethod
     def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of one cell, a part for each condition."""
+        """Yield the metrics of one cell, one part per condition."""
 
     @checked_function
     def estimate(
@@ -205,37 +205,37 @@ class Probe(ABC):
         metrics: Sequence[str] | None = None,
         breakdowns: bool | None = None,
     ) -> pd.DataFrame:
-        """Estimate the metrics, which the notes of the class explain, from trials.
+        """Estimate the metrics from trials; the class documents them.
 
         Parameters
         ----------
         trials : pandas.DataFrame, TrialsFile or path
-            Made by `biaslab.collect`, or by `biaslab.read_judgements` where `accepts` takes them. Of the file that
-            ``collect(…, out=path)`` wrote, one cell at a time is in memory as it is, the rest in compact columns.
+            From `biaslab.collect`, or from `biaslab.read_judgements` if `accepts` takes them. A file written by
+            ``collect(…, out=path)`` is expanded in memory one cell at a time.
         metrics : sequence of str, optional
-            Estimate these only; by default all.
+            Metrics to estimate; default: all.
         breakdowns : bool, optional
-            Estimate some metrics by bins of the human score gap too (column ``human_gap``), where the probe does that.
-            By default if no metrics are named. False leaves one row for each metric of a cell.
+            Also estimate metrics by bins of the human score gap (column ``human_gap``), if the probe supports it.
+            Default: if no metrics are named. False gives one row per metric and cell.
 
         Returns
         -------
         pandas.DataFrame
-            The estimates frame: see `biaslab.stats.frame.estimates_frame`.
+            The estimates frame; see `biaslab.stats.frame.estimates_frame`.
 
         Raises
         ------
         InputError
-            If there is no such metric; the message lists those there are.
+            If a metric is unknown; the message lists all.
         TrialsError
-            If a column is missing, or a value lies outside the range of what was asked.
+            If a column is missing, or a value is outside the range of its request.
 
         Warns
         -----
         MissingDataWarning
             If more than 5 % of the judgements of an estimate are missing.
         SharedRequestsWarning
-            If contexts share requests: then they are one cluster.
+            If contexts share requests; they are then one cluster.
         """
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         source = opened(trials)
@@ -266,17 +266,17 @@ class Probe(ABC):
 
     @checked_function
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Choose the trials of a log to estimate from: those of this probe's own design, else recorded ones.
+        """Select the trials of a log to estimate from: those of this probe's design, else recorded ones.
 
         Parameters
         ----------
         trials : pandas.DataFrame
-            Made by `biaslab.read_judgements`, with all its columns.
+            From `biaslab.read_judgements`, with all its columns.
 
         Returns
         -------
         Accepted
-            Without trials where there are none; then the note says what is needed.
+            Empty if there are none; the note then says what is needed.
         """
         own = trials[trials["probe"] == self.name]
         if own.empty:
@@ -286,11 +286,11 @@ class Probe(ABC):
 
     @checked_function
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Choose among judgements of no probe's design; none, unless a subclass says which."""
+        """Select among judgements that follow no probe's design; none, unless a subclass overrides this."""
         return self._accepted(trials.iloc[:0])
 
     def _accepted(self, trials: pd.DataFrame, note: str = "") -> Accepted:
-        """Return the trials to estimate from, with a note; where there are none, it says what is needed."""
+        """Return the trials to estimate from, with a note; without trials, it says what is needed."""
         return Accepted(trials, f"needs {self.needs}" if trials.empty else note)
 
     def _named(self, where: Mapping[str, Any]) -> str:
@@ -299,7 +299,7 @@ class Probe(ABC):
 
 
 def _cells(trials: pd.DataFrame | TrialsFile, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Yield the trials of each cell as they are in memory."""
+    """Yield the trials of each cell."""
     if isinstance(trials, pd.DataFrame):
         yield from each_cell(trials, by)
     else:

@@ -1,4 +1,4 @@
-"""Scores at the ends of their scale, where a point more of quality makes less than a point of score."""
+"""Detect crowding of scores at the ends of a scale, where scores are not linear in quality."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.scales import REWARD, Scale, scale_named
 
-_CROWDED = 0.2  # share of scores at an end from which on they are no straight line of quality
+_CROWDED = 0.2  # share of scores at an end above which linearity in quality is not assumed
 
 
 def crowded_end(items: pd.DataFrame) -> str:
-    """Return that more than a fifth of the scores lie nearest to one end of their scale; "" where they do not.
+    """Return a message if more than a fifth of the scores lie at one end of their scale, else "".
 
     Examples
     --------
@@ -32,7 +32,7 @@ def crowded_end(items: pd.DataFrame) -> str:
 
 
 def bounded_scale(name: object) -> Scale | None:
-    """Return the scale of a name; None where it has no ends, or nobody knows them."""
+    """Return the named scale; None if it is unbounded or unknown."""
     try:
         scale = scale_named(str(name))
     except InputError:
@@ -41,6 +41,6 @@ def bounded_scale(name: object) -> Scale | None:
 
 
 def width_of(scale: object) -> float:
-    """Return the width of a scale in points; infinite where it has no ends, or nobody knows them."""
+    """Return the width of a scale in points; infinite if it is unbounded or unknown."""
     known = bounded_scale(scale)
     return known.high - known.low if known else math.inf

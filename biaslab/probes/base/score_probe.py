@@ -1,4 +1,4 @@
-"""Base for probes that score single candidates: how a score is asked for, and how a reply is read."""
+"""Base for probes that score single candidates: how to ask for a score and parse the reply."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from biaslab.stats import tempered
 
 @dataclass(frozen=True)
 class ScoreProbe(Probe):
-    """A probe that scores candidates one by one on one scale.
+    """Base for probes that score candidates one by one on one scale.
 
-    Its further parameters are those of `biaslab.probes.base.Probe`.
+    Further parameters: `biaslab.probes.base.Probe`.
 
-    A trial's ``value`` is the score on the scale: the expected one of a distribution.
+    A trial's ``value`` is the score on the scale; for a distribution, the expected score.
 
     Parameters
     ----------
     scale : str
         One of `biaslab.core.scales.SCALES`.
     answer : {"distribution", "text", "score"}
-        Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
-        evaluator, which reads no prompt, for one number.
+        Read the exact distribution over the scale's labels, or generate text and parse the score; or ask an evaluator,
+        which takes no prompt, for one number.
     replicates : int
         With ``answer="text"``: samples of each request; their scores are averaged.
     temperature : float
-        With ``answer="text"``: 0 is greedy, and then replicates are equal.
+        With ``answer="text"``: 0 is greedy; replicates are then equal.
     max_tokens : int
-        With ``answer="text"``: length of an answer at most.
+        With ``answer="text"``: maximum tokens of an answer.
     protocol : Protocol or path, optional
-        Ask with this prompt and read with this parser instead of biaslab's own: see `biaslab.Protocol`. Scale,
-        temperature and length of a reply are its own; its id stands in a column ``protocol``.
+        Prompt and parser to use instead of biaslab's own; see `biaslab.Protocol`. It sets scale, temperature and
+        maximum length; its id is in the column ``protocol``.
 
     Attributes
     ----------
     evaluators : bool
-        Whether an evaluator's number will do, since the phenomenon does not lie in the prompt.
+        Whether evaluators can be asked, because the bias does not depend on the prompt.
     protocol_form : str
-        Forms of the protocols that it takes.
+        Form of protocol it accepts.
     """
 
     evaluators: ClassVar[bool] = True
@@ -72,10 +72,10 @@ class ScoreProbe(Probe):
         _ = self._scale, self.asking
 
     def take_protocol(self) -> None:
-        """Load the protocol where a file is named; ask as it says."""
+        """Load the protocol, if given, and adopt its settings."""
         if self.protocol is not None and not self.protocol_form:
-            allowed = f"None: {self.name} has prompts of its own"
-            raise InputError("protocol", self.protocol, allowed, "template compares several with protocols=[…]")
+            allowed = f"None, because {self.name} has its own prompts"
+            raise InputError("protocol", self.protocol, allowed, "the probe template compares several, protocols=[…]")
         if self.protocol is not None:
             protocol = Protocol.of_form(self.protocol, "score")
             settle(self, {**settled(protocol), "scale": protocol.scale.name, "max_tokens": protocol.max_tokens})
@@ -86,16 +86,16 @@ class ScoreProbe(Probe):
 
     @property
     def asking(self) -> Asking:
-        """The protocol that asks for scores."""
+        """How scores are asked for."""
         return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, self.evaluators)
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:
-        """Yield the question for the score of every candidate and attribute."""
+        """Yield the question for each candidate's score on each attribute."""
         for item, attribute in product(items(dataset), dataset.require_attributes(self.attributes)):
             yield self.question(dataset, item, attribute)
 
     def question(self, dataset: Dataset, item: Item, attribute: str, **placed: str) -> Question:
-        """Return the question for one score; headings, notes and edits as `Question.rate` takes them."""
+        """Return the question for one score; headings, notes and edits as in `Question.rate`."""
         return question_of(self.protocol, dataset, item, attribute, self._scale, self.attributes, **placed)
 
     def nearest(self, refused: Request) -> Nearest | None:
@@ -106,14 +106,14 @@ class ScoreProbe(Probe):
         return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that the reply gives, and its status."""
+        """Return the score in the reply, and its status."""
         return read_with(self.protocol, trial, reply)
 
 
 def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tuple[float, Status]:
-    """Draw one score from a label distribution at a temperature, and return it with its status.
+    """Draw one score from a label distribution at a temperature; return it with its status.
 
-    The distribution is inverted at a random number that depends on the request and on what it is for alone.
+    The distribution is inverted at a random number that depends only on the request and its use.
     """
     p = tempered(reply.logprobs or (), temperature)
     if np.isnan(p).any() or not len(p):
@@ -123,5 +123,5 @@ def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tupl
 
 
 def random_number(request: Request, use: str) -> int:
-    """Return a random whole number below 2**52 that depends on a request and what it is for."""
+    """Return a random integer below 2**52 that depends on a request and its use."""
     return int(request_key(request, use)[:13], 16)

@@ -1,4 +1,4 @@
-"""Bounds on a slope with missing scores, on a bounded scale, and the tipping point of a finding."""
+"""Bounds on a slope with missing scores on a bounded scale, and the tipping point of a finding."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ from biaslab.stats.regression import demeaned
 
 Floats = NDArray[np.float64]
 _HALVINGS = 7
-_WIDTH = 4.0  # standard deviations that a score without ends may be off
+_WIDTH = 4.0  # assumed maximum deviation of unbounded scores, in standard deviations
 
 
 @dataclass(frozen=True)
 class MissingScores:
-    """Items whose score is missing, and what each would add to a slope on a feature at equal human score.
+    """Items with missing scores, and their possible effect on a slope at equal human score.
 
-    A slope is a weighted sum of the scores, so that its least and greatest values have every missing score at one end
-    of the scale, by the sign of its weight (Horowitz & Manski 2000). The tipping point is by how much missing scores
-    would have to differ from what the rest predict for a finding to vanish (Yan, Lee & Li 2009, *Missing data handling
-    methods in medical device clinical trials*, J. Biopharm. Stat. 19).
+    A slope is a weighted sum of scores, so its smallest and largest values have each missing score at one end of the
+    scale, by the sign of its weight (Horowitz & Manski 2000). The tipping point is the deviation of missing scores from
+    their prediction at which a finding vanishes (Yan, Lee & Li 2009, *Missing data handling methods in medical device
+    clinical trials*, J. Biopharm. Stat. 19).
 
     Parameters
     ----------
     items : pandas.DataFrame
-        Of all planned items: ``context_id, score, human``, the feature and the covariates; ``score`` is NaN where it is
-        missing. Nothing else is.
+        All planned items: ``context_id, score, human``, the feature and the covariates; only ``score`` may be NaN.
     feature : str
-        The column whose slope it is.
+        Column of the feature.
     covariates : sequence of str
-        Columns that are controlled for beside the human score.
+        Columns controlled for in addition to the human score.
     within : bool
-        Whether each context has an intercept of its own.
+        Whether each context has its own intercept.
     ends : tuple of float
-        Least and greatest score, in the unit of ``score``; infinite where there is none.
+        Lowest and highest score, in the unit of ``score``; infinite if unbounded.
     """
 
     items: pd.DataFrame
@@ -50,16 +49,16 @@ class MissingScores:
     ends: tuple[float, float]
 
     def bound(self, found: Estimate, slope: Callable[[pd.DataFrame], Estimate], unit: float = 1.0) -> Estimate:
-        """Return an estimate with its bounds and, where these hold 0 but its interval does not, its tipping point.
+        """Add bounds to an estimate and, if these contain 0 but the interval does not, its tipping point.
 
         Parameters
         ----------
         found : Estimate
-            The slope of the items that have a score.
+            The slope over items with a score.
         slope : callable
-            Returns the slope of items that all have one.
+            Returns the slope of complete items.
         unit : float
-            Points of the scale in one of ``score``, for the note.
+            Scale points per unit of ``score``, for the note.
         """
         lost = self.items["score"].isna().to_numpy()
         if not lost.any() or math.isnan(found.ci_low):
@@ -76,11 +75,11 @@ class MissingScores:
         off = self._tipping_point(found, slope, np.where(up, 1.0, -1.0) * math.copysign(1.0, found.estimate))
         if off is None:
             return found
-        words = f"{TIPPING} missing scores {off * unit:.2g} points off what the rest predict"
+        words = f"{TIPPING} missing scores {off * unit:.2g} points off their predicted values"
         return replace(found, note="; ".join(filter(None, (found.note, words))))
 
     def _weights(self) -> Floats:
-        """Return what each score adds to the slope: the feature less what human score and covariates explain of it."""
+        """Return each score's weight in the slope: the feature's residual on human score and covariates."""
         names = [*self.covariates, "human", self.feature]
         x = self.items[names].to_numpy(float)
         x = demeaned(x, pd.factorize(self.items["context_id"])[0]) if self.within else x - x.mean(axis=0)
@@ -95,7 +94,7 @@ class MissingScores:
         return self.items.assign(score=score)
 
     def _tipping_point(self, found: Estimate, slope: Callable[[pd.DataFrame], Estimate], sides: Floats) -> float | None:
-        """Return how far off missing scores must be, against the finding; None where nothing changes it."""
+        """Return how far missing scores must deviate to overturn the finding; None if no deviation does."""
         predicted = self._predicted()
         spread = float(self.items["score"].std())
         width = self.ends[1] - self.ends[0] if np.isfinite(self.ends).all() else _WIDTH * spread
@@ -113,7 +112,7 @@ class MissingScores:
         return high
 
     def _predicted(self) -> Floats:
-        """Return what a regression of the other scores predicts for the missing ones."""
+        """Return the regression predictions for the missing scores."""
         known = self.items["score"].notna().to_numpy()
         names = [*self.covariates, "human", self.feature]
         x, y = self.items[names].to_numpy(float), self.items["score"].to_numpy(float)

@@ -1,4 +1,4 @@
-"""Range checks of trials' values: probabilities between 0 and 1, scores on their scale."""
+"""Check that trials' values are in range: probabilities between 0 and 1, scores on their scale."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import REWARD, scale_named
 
 Bools = NDArray[np.bool_]
-_ROUNDING, _BEYOND = 1e-6, 0.25  # the second in widths of a scale
+_ROUNDING, _BEYOND = 1e-6, 0.25  # the second as a share of the scale's width
 _UNIT = (0.0, 1.0)
 
 
 def require_values(trials: pd.DataFrame) -> None:
-    """Raise `TrialsError` if a value lies outside the range of what was asked.
+    """Raise `TrialsError` if a value is outside the range of its request.
 
-    Probabilities, of a pair's first candidate or of a label, lie between 0 and 1; scores on their scale, or on that of
-    the humans where `biaslab.mitigation.human_scale` put them, or a quarter of it beyond, as an evaluator's regression
-    may. Log perplexities and unknown scales have no range.
+    Probabilities (of a pair's first candidate, or of a label) lie between 0 and 1. Scores lie on their scale, or on the
+    human scale after `biaslab.mitigation.human_scale`, and up to a quarter of its width beyond, for regression
+    evaluators. Log perplexities and unknown scales have no range.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of one cell, with ``value``.
+        Trials of one cell, with ``value``.
 
     Examples
     --------
@@ -40,18 +40,18 @@ def require_values(trials: pd.DataFrame) -> None:
         values = trials["value"].to_numpy(float)
     except (TypeError, ValueError) as error:
         words = f"of the type {trials['value'].dtype}"
-        raise TrialsError("value", words, "a column of numbers", "read a saved table with its types") from error
+        raise TrialsError("value", words, "a numeric column", "load the saved table with its dtypes") from error
     for rows, (low, high), what in _ranges(trials, values):
         beyond = _BEYOND * (high - low) if (low, high) != _UNIT else _ROUNDING
         outside = rows & ((values < low - beyond) | (values > high + beyond))
         if outside.any():
             allowed = f"from {low:g} to {high:g}, {what}"
-            remedy = f"check where the values of {int(outside.sum())} of {len(values)} trials come from"
+            remedy = f"check the source of the values; {int(outside.sum())} of {len(values)} are out of range"
             raise TrialsError("value", float(values[outside][0]), allowed, remedy)
 
 
 def in_points(trials: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the values of a cell's trials, unbounded scores in standard deviations of them.
+    """Return the values of a cell's trials, with unbounded scores in standard deviations.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def in_points(trials: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def _ranges(trials: pd.DataFrame, values: NDArray[np.float64]) -> Iterator[tuple[Bools, tuple[float, float], str]]:
-    """Yield rows, the range of their values, and what these are."""
+    """Yield selections of rows with their range and the meaning of their values."""
     if not len(values) or (np.nanmin(values, initial=np.inf) >= 0 and np.nanmax(values, initial=-np.inf) <= 1):
         return
     pairs = _has(trials, "opponent_id")
@@ -82,7 +82,7 @@ def _ranges(trials: pd.DataFrame, values: NDArray[np.float64]) -> Iterator[tuple
     for name in trials.loc[scores, "scale"].unique():
         try:
             scale = scale_named(str(name))
-        except InputError:  # somebody else's, of which only the name is known
+        except InputError:  # an unknown scale
             continue
         low = np.nanmin(human, initial=scale.low)
         high = np.nanmax(human, initial=scale.high)

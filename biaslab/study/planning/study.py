@@ -242,7 +242,7 @@ def plan(
     Raises
     ------
     InputError
-        If a value lies outside its range, effect and contexts are both given, the pilot does not say how much contexts
+        If a value is out of range, effect and contexts are both given, the pilot does not say how much contexts
         vary, or pairs flip too rarely for such an effect.
 
     Notes

@@ -69,7 +69,7 @@ def test_scores_run_what_they_can_and_the_rest_says_why(tmp_path):
     assert not_run["position"] == "needs judgements of two candidates shown one after the other"
     assert not_run["replies"] == "needs judgements of two candidates"
     assert "several annotators" in not_run["consistency"]
-    assert "before reasons and after them" in not_run["output_order"]
+    assert "before and after reasons" in not_run["output_order"]
     assert "with and without the source" in not_run["source"]
     assert set(not_run) | set(found["probe"]) == {*bl.probes.available(), *OTHERS}
     assert all("\n" not in why for why in not_run.values())
@@ -116,14 +116,14 @@ def test_one_sample_of_each_item_is_said_to_be_one(tmp_path):
     found = bl.audit(read(tmp_path, rows), only=["consistency"], resampling=QUICK)
     notes = found[found["metric"].isin(["sample_alpha", "alpha_gap"])]["note"]
     assert len(notes) == 12
-    assert notes.str.startswith("undefined: one sample of each answer").all()
+    assert notes.str.startswith("undefined: sampling noise needs at least 2 samples").all()
     assert found.loc[found["metric"] == "human_alpha", "estimate"].notna().all()
 
 
 def test_pairs_in_one_order_only(tmp_path):
     rows = pair_log()
     found = bl.audit(read(tmp_path, rows[::2]), resampling=QUICK)
-    assert found.attrs["not_run"]["position"] == "needs both orders of a pair; each was judged in one order only"
+    assert found.attrs["not_run"]["position"] == "needs pairs in both orders; each was judged in one order only"
     pooled = found.set_index(["metric", "system"])["estimate"]
     assert pooled["first_position_rate", ""] == pytest.approx(np.mean([r["p_first"] > 0.5 for r in rows[::2]]))
     assert pooled["win_rate", "x"] == pytest.approx(np.mean([r["p_first"] for r in rows[::2]]))
