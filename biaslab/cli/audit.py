@@ -175,7 +175,7 @@ def _require_readable(file: Path, trials: pd.DataFrame) -> None:
         require_readable(trials)
     except UnreadableLogError as error:
         lines = "".join(f"\n  {line}" for line in explain_unread(trials))
-        typer.echo(f"biaslab: no result: more than half of {file} could not be read: {error.value}{lines}", err=True)
+        typer.echo(f"biaslab: no finding: more than half of {file} could not be read: {error.value}{lines}", err=True)
         raise typer.Exit(UNREAD) from error
 
 

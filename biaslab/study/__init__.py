@@ -1,1 +1,1 @@
-"""From a design to its trials: what a study costs and can detect (`planning`, `spending`), and `collect` itself."""
+"""Run studies: `collect`, with power (`planning`) and cost (`spending`) known beforehand."""

@@ -1,4 +1,4 @@
-"""The only orchestrator: design → ask → read → trials."""
+"""Run a study: design → ask → read → trials."""
 
 from __future__ import annotations
 
@@ -75,76 +75,74 @@ def collect(
     nearest: bool = True,
     out: str | PathLike[str] | None = None,
 ) -> pd.DataFrame | TrialsFile:
-    """Ask a judge everything that a probe plans for a data set.
+    """Run a study: ask a judge all requests that a probe plans for a data set.
 
     Parameters
     ----------
     probe : Design
-        What to ask and how to read it: a `Probe`, or a scorer of `biaslab.scoring`. Where its ``design`` takes a second
-        parameter ``trials``, it is called again with the trials so far until it yields nothing. Where it has
-        ``keeps_replies`` and that is true, trials have a column ``reply``, the text of each reply, for a later round.
+        What to ask and how to parse it: a `Probe`, or a scorer of `biaslab.scoring`. If its ``design`` has a second
+        parameter ``trials``, it is called again with the trials so far until it yields nothing. If its
+        ``keeps_replies`` is true, trials have a column ``reply`` with the text of each reply, for later rounds.
     judge : Judge or function
-        Who is asked. A function becomes a `biaslab.FunctionJudge`.
+        The judge. A function becomes a `biaslab.FunctionJudge`.
     dataset : Dataset
-        What is judged.
+        The data to judge.
     store : Store or path, optional
-        Where replies are kept. With a store, a run that was stopped goes on where it was, and a repeated run asks
-        nothing.
+        Store of replies. With a store, a stopped run can be resumed, and a repeated run asks nothing.
     progress : bool
         Show a progress bar with rate and remaining time.
     budget : Budget, optional
-        What replies that the store does not hold may cost. A run that it does not cover is not started, unless the
-        budget is ``partial``. By default the limits and prices of the judge, where it has any (`biaslab.ApiJudge`).
+        Limits for requests that the store does not answer. The run does not start if the budget does not cover it,
+        unless the budget is ``partial``. Default: the judge's own limits and prices, if any (`biaslab.ApiJudge`).
     announce : bool, optional
-        Say in one line, before the first request, how many there are, their tokens, and cost and time where these are
-        known. By default where a progress bar is shown. Nothing is said where the store holds every reply.
+        Print one line before the first request with the number of requests, their tokens, and cost and time if known.
+        Default: if a progress bar is shown. Silent if the store holds all replies.
     nearest : bool
-        Where the judge, or its server, refuses requests of the design, ask the nearest design that it can answer
-        (`biaslab.core.Nearest`), such as text instead of label probabilities; the same probe estimates from that. What
-        is asked otherwise, and why, is in ``attrs["otherwise"]``. False raises the error.
+        If the judge or its server refuses the design's requests, ask the nearest design that it can answer
+        (`biaslab.core.Nearest`), such as text instead of label probabilities; the same probe estimates from it. What
+        was changed, and why, is in ``attrs["otherwise"]``. False: raise the error.
     out : path, optional
-        A ``.parquet`` file for the trials, for studies of any size: they are written as they come, some 100,000 rows at
-        a time, and are there as a whole once the run is through. A run that is stopped leaves what was there before, or
-        nothing, and with a store the next one goes on where it was. A file of the same study is replaced. A design in
-        rounds is given all trials so far, so that they are in memory too.
+        A ``.parquet`` file for the trials, for studies of any size. Trials are written in chunks of about 100,000 rows,
+        and the file appears once the run is complete. A stopped run leaves the previous file, if any, unchanged; with a
+        store, the next run resumes. A file of the same study is replaced. Designs in rounds need all trials so far in
+        memory.
 
     Returns
     -------
     pandas.DataFrame or biaslab.store.trials.TrialsFile
-        With ``out`` a `biaslab.store.trials.TrialsFile`, of which columns are read when they are asked for
-        (``trials["value"]``, ``trials.to_pandas()``); ``estimate`` of a probe takes it, or its path. Else a frame. Both
-        have one row per judgement in the order of the design: ``probe, judge, dataset, context_id, candidate_id,
-        opponent_id, attribute, <conditions>, replicate, value, status, label_mass, samples, tokens, key``. ``value`` is
-        NaN unless ``status`` is "ok" or "tie". ``label_mass`` is the probability that all labels have together, NaN for
-        text. ``samples`` says of how many samples that and the value are shares, NaN where they are exact. The number
-        of replies that the judge gave now is in ``attrs["asked"]``, their tokens in ``attrs["tokens"]`` and what they
-        cost at the prices of the budget in ``attrs["dollars"]``; the number of those from the store is in
-        ``attrs["stored"]``, the store's file in ``attrs["store"]``.
+        With ``out``, a `biaslab.store.trials.TrialsFile`, which reads columns on demand (``trials["value"]``,
+        ``trials.to_pandas()``) and which a probe's ``estimate`` accepts, like its path; else a frame. One row per
+        judgement in the order of the design: ``probe, judge, dataset, context_id, candidate_id, opponent_id, attribute,
+        <conditions>, replicate, value, status, label_mass, samples, tokens, key``. ``value`` is NaN unless ``status``
+        is "ok" or "tie". ``label_mass`` is the total probability of all labels, NaN for text. ``samples`` is the number
+        of samples behind value and label mass, NaN if they are exact. ``attrs`` has the number of new replies
+        (``asked``), their ``tokens`` and ``dollars`` at the budget's prices, the number of replies from the store
+        (``stored``), and the store's path (``store``).
 
     Raises
     ------
     InputError
-        If the probe plans nothing, or probe, judge or data set are something else; or if ``out`` has other columns, or
-        is of another study. Nothing is asked then.
+        If the probe plans nothing, an argument has the wrong type, or the file ``out`` has other columns or belongs to
+        another study. Raised before asking.
     JudgeError
-        Before anything is asked, if a request cannot be answered, nor those of a near design; the message names context
-        and candidate. `UnsupportedRequestError` after one request of a kind where only the server can tell, and
-        `UnreachableError` within seconds where there is none.
+        Before asking, if the judge can answer neither a request nor that of a nearest design; the message names context
+        and candidate. `UnsupportedRequestError` after one request of each kind if only the server can tell, and
+        `UnreachableError` within seconds if there is no server.
     BudgetExceededError
-        Before anything is asked, if the budget does not cover the run; the message says what it needs and how many
-        contexts fit. Later, when a partial budget, or one whose tokens or minutes could only be estimated, or one of a
-        design that goes on with what was answered, is spent: everything answered so far is in the store.
+        Before asking, if the budget does not cover the run; the message says what it needs and how many contexts fit.
+        Later, if a budget that is partial, relies on estimates of tokens or time, or belongs to a sequential design is
+        spent; all replies so far are in the store.
 
     Notes
     -----
-    The design is walked twice: first the judge checks it and a budget is held against it, then it is asked, in windows
-    of whole contexts, of which one is in memory at a time. Prompts and replies are dropped once they are read. A design
-    has to plan the same trials both times.
+    The design is generated twice: first to check it against the judge and the budget, then to ask it, in windows of
+    whole contexts with one window in memory at a time. Prompts and replies are discarded once parsed. A design must
+    generate the same trials both times.
 
     Warns
     -----
     NearestDesignWarning
-        If the nearest design is asked.
+        If the nearest design is asked instead.
 
     Examples
     --------
@@ -157,7 +155,7 @@ def collect(
     judge = cast("Judge", judge) if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
     asked = as_judge(judge)
-    next(iter(probe.design(dataset)), None)  # says what is wrong with it before there is a store
+    next(iter(probe.design(dataset)), None)  # raises errors of the design before a store is created
     try:
         with (
             open_store(store) as kept,
@@ -181,7 +179,7 @@ def collect(
 
 
 def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd.DataFrame | TrialsFile:
-    """Ask what a design plans or, where the judge refuses that, the nearest design that it answers."""
+    """Ask a design or, if the judge refuses it, the nearest design that it can answer."""
     if changes:
         walk.attrs["otherwise"] = f"{name} {' and '.join(changes)}"
     try:
@@ -193,27 +191,27 @@ def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd
         try:
             return _ask_nearest(walk, other, name, changes)
         except UnsupportedRequestError as last:
-            raise error from last  # the first one says what was wanted
+            raise error from last  # the first error describes the original design
 
 
 def _why_not(probe: Design, judge: BaseJudge) -> str:
-    """Explain why a judge that reads no prompt cannot answer a design."""
+    """Explain why a judge without prompts cannot answer a design."""
     if getattr(probe, "lists", False):
-        return f"{probe.name} shows several texts at once, and {judge.id!r} is asked about one or two"
+        return f"{probe.name} shows several texts at once, but {judge.id!r} takes only one or two"
     if getattr(probe, "verdicts", False) and Compare not in judge.kinds:
-        return f"{probe.name} compares two texts, and {judge.id!r} only scores single ones"
+        return f"{probe.name} compares two texts, but {judge.id!r} only scores single texts"
     if getattr(probe, "evaluators", False) and Score not in judge.kinds:
-        return f"{probe.name} scores single texts, and {judge.id!r} only compares two"
-    return f"{probe.name} is about prompts and the words of a reply, and {judge.id!r} reads no prompt"
+        return f"{probe.name} scores single texts, but {judge.id!r} only compares two"
+    return f"{probe.name} needs prompts and text replies, but {judge.id!r} takes no prompt"
 
 
 def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -> Design | None:
-    """Return the nearest design without what was refused; where no server answers only one that is stored."""
+    """Return the nearest design without the refused requests; if no server answers, only a stored one."""
     nearest = probe.nearest(error.request) if isinstance(probe, Adaptable) and error.request is not None else None
     if nearest is None:
         return None
     cause = error.__cause__ if isinstance(error.__cause__, JudgeError) else error
-    reason = str(cause).partition("; ")[0]  # without the remedy, and without the candidate where it turned out
+    reason = str(cause).partition("; ")[0]  # without the remedy and the candidate
     if walk.judge.reads_prompts:
         changes.append(f"{nearest.words} ({reason})")
     elif nearest.omits:
@@ -238,15 +236,15 @@ def _first_unanswered(walk: Walk, design: Design) -> Request | None:
 
 @cache
 def _embedded_judge() -> Judge:
-    """Return the embedded model, which reads texts for judges that give no probabilities of them."""
+    """Return the embedded model, used for likelihoods if a judge gives none."""
     from biaslab.judges import load_judge
 
     return load_judge("smollm2-135m")
 
 
 def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:
-    """Warn if the judgements of one study, new and stored, come from several models."""
+    """Warn if the replies of one study, new and stored, come from several models."""
     if len(models) > 1:
         shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
-        words = f"the judgements of {judge_id!r} come from several models, as its server names them: {shares}"
+        words = f"replies of {judge_id!r} come from several models, according to its server: {shares}"
         warn(words, ModelChangedWarning)

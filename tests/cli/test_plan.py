@@ -41,7 +41,7 @@ def test_measuring_keeps_what_it_asks():
     assert "time: not measured" in said("--contexts", "4")
     shown = said("--contexts", "4", "--measure")
     assert "× 60 requests = 240, 120 stored" in shown
-    assert " s a request" in shown
+    assert " s per request" in shown
     with bl.Store("judgements.sqlite", create=False) as store:
         assert len(store) == 120
     assert "120 stored" in said("--contexts", "4")

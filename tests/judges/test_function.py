@@ -202,7 +202,7 @@ def test_a_function_has_a_name_on_the_command_line(tmp_path, monkeypatch, graded
 
 
 def test_a_probe_of_prompts_says_that_a_function_reads_none(graded):
-    with pytest.raises(JudgeError, match=r"vacuum is about prompts .* reads no prompt"):
+    with pytest.raises(JudgeError, match=r"vacuum needs prompts .* takes no prompt"):
         bl.collect(bl.probes.Vacuum(["coherence"]), longer, graded, progress=False)
     with pytest.raises(InputError, match="answer is 'verdict'"):
         bl.probes.Vacuum(["coherence"], answer="verdict")

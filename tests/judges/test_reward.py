@@ -208,7 +208,7 @@ def test_prompts_and_long_texts_are_refused_before_anything_is_asked(models, tok
     judge = _judge("gpt2", models, tokenizer)
     with pytest.raises(PromptTooLongError, match=r"the context window .* holds 512"):
         judge.check([Score("word " * 600)])
-    with pytest.raises(UnsupportedRequestError, match=r"template is about prompts .* reads no prompt"):
+    with pytest.raises(UnsupportedRequestError, match=r"template needs prompts .* takes no prompt"):
         bl.collect(bl.probes.Template(["coherence"]), judge, graded, progress=False)
     with pytest.raises(JudgeError):
         bl.collect(bl.probes.Template(["coherence"]), judge, graded, progress=False, nearest=False)

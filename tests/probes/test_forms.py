@@ -36,21 +36,21 @@ MATRIX = {
 }
 WHY_NOT = {
     "pair function": (
-        "scores single texts, and",
-        "shows several texts at once, and",
-        "is about prompts and the words of a reply, and",
+        "scores single texts, but",
+        "shows several texts at once, but",
+        "needs prompts and text replies, but",
     ),
     "score function": (
-        "compares two texts, and",
-        "shows several texts at once, and",
-        "is about prompts and the words of a reply, and",
+        "compares two texts, but",
+        "shows several texts at once, but",
+        "needs prompts and text replies, but",
     ),
     "list function": (
-        "compares two texts, and",
-        "scores single texts, and",
-        "is about prompts and the words of a reply, and",
+        "compares two texts, but",
+        "scores single texts, but",
+        "needs prompts and text replies, but",
     ),
-    "reward": ("is about prompts and the words of a reply, and",),
+    "reward": ("needs prompts and text replies, but",),
 }
 
 

@@ -76,7 +76,7 @@ def test_what_is_announced_is_what_is_asked_each_request_once(judge, graded, tol
 def test_it_is_announced_once_beside_progress_bars(graded, capsys):
     bl.screen(longer, graded, reference=None)
     said = "".join(capsys.readouterr())
-    assert said.count("tokens to read") == 1
+    assert said.count("input tokens") == 1
     assert "verbosity: 100%" in said
 
 
@@ -165,7 +165,7 @@ def test_q_values_are_over_the_tests_of_the_card(judge, graded):
 
 def test_a_budget_refuses_everything_before_anything_is_asked(judge, graded):
     with pytest.raises(
-        BudgetExceededError, match=r"needs 72 requests, the budget allows 71: enough for 7 of 8 contexts"
+        BudgetExceededError, match=r"needs 72 requests, but the budget allows 71, enough for 7 of 8 contexts"
     ):
         screen(judge, graded, budget=bl.Budget(requests=71))
     assert judge.asked == []

@@ -37,7 +37,7 @@ def test_it_is_said_before_the_first_request(judge, graded, tmp_path, capsys):
     assert judge.heard.startswith("position: 8 requests; ")
     assert judge.heard.count("\n") == 1
     bl.collect(PROBE, judge, graded.head(3), store=tmp_path / "s", announce=True, progress=False)
-    assert "position: 4 requests, 8 more are stored; " in judge.heard
+    assert "position: 4 requests (8 more in the store); " in judge.heard
     assert judge.asked == 12
     bl.collect(PROBE, judge, graded.head(3), store=tmp_path / "s", announce=True, progress=False)
     assert capsys.readouterr().out == ""
@@ -57,7 +57,7 @@ def test_price_and_time_are_said_where_they_are_known(judge, graded):
     requests = [trial.request for trial in PROBE.design(graded)]
     tokens = count_tokens(judge, requests)
     read, written = tokens.read.sum(), tokens.written.sum()
-    assert f"{read:,.0f} tokens to read and at most {written:,.0f} to write, {tokens.method}" in judge.heard
+    assert f"{read:,.0f} input tokens and at most {written:,.0f} output tokens, {tokens.method}" in judge.heard
     assert f"at most ${(1000 * read + 2000 * written) / 1e6:,.2f}; 16.0 min\n" in judge.heard
 
 
@@ -71,7 +71,7 @@ def test_samples_are_counted(judge, graded):
     requests = [trial.request for trial in PROBE.design(graded)]
     planned = planned_for(bl.Sampled(bl.SimulatedJudge(graded), 5), requests)
     assert (planned.requests, planned.asked) == (32, 160)
-    assert str(planned).startswith("32 requests (asked as 160); ")
+    assert str(planned).startswith("32 requests (160 sent); ")
 
 
 def test_a_sample_of_the_tokens_tells_all(judge):

@@ -102,7 +102,7 @@ def test_equal_requests_are_asked_once(judge, graded):
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
-        (bl.Budget(requests=10, partial=True), "10 of 10 requests; 10 of 240 requests are answered"),
+        (bl.Budget(requests=10, partial=True), "10 of 10 requests; 10 of 240 requests were answered"),
         (bl.Budget(tokens=5, partial=True), "tokens"),
         (bl.Budget(minutes=1e-9), "minutes"),
         (bl.Budget(minutes=1e-9, seconds_per_request=1, partial=True), "minutes"),
@@ -169,7 +169,7 @@ def test_tokens_and_a_known_speed_are_checked_before_the_run(judge, graded, limi
 
 
 def test_too_little_for_any_context_is_said(judge, graded):
-    with pytest.raises(BudgetExceededError, match=r"0 of 8 contexts; nothing was asked\. Go on with a larger budget"):
+    with pytest.raises(BudgetExceededError, match=r"0 of 8 contexts; nothing was asked\. Use a larger budget"):
         collect(judge, graded, budget=bl.Budget(requests=29))
 
 
@@ -221,7 +221,7 @@ def test_a_later_round_is_resumed_from_the_store(judge, graded, tmp_path):
 
 def test_a_budget_that_the_first_round_spends_begins_no_other(judge, graded, tmp_path):
     store, watched = tmp_path / "replies.sqlite", Watched(judge)
-    with pytest.raises(BudgetExceededError, match="240 of 240 requests; the design has more to ask"):
+    with pytest.raises(BudgetExceededError, match="240 of 240 requests; the design has more requests"):
         bl.collect(DOUBTFUL, watched, graded, store=store, budget=bl.Budget(requests=240), progress=False)
     assert len(watched.asked) == 240
     with pytest.raises(BudgetExceededError, match="needs 240 requests"):

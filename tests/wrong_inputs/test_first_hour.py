@@ -215,7 +215,7 @@ CALLS = {
     ),
     "a budget without prices": (
         lambda: bl.Budget(dollars=5),
-        *("budget.prices", "None", "dollars for a million tokens", "where the budget is in dollars"),
+        *("budget.prices", "None", "dollars per million tokens", "because the budget is in dollars"),
     ),
 }
 

@@ -312,7 +312,7 @@ class _Conversion(NamedTuple):
 _CONVERSIONS: dict[Kind, _Conversion] = {
     "id": _Conversion("a name or a whole number", _id, None, "str"),
     "name": _Conversion("a name, a whole number or null", _name, None, "str"),
-    "text": _Conversion("text or null", lambda v: v if v is None or isinstance(v, str) else _WRONG, None, "str"),
+    "text": _Conversion("a text or null", lambda v: v if v is None or isinstance(v, str) else _WRONG, None, "str"),
     "number": _Conversion("a finite number or null", _number, math.nan, float),
     "flag": _Conversion("true or false", _flag, False, bool),
     "list": _Conversion("a list", lambda value: value if isinstance(value, list) else _WRONG, [], object),

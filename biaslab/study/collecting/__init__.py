@@ -1,1 +1,1 @@
-"""Run a study in windows of whole contexts: each is asked, read, put into columns and dropped."""
+"""Run a study in windows of whole contexts, which are asked, parsed, put into columns and discarded."""

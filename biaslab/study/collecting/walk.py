@@ -1,4 +1,4 @@
-"""The one walk of every study: design → ask → read → trials, window by window and round by round."""
+"""Walk through a study: design → ask → read → trials, window by window and round by round."""
 
 from __future__ import annotations
 
@@ -50,39 +50,39 @@ if TYPE_CHECKING:
 
     from biaslab.datasets import Dataset
 
-#: What needs no reading: the server says that it declined, or sent no distribution.
+#: Replies that need no parsing: the server reports a refusal, or sent no distribution.
 _UNREAD: Mapping[str | None, tuple[float, Status]] = {
     **dict.fromkeys(DECLINED, (math.nan, "refused")),
     UNUSABLE: (math.nan, UNUSABLE),
 }
 _UNPARSED = ("unparsable", "off_format", "incomplete")
-_APART = 10_000  # replicates that a study has at most
+_APART = 10_000  # maximum number of replicates
 
 
 @dataclass
 class Walk:
-    """One run: which judge is asked about which data set, what it spends, and where its trials go.
+    """One run of a study: judge, data set, spending, and destination of the trials.
 
     Parameters
     ----------
     judge : BaseJudge
-        Who is asked.
+        The judge.
     dataset : Dataset
-        What is judged.
+        The data to judge.
     store : Store, optional
-        Where replies are kept.
+        Store of replies.
     budget : Budget, optional
-        What the run may spend.
+        Limits of the run.
     bar, postfix
-        The progress bar, and the text behind it.
+        The progress bar and the text after it.
     announces : bool
         Announce the plan before the first request.
     out : path, optional
-        The file of the trials, which then are in memory only as long as it takes.
+        File for the trials, which are then not kept in memory.
     attrs : dict
-        Attributes of the trials; ``asked`` and ``stored``, ``tokens`` and ``dollars`` are added.
+        Attributes of the trials; adds ``asked``, ``stored``, ``tokens`` and ``dollars``.
     models : Counter of str
-        How many replies each model gave, by the name that its server states.
+        Number of replies by the model name reported by the server.
     """
 
     judge: BaseJudge
@@ -101,7 +101,7 @@ class Walk:
         self.ledger = Ledger(self.judge, self.budget, self.source, self.announces)
 
     def trials(self, probe: Design) -> pd.DataFrame | TrialsFile:
-        """Ask what a design plans, round by round."""
+        """Ask a design, round by round, and return its trials."""
         self.bar.reset(total=0)
         self.ledger.begin_plan()
         self._requests = 0
@@ -109,7 +109,7 @@ class Walk:
         sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
         if not survey.trials:
-            raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
+            raise InputError("probe", probe, "a design with at least one judgement", "use more contexts or candidates")
         replies = getattr(probe, "keeps_replies", False)
         columns = Columns(survey.types, replies, survey.first)
         target = None if self.out is None else require_target(self.out, columns, study, grows=sequential)
@@ -144,7 +144,7 @@ class Walk:
         return TrialsFile(target)
 
     def _plan(self, design: Callable[..., Iterable[Trial]], *so_far: pd.DataFrame) -> Plan:
-        """Return what makes the design; where a judge scores texts alone, on a scale of its own, trials say so."""
+        """Return a function that generates the design; marks trials of judges that score texts on their own scale."""
         if not self.judge.score_scale:
             return partial(design, self.dataset, *so_far)
         own = {
@@ -163,7 +163,7 @@ class Walk:
         self.attrs |= {"tokens": self.ledger.usage.tokens, "dollars": self.ledger.dollars}
 
     def _survey(self, probe: Design, plan: Plan, begins: bool) -> Survey:
-        """Walk through a design, and refuse or announce it; nothing is asked yet."""
+        """Walk through a design and check and announce it, without asking."""
         asks = False
 
         def count(requests: list[Request], trials: list[Trial]) -> None:
@@ -189,7 +189,7 @@ class Walk:
     def _judge(
         self, probe: Design, columns: Columns, study: Mapping[str, str], survey: Survey, plan: Plan
     ) -> Iterator[Part]:
-        """Ask and read a round, window by window."""
+        """Ask and parse a round, window by window."""
         known: dict[str, Reply] = {}
         for window in windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]:
             requests = list(dict.fromkeys([trial.request for trial in window]))
@@ -204,7 +204,7 @@ class Walk:
             yield judged(probe, columns, study, window, replies)
 
     def _affordable(self, requests: list[Request]) -> Iterator[list[Request]]:
-        """Cut requests so that none is asked, not even with others in one pack, that a budget does not have."""
+        """Split requests into batches that stay within the budget."""
         start = 0
         while start < len(requests):
             left = self.ledger.affordable or len(requests)
@@ -212,7 +212,7 @@ class Walk:
             start += left
 
     def _ask(self, requests: list[Request], replies: dict[Request, Reply]) -> None:
-        """Ask some requests and add the replies."""
+        """Ask requests and add their replies."""
         with closing(self.source.packs(requests)) as packs:
             for pack in packs:
                 replies.update(pack)
@@ -224,8 +224,8 @@ class Walk:
                 self.bar.update(len(pack))
                 self._answered += len(pack)
                 if self._answered < self._planned:
-                    answered = f"{self._answered} of {self._planned} requests are answered"
-                    self.ledger.stop_at_limit(f"{answered}, and kept if a store was given")
+                    answered = f"{self._answered} of {self._planned} requests were answered"
+                    self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)")
 
 
 def judged(
@@ -235,20 +235,20 @@ def judged(
     trials: Sequence[Trial],
     replies: Mapping[Request, Reply],
 ) -> Part:
-    """Read the replies to some trials, and put both into columns.
+    """Parse the replies to trials, and put both into columns.
 
     Parameters
     ----------
     probe : Design
-        Reads a reply.
+        Parses the replies.
     columns : Columns
-        Of the design.
+        Columns of the design.
     study : mapping of str to str
-        ``probe``, ``judge`` and ``dataset``, the same in all rows.
+        ``probe``, ``judge`` and ``dataset``, constant over rows.
     trials : sequence of Trial
-        In the order of the rows.
+        Trials, in the order of the rows.
     replies : mapping of Request to Reply
-        To all their requests.
+        Replies to all their requests.
     """
     with uncollected():
         answers = [answered(reply) if (reply := replies[trial.request]).text else reply for trial in trials]
@@ -270,20 +270,20 @@ def judged(
 
 
 def _tell_temperature(values: dict[str, Sequence[Any]], answers: Sequence[Reply]) -> None:
-    """Write the temperature that a server samples at, where it takes no other, and count what it wrote as more samples.
+    """Record the server's temperature if it accepts no other, and renumber the samples.
 
-    Samples that were planned at several temperatures are then of one, so that they are numbered apart.
+    Samples planned at several temperatures then have one temperature and need different replicate numbers.
     """
     planned, replicates = list(values["temperature"]), list(values["replicate"])
     for at, reply in enumerate(answers):
-        if reply.temperature is not None and abs(reply.temperature - planned[at]) > 0:  # NaN where none was planned
+        if reply.temperature is not None and abs(reply.temperature - planned[at]) > 0:  # NaN if none was planned
             replicates[at] += _APART * (1 + round(1000 * planned[at]))
             planned[at] = reply.temperature
     values["temperature"], values["replicate"] = planned, replicates
 
 
 def _read(probe: Design, trial: Trial, reply: Reply) -> tuple[float, Status]:
-    """Read a reply; one of a server that says it declined, or that sent no distribution, needs no reading."""
+    """Parse a reply, unless the server reports a refusal or sent no distribution."""
     if reply.finish_reason in _UNREAD:
         return _UNREAD[reply.finish_reason]
     value, status = probe.read(trial, reply)
@@ -291,7 +291,7 @@ def _read(probe: Design, trial: Trial, reply: Reply) -> tuple[float, Status]:
 
 
 def _of_replies(trials: Sequence[Trial], answers: Sequence[Reply], judge_id: str) -> dict[str, Sequence[Any]]:
-    """Return what is the same for all trials that one reply serves, such as those of all labels of a distribution."""
+    """Return the columns shared by all trials of a reply, such as the labels of a distribution."""
     rows: list[tuple[float, float, int, str]] = []
     before: Reply | None = None
     asked: Request | None = None
@@ -307,7 +307,7 @@ def _of_replies(trials: Sequence[Trial], answers: Sequence[Reply], judge_id: str
 
 
 def _of_thoughts(trials: Sequence[Trial], answers: Sequence[Reply]) -> dict[str, list[float]]:
-    """Return what was written for each reply, and of this for its thought; NaN where no budget was set for one."""
+    """Return output tokens and thinking tokens of each reply; NaN if no thinking budget was set."""
     budgeted = [thinking_of(trial.request) is not None for trial in trials]
     counts = [(reply.usage.completion_tokens, reply.usage.reasoning_tokens) for reply in answers]
     rows = [count if set_ else (math.nan, math.nan) for count, set_ in zip(counts, budgeted, strict=True)]

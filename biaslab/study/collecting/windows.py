@@ -1,4 +1,4 @@
-"""A design in windows of whole contexts, of which one is in memory at a time, and the first walk through it."""
+"""Split a design into windows of whole contexts, one in memory at a time, and survey it beforehand."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from biaslab.core import Judge, Request, Trial, as_judge, require_kinds, thinkin
 from biaslab.core.errors import JudgeError
 from biaslab.core.trials import uncollected
 
-#: Makes the design anew, trial by trial; the same trials each time.
+#: Generates the design; the same trials each time.
 Plan = Callable[[], Iterable[Trial]]
-#: Trials of a window at least, unless the design ends; it goes on to the end of a context.
+#: Minimum number of trials per window, which ends with a context.
 SIZE = 5_000
 
 
 def window_size(judge: Judge) -> int:
-    """Return how many trials a window has at least: as many as keep a judge busy, be it many replicas."""
+    """Return the minimum number of trials per window, enough to keep all replicas of a judge busy."""
     return max(SIZE, as_judge(judge).breadth)
 
 
 def windows(trials: Iterable[Trial], size: int) -> Iterator[list[Trial]]:
-    """Cut a design into windows; the trials of a context that stand together stay together.
+    """Split a design into windows, keeping adjacent trials of a context together.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def windows(trials: Iterable[Trial], size: int) -> Iterator[list[Trial]]:
 
 
 class Seen:
-    """Numbers that were seen before, 8 bytes each, in sorted runs whose sizes double.
+    """Set of numbers seen so far, 8 bytes each, in sorted runs of doubling sizes.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Seen:
         self._runs: list[NDArray[np.int64]] = []
 
     def add(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Take some different numbers, and say of each whether it was there."""
+        """Add distinct numbers; return which of them were in the set already."""
         found = np.zeros(len(numbers), bool)
         for run in self._runs:
             at = np.searchsorted(run, numbers)
@@ -81,20 +81,20 @@ class Seen:
 
 @dataclass
 class Survey:
-    """Facts about a design, from a first walk through it.
+    """Facts about a design, collected before asking.
 
     Attributes
     ----------
     trials, requests : int
-        Judgements, and different requests.
+        Numbers of judgements and of different requests.
     types : dict of str to set of type
-        Types of the values of each condition, and of ``opponent_id``, without None.
+        Types of the values of each condition and of ``opponent_id``, except None.
     first : tuple of str
-        The conditions of the first trial.
+        Conditions of the first trial.
     shared : set of int
-        Hashes of requests that stand in several windows; their replies are kept for later ones.
+        Hashes of requests that occur in several windows, whose replies must be kept.
     whole : list of Trial, optional
-        The design, where it is one window: it is not made again.
+        The whole design if it fits one window, so that it need not be generated again.
     """
 
     trials: int = 0
@@ -108,18 +108,18 @@ class Survey:
 def survey_design(
     plan: Plan, judge: Judge, size: int, count: Callable[[list[Request], list[Trial]], None] | None = None
 ) -> Survey:
-    """Walk through a design and let a judge check it.
+    """Walk through a design and have the judge check it.
 
     Parameters
     ----------
     plan : callable
-        Makes the design.
+        Generates the design.
     judge : Judge
-        Who would be asked; what a store holds is not checked.
+        The judge; stored requests are not checked.
     size : int
-        Trials of a window at least.
+        Minimum number of trials per window.
     count : callable, optional
-        Is told of the different requests of each window that no earlier one had, and of its trials.
+        Called with the new requests of each window and its trials.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def survey_design(
 
 
 def _each(seen: Seen, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Do as `Seen.add`, of numbers that are not all different: the hashes of different requests may be the same."""
+    """Like `Seen.add`, for numbers with repetitions, because hashes of different requests may collide."""
     different, at = np.unique(hashes, return_inverse=True)
     return np.asarray(seen.add(different)[at])
 
@@ -160,7 +160,7 @@ def _note_types(types: dict[str, set[type]], window: Sequence[Trial]) -> None:
 
 
 def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -> None:
-    """Let the judge check requests; its error names the context and the candidates."""
+    """Have the judge check requests; add context and candidates to its error."""
     try:
         if any(thinking_of(request) is not None for request in requests):
             require_kinds(as_judge(judge), requests)

@@ -1,4 +1,4 @@
-"""Plan a study: its power and its cost, before it is run."""
+"""Plan a study: power and cost before it is run."""
 
 from biaslab.study.planning.pilot import simulated_pilot
 from biaslab.study.planning.study import Plan, plan

@@ -1,4 +1,4 @@
-"""The power of a rate that only pairs which flip with their order move: simulated, where flips are few."""
+"""Power for first-position rate, which depends only on pairs that flip with the order; simulated if flips are few."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 RATE = "first_position_rate"
-#: With more flips than this in a study the noncentral t distribution is near enough, and nothing is simulated.
+#: With more flips than this in a study, the noncentral t distribution is accurate enough and replaces simulation.
 MANY = 30
 _STUDIES, _STEP, _ASSUMED = 1_000, 1.2, 5_000
 _HALF, _FINE, _MOST = 0.5, 0.001, 0.95
-_POINTS, _NODES = 14, 32  # of the curve of power, and of what a pilot does not know
-_TOGETHER = 2, 0.1  # flips that are added to a pilot's, and how far pairs flip together in their contexts
+_POINTS, _NODES = 14, 32  # grid points of the power curve, and of the pilot's uncertainty
+_TOGETHER = 2, 0.1  # prior for the correlation of flips within contexts: number of flips, correlation
 _CELL = ["judge", "dataset", "attribute", "template"]
 _PAIR = ["context_id", "one", "two", "replicate"]
 
 
 @dataclass(frozen=True)
 class Flips(Spread):
-    """Flips of pairs in the contexts of a pilot, from which the power of `RATE` is simulated with the probe's test.
+    """Flips of pairs in a pilot, from which the power for `RATE` is simulated with the probe's test.
 
-    A shift of the log odds of the first makes flips: pairs that both orders decided alike begin to flip to the first,
-    and flips to the second end. So a pilot without bias, in which few pairs flip, plans for any shift below ½.
+    A shift of the log odds of the first creates flips to the first among pairs with a stable decision, and removes
+    flips to the second. So even an unbiased pilot, in which few pairs flip, can be used to plan for any shift below ½.
 
     Parameters
     ----------
     deviation, share, origin
-        As of `biaslab.study.planning.pilot.Spread`.
+        As in `biaslab.study.planning.pilot.Spread`.
     pairs : numpy.ndarray of int, shape (contexts,)
-        Pairs of each context that were decided in both orders.
+        Pairs of each context decided in both orders.
     first, second : numpy.ndarray of int, shape (contexts,)
-        Those that went to the first, and to the second, both times.
+        Pairs won by the first, and by the second, in both orders.
     pilot : int
-        Contexts of the pilot; 0 where the flips are an assumption.
+        Contexts of the pilot; 0 if the flips are an assumption.
     unflipped : Unvarying, optional
-        Of a pilot in which no pair flips, or all do to one side: which shifts as many equal contexts exclude.
+        For a pilot with no flips, or flips to one side only: the shifts that as many equal contexts exclude.
 
     Examples
     --------
@@ -70,10 +70,10 @@ class Flips(Spread):
         return float((self.first + self.second).sum() / self.pairs.sum())
 
     def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
-        """Return the share of simulated studies in which the test finds a shift, averaged over the pilot's uncertainty.
+        """Return the simulated power to detect a shift, averaged over the pilot's uncertainty.
 
-        A study draws contexts of the pilot with replacement, each with its bias turned round at random, so that there
-        is none on average. Then the log odds of the first are raised until the metric shifts.
+        A simulated study draws contexts of the pilot with replacement and flips the sign of each context's bias at
+        random, so that there is none on average. Then the log odds of the first are raised to give the shift.
         """
         if not 0 <= effect < _HALF:
             return math.nan
@@ -83,7 +83,7 @@ class Flips(Spread):
         return float(self._powers(np.array([effect]), entering, alpha)[0])
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that a number of contexts detects; NaN if too few for a test to reach α."""
+        """Return the shift that a number of contexts can detect; NaN if too few for a test to reach α."""
         entering, least = int(contexts * self.share + 1e-9), super().detectable(contexts, power, alpha)
         if math.isnan(least) or self._is_normal(least, entering):
             return least
@@ -92,21 +92,21 @@ class Flips(Spread):
         return float(effects[enough[0]]) if len(enough) else math.nan
 
     def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that a number of contexts excludes, with a given power, if there is none."""
+        """Return the shift that a number of contexts can exclude, with a given power, if there is none."""
         if self.unflipped is not None:
             return self.unflipped.excludable(contexts, power, alpha)
         return super().excludable(contexts, power, alpha)
 
     def required(self, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
-        """Return how many contexts it takes to detect a shift.
+        """Return the number of contexts required to detect a shift.
 
         Raises
         ------
         InputError
-            If the effect is not above 0, or not below ½, which no rate can shift by.
+            If the effect is not between 0 and ½, the largest possible shift of a rate from ½.
         """
         if effect >= _HALF:
-            raise InputError("effect", effect, f"a shift of {RATE} below 0.5", "it cannot shift from ½ to above 1")
+            raise InputError("effect", effect, f"a shift of {RATE} below 0.5", "a rate cannot shift from ½ to above 1")
         contexts = Spread(self.deviation, self.share, self.origin, pilot=self.pilot).required(effect, power, alpha)
         while self.power(effect, contexts, alpha) < power - _FINE:
             contexts = math.ceil(contexts * _STEP)
@@ -114,19 +114,18 @@ class Flips(Spread):
 
     @property
     def _flips(self) -> float:
-        """Flips of a context, on average."""
+        """Mean number of flips per context."""
         return float((self.first + self.second).mean())
 
     def _is_normal(self, effect: float, entering: int) -> bool:
-        """Return whether flips are frequent enough for the formula, so that nothing is simulated."""
+        """Return whether flips are frequent enough for the formula instead of simulation."""
         return entering * self._flips >= MANY and effect <= self.rate / 2
 
     def _powers(self, effects: Floats, entering: int, alpha: float) -> Floats:
-        """Return the power against each shift, averaged over how much contexts may vary in truth.
+        """Return the power for each shift, averaged over the uncertainty of the variance between contexts.
 
-        What varies without a bias is known from the pilot alone, and may be more or less; a bias adds flips that vary
-        by themselves. So the power of studies that are drawn from the pilot is taken where the shift is as many
-        standard deviations as it would be then.
+        The variance without bias is estimated from the pilot and uncertain; a bias adds flips with their own variance.
+        So the power of studies drawn from the pilot is read off at the shift with the same standardised size.
         """
         at = np.geomspace(_FINE, _HALF - _FINE, _POINTS)
         nets = [self.studies(each, entering, np.random.default_rng([entering, len(self.pairs)])) for each in at]
@@ -139,11 +138,11 @@ class Flips(Spread):
         return np.asarray(np.interp(wanted, ratios, powers).mean(axis=1))
 
     def _unknown(self) -> Floats:
-        """Return quantiles of how many times the variance of a pilot's contexts may be in truth.
+        """Return quantiles of the ratio of the true variance between contexts to the pilot's.
 
-        A gamma distribution, as of the rate of a Poisson count: of as many independent flips as the contexts' squares
-        amount to, the squared sum of these over the sum of their squares (Satterthwaite 1946), but no more than of
-        contexts whose kurtosis is 4; and one.
+        A gamma distribution, as for the rate of a Poisson count, with the effective number of independent flips: the
+        squared sum of the contexts' squares over the sum of their squares (Satterthwaite 1946), at most that of
+        contexts with kurtosis 4, plus one.
         """
         if not self.pilot:
             return np.ones(1)
@@ -154,7 +153,7 @@ class Flips(Spread):
         return np.asarray(stats.gamma.ppf((np.arange(_NODES) + 0.5) / _NODES, half) / half)
 
     def studies(self, effect: float, contexts: int, rng: np.random.Generator) -> Floats:
-        """Return what each context of simulated studies adds to the shift, in pairs; shape (studies, contexts)."""
+        """Return the net flips of each context in simulated studies, in pairs; shape (studies, contexts)."""
         drawn = self._drawn[rng.integers(len(self._drawn), size=(_STUDIES, contexts))]
         swapped = rng.uniform(size=drawn.shape[:2]) < 0.5
         pairs, one, two = np.moveaxis(drawn, -1, 0)
@@ -166,15 +165,15 @@ class Flips(Spread):
 
     @cached_property
     def _drawn(self) -> NDArray[np.int64]:
-        """Contexts that studies draw: pairs, flips to the first, and to the second.
+        """The contexts to draw from: pairs, flips to the first, and flips to the second.
 
-        To those of a pilot half a flip is added, Jeffreys' prior of a count, so that none knows a rate of 0.
+        Adds half a flip to those of a pilot (Jeffreys' prior of a count), so that no rate is exactly 0.
         """
         known = np.column_stack([self.pairs, self.first, self.second])
         return np.vstack([known, known, [max(1, round(float(self.pairs.mean()))), 1, 0]]) if self.pilot else known
 
     def _of_contexts(self, share: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw the share of each context: pairs of a context flip together as far as they do in the pilot."""
+        """Draw the flip rate of each context, with the within-context correlation of the pilot."""
         share, size, net = min(max(share, 0.0), 1.0), float(self.pairs.mean()), self.first - self.second
         more, together = _TOGETHER if self.pilot else (0, 0.0)
         flips = float((self.first + self.second).sum()) + more
@@ -187,10 +186,10 @@ class Flips(Spread):
 
 
 def _tilted(rate: float, effect: float) -> tuple[float, float]:
-    """Return which share of flips to the second stays, and of all but flips to the first becomes one, for a shift.
+    """Return the shares of flips to the second that remain, and of other pairs that flip to the first, for a shift.
 
-    A rise of the log odds of the first in both orders multiplies the odds of two verdicts for it against one by x, and
-    of one against none: shares (f/2, 1 − f, f/2) become (f x/2, 1 − f, f/(2x)), divided by their sum.
+    Raising the log odds of the first in both orders multiplies the odds of two first verdicts against one, and of one
+    against none, by x: the shares (f/2, 1 − f, f/2) become (f x/2, 1 − f, f/(2x)), normalised.
     """
     half, alike, gap = rate / 2, 1 - rate, 2 * effect
     square, linear, constant = half * (1 - gap), -gap * alike, -half * (1 + gap)
@@ -201,9 +200,9 @@ def _tilted(rate: float, effect: float) -> tuple[float, float]:
 
 
 def p_values(nets: Floats) -> Floats:
-    """Return the p-value of each study by the probe's test: the t test of what contexts add (`biaslab.stats.t_test`).
+    """Return the p-value of each study by the probe's test: the t test over contexts (`biaslab.stats.t_test`).
 
-    At the null the score test of the rate is this test.
+    At the null, the score test of the rate is identical to this test.
     """
     contexts = nets.shape[1]
     mean, error = nets.mean(axis=1), nets.std(axis=1, ddof=1) / math.sqrt(contexts) if contexts > 1 else 0 * nets[:, 0]
@@ -214,40 +213,40 @@ def p_values(nets: Floats) -> Floats:
 
 
 def flips_of(trials: pd.DataFrame, found: Spread) -> Flips:
-    """Read off a pilot how its pairs flip: of several cells, in the one where contexts vary most.
+    """Return the flips of a pilot; for several cells, those of the cell with the largest variation between contexts.
 
     Parameters
     ----------
     trials : pandas.DataFrame
         Judgements of pairs in both orders.
     found : Spread
-        What was read off them already.
+        The spread of the same pilot.
     """
     cells = [part for _, part in _outcomes(trials).groupby(_CELL, sort=False)]
     worst = max(cells, key=lambda part: float(((part["first"] - part["second"]) / part["pairs"]).var()))
     counts = [worst[name].to_numpy() for name in ("pairs", "first", "second")]
     made = Flips(found.deviation, found.share, found.origin, *counts, pilot=len(worst))
     made = replace(made, unflipped=found if isinstance(found, Unvarying) else None)
-    return replace(made, origin=f"{found.origin}; {made.rate:.2g} of the pairs flip with their order")
+    return replace(made, origin=f"{found.origin}; {made.rate:.2g} of pairs flip with the order")
 
 
 def assumed_flips(trials: pd.DataFrame, share: float) -> Flips:
-    """Assume that a share of the pairs of a pilot flips, one pair as likely as another.
+    """Return flips under the assumption that a share of the pilot's pairs flip, independently.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        As for `flips_of`.
+        As in `flips_of`.
     share : float
         Above 0, at most 1.
 
     Raises
     ------
     InputError
-        If the share lies outside its range.
+        If the share is out of range.
     """
     if not 0 < share <= 1:
-        raise InputError("flips", share, "a share of the pairs, above 0 and at most 1")
+        raise InputError("flips", share, "a share of pairs above 0 and at most 1")
     pairs = _outcomes(trials).groupby("context_id")["pairs"].min().to_numpy()
     pairs = np.resize(pairs, max(len(pairs), _ASSUMED))
     rng = np.random.default_rng(0)
@@ -255,14 +254,14 @@ def assumed_flips(trials: pd.DataFrame, share: float) -> Flips:
     first = rng.binomial(flips, 0.5)
     deviation = math.sqrt(share / (4 * float(pairs.mean())))
     origin = (
-        f"contexts vary with a standard deviation of {deviation:.3g} if {share:.2g} of the pairs flip with their order"
-        f" (an assumption), {pairs.mean():.3g} pairs a context"
+        f"standard deviation between contexts {deviation:.3g}, assuming that {share:.2g} of pairs flip with the order"
+        f" ({pairs.mean():.3g} pairs per context)"
     )
     return Flips(deviation, 1.0, origin, pairs, first, flips - first)
 
 
 def _outcomes(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each cell and context, how many pairs were decided in both orders, and went to one place twice."""
+    """Return, per cell and context, the numbers of pairs decided in both orders and of flips to either side."""
     import pandas as pd
 
     decided = trials[(trials["status"] == "ok") & trials["opponent_id"].notna()]

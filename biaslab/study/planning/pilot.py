@@ -1,4 +1,4 @@
-"""Estimate how much a metric varies between contexts, from a pilot study or a simulated one."""
+"""Estimate the variation of a metric between contexts from a real or simulated pilot study."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
     from biaslab.datasets import Dataset
 
-#: Contexts of a simulated pilot at most.
+#: Maximum number of contexts in a simulated pilot.
 CONTEXTS = 24
-#: Points of a five-point scale (log odds, for pairs): noise of a request, and a shift that a whole context shares.
+#: Noise per request and per context, in points of a five-point scale (log odds for pairs).
 NOISE, CONTEXT_NOISE = 1.0, 0.5
 _MOST = 10**9
-_LARGE = 3_000  # contexts beyond which Student's t is the normal distribution
+_LARGE = 3_000  # number of contexts above which the normal distribution replaces Student's t
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Spread of a metric between contexts.
+    """Variation of a metric between contexts.
 
     Parameters
     ----------
     deviation : float
         Standard deviation between contexts, in the unit of the metric.
     share : float
-        Share of the planned contexts in which the metric is defined, above 0, at most 1.
+        Share of planned contexts in which the metric is defined; above 0, at most 1.
     origin : str
-        Where both are known from, in words.
+        Source of both, in words.
     pilot : int
-        Contexts of the pilot, over whose uncertainty power is averaged (`biaslab.stats.power.assured_power`); 0 where
-        the deviation is an assumption.
+        Number of contexts in the pilot, over whose uncertainty power is averaged (`biaslab.stats.power.assured_power`);
+        0 if the deviation is an assumption.
 
     Examples
     --------
@@ -64,12 +64,12 @@ class Spread:
     pilot: int = field(default=0, kw_only=True)
 
     def power(self, effect: float, contexts: int, alpha: float = 0.05) -> float:
-        """Return the power of a two-sided test against a shift, by the number of contexts."""
+        """Return the power of a two-sided test for a shift with a number of contexts."""
         entering = max(int(contexts * self.share + 1e-9), 1)
         return assured_power(effect, self.deviation / math.sqrt(entering), entering, alpha, self.pilot)
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that a number of contexts detects; NaN if too few for a sign-flip test to reach α."""
+        """Return the shift that a number of contexts can detect; NaN if too few for a sign-flip test to reach α."""
         entering = int(contexts * self.share + 1e-9)
         if entering < FEWEST or 2.0 ** (1 - entering) > alpha:
             return math.nan
@@ -80,40 +80,40 @@ class Spread:
         return assured_shift(min(entering, _LARGE), power, alpha, self.pilot) * error
 
     def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the shift that a number of contexts excludes, with a given power, if there is none.
+        """Return the shift that a number of contexts can exclude, with a given power, if there is none.
 
-        The interval of level 1 − α then lies within ± the shift (Schuirmann 1987), which has to be
-        (t_{1−α/2} + t_{(1+power)/2}) s / √G where s is known.
+        The interval of level 1 − α then lies within ± the shift (Schuirmann 1987); for known s, the shift is
+        (t_{1−α/2} + t_{(1+power)/2}) s / √G.
         """
         return Spread.detectable(self, contexts, (1 + power) / 2, alpha)
 
     def required(self, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
-        """Return how many contexts it takes to detect a shift: the fewest whose `detectable` is at most that.
+        """Return the smallest number of contexts that can detect a shift.
 
         Raises
         ------
         InputError
-            If the effect is not above 0, or so small that a billion contexts do not detect it.
+            If the effect is not above 0, or too small for a billion contexts.
         """
         if not 0 < effect < math.inf:
             raise InputError("effect", effect, "a number above 0")
         planned = range(1, _MOST)
         found = bisect_left(planned, True, key=lambda n: self.detectable(n, power, alpha) <= effect)
         if found == len(planned):
-            raise InputError("effect", effect, "a shift that fewer than a billion contexts detect")
+            raise InputError("effect", effect, "a shift that a billion contexts can detect")
         return planned[found]
 
 
 @dataclass(frozen=True)
 class Unvarying(Spread):
-    """A metric that is the same in all contexts of a pilot: which shifts as many contexts exclude if none differs.
+    """A metric without variation between the contexts of a pilot: the shifts that equal contexts exclude.
 
     Parameters
     ----------
     deviation, share, origin
-        As of `Spread`; the deviation is 0.
+        As in `Spread`; the deviation is 0.
     reach : float
-        From the value to the farther bound of the metric.
+        Distance from the value to the farther bound of the metric.
 
     Examples
     --------
@@ -127,83 +127,83 @@ class Unvarying(Spread):
     reach: float
 
     def detectable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:  # noqa: ARG002
-        """Return the shift that the exact interval of equal contexts excludes, whatever the power."""
+        """Return the shift that the exact interval of equal contexts excludes, at any power."""
         entering = int(contexts * self.share + 1e-9)
         return self.reach * unseen_share(entering, 1 - alpha) if entering else math.nan
 
     def excludable(self, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-        """Return the same."""
+        """Return the same shift as `detectable`."""
         return self.detectable(contexts, power, alpha)
 
 
 def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "") -> Spread:
-    """Read off a study how much a metric varies between its contexts.
+    """Estimate the variation of a metric between contexts from the trials of a study.
 
-    The deviation is the estimate's ``se`` times √``n_contexts``. Of several cells (attributes, templates,
-    judges) the one that varies most is taken.
+    The deviation is the estimate's ``se`` times √``n_contexts``. With several cells (attributes, templates, judges),
+    the largest is used.
 
     Parameters
     ----------
     probe : Probe
-        What the trials are of.
+        The probe of the trials.
     trials : pandas.DataFrame
-        At least six contexts.
+        Trials with at least six contexts.
     metric : str
-        One that the probe estimates.
+        A metric of the probe.
     origin : str, optional
-        What to say about where the trials are from.
+        Source of the trials, in words.
 
     Raises
     ------
     InputError
-        If the probe does not estimate the metric, the contexts are too few, or do not vary in a metric without bounds.
+        If the probe does not estimate the metric, there are too few contexts, or an unbounded metric does not vary.
     """
     estimates = probe.estimate(trials)
     rows = estimates[estimates["metric"] == metric]
     if rows.empty:
         raise unknown("metric", metric, estimates["metric"].unique())
-    for column in rows.columns[: rows.columns.get_loc("estimate")]:  # NaN in a condition: all of its bins together
+    for column in rows.columns[: rows.columns.get_loc("estimate")]:  # NaN in a condition: over all bins
         if rows[column].isna().any():
             rows = rows[rows[column].isna()]
     known = rows[(rows["se"] > 0) & (rows["n_contexts"] >= FEWEST)]
     planned = int(trials["context_id"].nunique())
-    whose = origin or f"a pilot of {planned} contexts of {', '.join(trials['dataset'].unique())}"
+    whose = origin or f"a pilot of {planned} contexts from {', '.join(trials['dataset'].unique())}"
     if known.empty:
         return _unvarying(rows, planned, whose, metric)
     entering = known["n_contexts"].to_numpy(float)
     deviation, share = known["se"].to_numpy(float) * np.sqrt(entering), np.minimum(entering / planned, 1.0)
     worst = int(np.argmax(deviation / np.sqrt(share)))
-    cells = f", the most varied of {len(known)} cells" if len(known) > 1 else ""
-    said = f"contexts vary with a standard deviation of {deviation[worst]:.3g}{cells}, as in {whose}"
+    cells = f" (the largest of {len(known)} cells)" if len(known) > 1 else ""
+    said = f"standard deviation between contexts {deviation[worst]:.3g}{cells}, from {whose}"
     return Spread(float(deviation[worst]), float(share[worst]), said, pilot=int(entering[worst]))
 
 
 def _unvarying(rows: pd.DataFrame, planned: int, whose: str, metric: str) -> Unvarying:
-    """Read the reach of a metric off the exact interval of a pilot without variation."""
+    """Return the reach of a metric from the exact interval of a pilot without variation."""
     known = rows[rows["method"].str.startswith(EXACT) & (rows["n_contexts"] >= FEWEST)]
     if known.empty:
         why = "; ".join(dict.fromkeys(filter(None, rows["note"].astype(str)))) or "no variation between contexts"
-        remedy = f"the probe says of {metric}: {why}"
-        raise InputError("pilot", whose, "trials of at least 6 contexts that vary", remedy)
+        remedy = f"note on {metric}: {why}"
+        raise InputError("pilot", whose, "trials of at least 6 contexts with variation between them", remedy)
     entering = known["n_contexts"].to_numpy(float)
     unseen = np.array([unseen_share(int(n), level) for n, level in zip(entering, known["ci_level"], strict=True)])
     reach = np.maximum(known["ci_high"] - known["estimate"], known["estimate"] - known["ci_low"]) / unseen
     share = min(1.0, float(entering.min()) / planned)
-    return Unvarying(0.0, share, f"no variation between contexts, as in {whose}", float(reach.max()))
+    return Unvarying(0.0, share, f"no variation between contexts in {whose}", float(reach.max()))
 
 
 def simulated_pilot(probe: Probe, dataset: Dataset, answer: str | None = None) -> tuple[pd.DataFrame, str]:
-    """Let a fair simulated judge answer the probe's own design on the first contexts of a data set.
+    """Run the probe's design with an unbiased simulated judge on the first contexts of a data set.
 
     Parameters
     ----------
     probe : Probe
-        What is planned.
+        The probe to plan for.
     dataset : Dataset
-        Its first 24 contexts are judged.
+        The data set; its first 24 contexts are used.
     answer : str, optional
-        Answer mode, as of `biaslab.judges.modes.AnswerMode`: texts, and shares of few samples, vary more than exact
-        distributions. By default what the probe asks for.
+        Answer mode, see `biaslab.judges.modes.AnswerMode`: texts, and shares of few samples, vary more than exact
+        distributions. Default: the probe's.
 
     Returns
     -------
@@ -213,30 +213,32 @@ def simulated_pilot(probe: Probe, dataset: Dataset, answer: str | None = None) -
     Raises
     ------
     InputError
-        If the simulated judge cannot answer the probe's requests, the data set has no human scores, or there is no
-        such answer mode.
+        If the simulated judge cannot answer the probe's requests, the data set has no human scores, or the answer mode
+        is unknown.
 
     Notes
     -----
-    The judge is unbiased on average. A point of a five-point scale is worth 1 log odds, every request has noise of
-    standard deviation 1, and every context a shift of its own (for pairs: of the preference for the first) of standard
-    deviation ½; other scales are stretched to that one. With these values the comparisons of SummEval summaries by
-    GPT-3.5 are met (coherence, 11 pairs of systems, both orders, 100 documents): between documents its first-position
-    rate has a standard deviation of .147, and simulated .146. Judges differ: a pilot of the judge itself is better.
+    The judge is unbiased on average. A point on a five-point scale is worth 1 log odds, the noise per request has
+    standard deviation 1, and each context has a random shift (for pairs: of the preference for the first) with standard
+    deviation ½; other scales are rescaled. These values reproduce the comparisons of SummEval summaries by GPT-3.5
+    (coherence, 11 pairs of systems, both orders, 100 documents): the standard deviation of its first-position rate
+    between documents is .147, simulated .146. Judges differ, so a pilot with the judge itself is better.
     """
     data = dataset.head(CONTEXTS)
     if data.human.empty:
-        raise InputError("dataset", data.name, "a data set with human scores", "give pilot=, trials of a first study")
+        raise InputError("dataset", data.name, "a data set with human scores", "pass trials of a first study as pilot=")
     point = (data.scale[1] - data.scale[0]) / 4
     judge = SimulatedJudge(data, noise=NOISE * point, context_noise=CONTEXT_NOISE * point)
     asked, answering = (probe, judge) if answer is None else AnswerMode(answer).asked(probe, judge)
     try:
         trials = collect(asked, answering, data, progress=False)
     except JudgeError as error:
-        remedy = "give pilot=, trials of a first study with a few contexts"
-        raise InputError("probe", probe.name, f"one that the simulated judge can answer ({error})", remedy) from error
+        remedy = "pass trials of a first study with a few contexts as pilot="
+        raise InputError(
+            "probe", probe.name, f"a probe that the simulated judge can answer ({error})", remedy
+        ) from error
     return trials, (
-        f"a simulated pilot of {data.n_contexts} contexts (an assumption: a judge without bias, quality 1, noise "
-        f"{judge.noise:g} a request and {judge.context_noise:g} a context, in points of the human scale"
-        f"{f', answers {answer}' if answer else ''}; trials of the judge itself are a better pilot)"
+        f"a simulated pilot of {data.n_contexts} contexts (assumes an unbiased judge with quality 1 and noise "
+        f"{judge.noise:g} per request and {judge.context_noise:g} per context, in points of the human scale"
+        f"{f', answers {answer}' if answer else ''}; trials of the judge itself would be a better pilot)"
     )

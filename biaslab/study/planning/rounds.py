@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 def count_rounds(probe: Probe, judge: Judge, dataset: Dataset, contexts: int, store: Store | None) -> tuple[Cost, str]:
     """Count the requests and tokens of all rounds of a study.
 
-    The first round is what the probe plans at the beginning. Later ones are walked on the first 24 contexts at most,
-    with answers from the store and, where it holds none, of a fair simulated judge; further contexts count as these.
+    The first round is counted exactly. Later rounds are simulated on at most the first 24 contexts, with answers from
+    the store or else from an unbiased simulated judge, and scaled up to all contexts.
 
     Parameters
     ----------
     probe, judge, dataset, contexts
-        As for `biaslab.study.planning.study.plan`. The judge is not asked.
+        As in `biaslab.study.planning.study.plan`. The judge is not asked.
     store : Store, optional
-        Replies that it holds are free. Nothing is written to it.
+        Store of replies, which are free; opened read-only.
 
     Returns
     -------
     tuple of Cost and str
-        The cost of all rounds, and what is known of the later ones, in words; "" where everything is asked at once.
+        The cost of all rounds, and a description of the later ones; "" if everything is asked at once.
 
     Examples
     --------
@@ -44,30 +44,30 @@ def count_rounds(probe: Probe, judge: Judge, dataset: Dataset, contexts: int, st
     >>> probe = bl.probes.Comparative(["coherence"], strategy="adaptive", budget=16, rounds=4)
     >>> cost, words = count_rounds(probe, bl.SimulatedJudge(data), data, 4, None)
     >>> cost.requests, words
-    (64, '16 of them in the first round; later ones as after the answers of a fair simulated judge')
+    (64, '16 of them in the first round; later rounds assume the answers of an unbiased simulated judge')
     """
     first = count_cost(probe, judge, dataset, contexts, store)
     if "trials" not in signature(probe.design).parameters:
         return first, ""
     walked = dataset.head(min(contexts, dataset.n_contexts, CONTEXTS))
-    start = f"{first.requests:,} of them in the first round; later ones "
+    start = f"{first.requests:,} of them in the first round; later rounds "
     if dataset.human.empty:
-        return first, start + "are not counted: no human scores to simulate answers from"
+        return first, start + "are not counted: there are no human scores to simulate answers from"
     foreseen = _Foreseen(judge, walked, store)
     try:
         collect(probe, foreseen, walked, progress=False)
     except JudgeError as error:
-        return first, start + f"are not counted: no simulated judge can answer ({error})"
+        return first, start + f"are not counted: the simulated judge cannot answer ({error})"
     later = list(dict.fromkeys(foreseen.asked))[foreseen.first :]
     if not later:
         return first, ""
     factor, present = contexts / walked.n_contexts, min(contexts, dataset.n_contexts) / walked.n_contexts
-    words = start + "as after the answers of a fair simulated judge" + (" where the store holds none" if store else "")
+    words = start + "assume the answers of an unbiased simulated judge" + (" if the store has none" if store else "")
     return _plus(first, _cost(judge, later, store, factor, present)), words
 
 
 class _Foreseen:
-    """Answers what the store holds from there and the rest as a fair simulated judge; notes what it is asked."""
+    """Judge that answers from the store or else like an unbiased simulated judge, recording its requests."""
 
     def __init__(self, judge: Judge, dataset: Dataset, store: Store | None) -> None:
         self._simulated, self._store = SimulatedJudge(dataset), store
@@ -86,7 +86,7 @@ class _Foreseen:
 
 
 def _cost(judge: Judge, later: list[Request], store: Store | None, factor: float, present: float) -> Cost:
-    """Scale the cost of requests on some contexts up to the study (factor), and to what the data set has (present)."""
+    """Scale the cost of requests on some contexts up to the study (factor) and to the data set (present)."""
     missing = unanswered(judge, later, store)
     total, stored = round(factor * len(later)), round(present * (len(later) - len(missing)))
     sample = missing if factor == present else later
@@ -99,7 +99,7 @@ def _cost(judge: Judge, later: list[Request], store: Store | None, factor: float
 
 
 def _plus(first: Cost, later: Cost) -> Cost:
-    """Add later rounds; they share no beginning with earlier ones, which are over by then."""
+    """Add later rounds, which share no prompt prefix with earlier ones."""
     requests, stored, read, written, distinct = (one + other for one, other in zip(first[:5], later[:5], strict=True))
     counted = first.counted if first.read or not later.read else later.counted
     return Cost(requests, stored, read, written, distinct, counted)

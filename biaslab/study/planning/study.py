@@ -1,4 +1,4 @@
-"""Plan a study before anything is spent: how many contexts it needs, and what its requests cost."""
+"""Plan a study before spending anything: the number of contexts it needs, and the cost of its requests."""
 
 from __future__ import annotations
 
@@ -26,49 +26,49 @@ if TYPE_CHECKING:
 
     from biaslab.datasets import Dataset
 
-_SHORT = "Too few for any test"
+_SHORT = "Too few contexts for any test"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Contexts that a study needs to detect an effect, and its cost; printed as text, in a notebook as HTML.
+    """Contexts that a study needs to detect an effect, and its cost; prints as text, in a notebook as HTML.
 
     Attributes
     ----------
     probe, judge, dataset, metric : str
-        Names of what is studied.
+        Names of probe, judge, data set and metric.
     effect : float
-        Shift of the metric that is detected with the wanted power, in the metric's unit; NaN where the contexts are too
-        few for any test.
+        Shift of the metric detected with the given power, in the metric's unit; NaN if there are too few contexts for
+        any test.
     contexts : int
-        Contexts of the study; more than `available` if the data set has too few.
+        Number of contexts of the study; more than `available` if the data set has too few.
     power, alpha : float
-        Power, and two-sided level of the test.
+        Power and two-sided significance level.
     spread : Spread
-        How much contexts vary, and where that is known from.
+        Variation between contexts, and its source.
     available : int
-        Contexts that the data set has.
+        Number of contexts in the data set.
     effect_of_all : float
-        Shift that all contexts of the data set detect; NaN where they are too few.
+        Shift that all contexts of the data set can detect; NaN if too few.
     requests, stored : int
-        Different requests of the study, and those among them that the store answers.
+        Numbers of different requests, and of those that the store answers.
     read, written, distinct : int
-        Tokens of the open requests: read, written at most, and read if every shared beginning is read only once.
+        Tokens of the open requests: input, maximum output, and input if every shared prompt prefix counts once.
     counted : str
         How tokens were counted.
     seconds_per_request : float or None
-        Speed of the judge; None if it was not measured.
+        Speed of the judge; None if not measured.
     dollars, dollars_cached : float or None
-        Price of the open requests at most, and if every shared beginning is served from the server's cache; None
+        Maximum price of the open requests, and the price if all shared prefixes come from the server's cache; None
         without prices.
     rounds : str
-        Of a design that goes on with what was answered: what is known of its later rounds, in words.
+        For sequential designs: description of the later rounds.
     excluded : float
-        Shift that the study excludes with the wanted power where there is none: the interval lies within ± it.
+        Shift that the study excludes with the given power if there is none: the interval lies within ± it.
     tests : int
-        Tests of the card or page on which the result will stand; the study is planned for the corrected one.
+        Number of tests on the card or page with the result; the plan allows for their correction.
     effect_alone : float
-        Shift that a test alone would detect, at `alpha`.
+        Shift that a single test would detect, at `alpha`.
     """
 
     probe: str
@@ -98,18 +98,18 @@ class Plan:
 
     @property
     def open(self) -> int:
-        """Requests that the judge has to answer."""
+        """Number of requests that the judge has to answer."""
         return self.requests - self.stored
 
     @property
     def minutes(self) -> float | None:
-        """Duration of the open requests; None if the speed is not known."""
+        """Duration of the open requests; None if the speed is unknown."""
         return None if self.seconds_per_request is None else self.open * self.seconds_per_request / 60
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row with every attribute, so that plans can be stacked and compared.
+        """Return one row with all attributes, so that plans can be concatenated and compared.
 
-        The spread is its standard deviation; ``spread_from`` says where it is known from.
+        ``spread`` is the standard deviation, ``spread_from`` its source.
         """
         import pandas as pd
 
@@ -134,9 +134,9 @@ class Plan:
             f"{self.probe} on {self.dataset}, judged by {self.judge}",
             f"{self.contexts:,} contexts × {about}{each:,.5g} requests = {self.requests:,}, {stored}",
             *([self.rounds] if self.rounds else []),
-            f"{self.read:,} tokens to read ({self.counted})",
-            f"{self.distinct:,} tokens to read if every shared beginning is read once",
-            f"{self.written:,} tokens to write at most",
+            f"{self.read:,} input tokens ({self.counted})",
+            f"{self.distinct:,} input tokens if every shared prompt prefix counts once",
+            f"at most {self.written:,} output tokens",
             self._time(),
             *([] if self.dollars is None else [self._price()]),
             *([f"the data set has only {self.available:,} contexts: {self._all()}"] if few else []),
@@ -148,29 +148,29 @@ class Plan:
             return f"{_SHORT} of {self.metric} at α = {self.alpha:g}"
         shift = f"a shift of {self.effect:.3g} in {self.metric}"
         if self.spread.aim == "exclude":
-            return f"To exclude {shift} (α = {self.alpha:g}), if no context differs"
-        over = f" over {self.tests:,} tests" if self.tests > 1 else ""
+            return f"To exclude {shift} (α = {self.alpha:g}), if contexts do not vary"
+        over = f", {self.tests:,} tests" if self.tests > 1 else ""
         return f"To detect {shift} with {100 * self.power:g} % power (two-sided, α = {self.alpha:g}{over})"
 
     def _alone(self) -> list[str]:
-        """Write the effect that the test detects alone."""
+        """Return a line on the effect that a single test detects."""
         if self.tests == 1 or self.spread.aim == "exclude" or math.isnan(self.effect_alone):
             return []
-        return [f"alone: ≥ {self.effect_alone:.3g}; on a card of {self.tests:,} tests: ≥ {self.effect:.3g}"]
+        return [f"can detect ≥ {self.effect_alone:.3g} alone, ≥ {self.effect:.3g} on a card of {self.tests:,} tests"]
 
     def _cleared(self) -> list[str]:
-        """Write the shifts of which an unbiased judge is cleared."""
+        """Return a line on the shifts that the study excludes for an unbiased judge."""
         if self.spread.aim == "exclude" or math.isnan(self.excluded):
             return []
-        return [f"excludes shifts of ≥ {self.excluded:.3g} where there is none, with {100 * self.power:g} % power"]
+        return [f"if there is no bias, can exclude shifts ≥ {self.excluded:.3g} ({100 * self.power:g} % power)"]
 
     def _time(self) -> str:
         if self.minutes is None:
             return "time: not measured"
-        return f"{_duration(self.minutes)} at {self.seconds_per_request:.3g} s a request"
+        return f"{_duration(self.minutes)} at {self.seconds_per_request:.3g} s per request"
 
     def _price(self) -> str:
-        cached = "" if self.dollars_cached is None else f", ${self.dollars_cached:,.2f} if shared beginnings are cached"
+        cached = "" if self.dollars_cached is None else f", ${self.dollars_cached:,.2f} if shared prefixes are cached"
         return f"at most ${self.dollars:,.2f}{cached}"
 
     def _all(self) -> str:
@@ -197,43 +197,44 @@ def plan(
     store: Store | str | PathLike[str] | None = None,
     seconds_per_request: float | None = None,
 ) -> Plan:
-    """Compute the contexts that an effect needs and their cost, or the effect that a number of contexts detects.
+    """Compute the contexts needed to detect an effect and their cost, or the effect that a number of contexts detects.
 
     Parameters
     ----------
     probe : Probe
-        What would be measured.
+        The probe.
     judge : Judge
-        Who would be asked. It is not asked; a `LocalJudge` counts tokens with its tokenizer.
+        The judge. It is not asked; a `LocalJudge` counts tokens with its tokenizer.
     dataset : Dataset
-        What would be judged.
+        The data to judge.
     effect : float, optional
         The shift of the metric to detect, above 0, in its unit: 0.05 is five points of a rate.
     contexts : int, optional
-        Turns the question round: which shift does this number of contexts detect? Without `effect` and `contexts`: all
-        contexts of the data set.
+        Compute instead the shift that this number of contexts can detect. Without `effect` and `contexts`: all contexts
+        of the data set.
     metric : str, optional
-        By default the probe's first primary metric.
+        The metric; default: the probe's first primary metric.
     power, alpha : float
-        Wanted power, and two-sided level of the test.
+        Power and two-sided significance level.
     tests : int
-        On how many tests' card or page the result will stand, this one counted: metrics times cells. What is planned is
-        then found there, where no other test is: at α / tests, by the correction of `biaslab.stats.adjust_families`.
+        Number of tests on the card or page with the result, including this one: metrics times cells. The effect is then
+        detected even if no other test is significant, at α / tests by the correction of
+        `biaslab.stats.adjust_families`.
     pilot : pandas.DataFrame, optional
-        Trials of an earlier study with this probe, from which it is read how much contexts vary. By default a simulated
-        pilot, which is an assumption: see `biaslab.study.planning.pilot.simulated_pilot`.
+        Trials of an earlier study with this probe, to estimate the variation between contexts. Default: a simulated
+        pilot, which is an assumption; see `biaslab.study.planning.pilot.simulated_pilot`.
     answer : str, optional
-        How the judge answers: "exact", "text" or "sampled:k", as of `biaslab.judges.modes.AnswerMode`. Texts and shares
-        of few samples vary more. By default what the probe asks for.
+        How the judge answers: "exact", "text" or "sampled:k", see `biaslab.judges.modes.AnswerMode`. Texts and shares
+        of few samples vary more. Default: the probe's.
     flips : float, optional
-        Of ``first_position_rate``: the share of pairs that flip with their order. By default that of the pilot.
+        For ``first_position_rate``: share of pairs that flip with the order. Default: that of the pilot.
     prices : mapping, optional
-        Dollars for a million tokens: ``input``, and if wanted ``output`` and ``cached`` (input that the server has in
-        its cache). By default those of the judge, where it has any.
+        Dollars per million tokens: ``input`` and optionally ``output`` and ``cached`` (input from the server's cache).
+        Default: the judge's, if any.
     store : Store or path, optional
-        Replies that it holds are free. A missing file is not created.
+        Store of replies, which are free. A missing file is not created.
     seconds_per_request : float, optional
-        Speed of the judge, such as `biaslab.study.spending.cost.measure` returns.
+        Speed of the judge, such as from `biaslab.study.spending.cost.measure`.
 
     Returns
     -------
@@ -242,21 +243,21 @@ def plan(
     Raises
     ------
     InputError
-        If a value is out of range, effect and contexts are both given, the pilot does not say how much contexts
-        vary, or pairs flip too rarely for such an effect.
+        If a value is out of range, effect and contexts are both given, the pilot does not determine the variation
+        between contexts, or pairs flip too rarely for such an effect.
 
     Notes
     -----
-    The effect is (t_{1−α/2} + t_{power}) · s / √G with G − 1 degrees of freedom, s the standard deviation between
-    contexts: `biaslab.stats.detectable_effect`. Where the metric comes in several cells (attributes, templates),
-    s is that of the cell that varies most, so that the effect is detected in every one of them; α is that of one test.
+    The effect is (t_{1−α/2} + t_{power}) · s / √G with G − 1 degrees of freedom, where s is the standard deviation
+    between contexts; see `biaslab.stats.detectable_effect`. If the metric has several cells (attributes, templates), s
+    is the largest, so that the effect is detected in each of them; α is per test.
 
-    Only pairs that flip with their order move ``first_position_rate``. Where a study has fewer than 30 of them, its
-    power is the share of 1,000 simulated studies in which the probe's own test finds the shift; these draw contexts of
-    the pilot: `biaslab.study.planning.flips.Flips`.
+    ``first_position_rate`` depends only on pairs that flip with the order. If a study has fewer than 30 of them, power
+    is the share of 1,000 simulated studies, drawn from the pilot, in which the probe's own test detects the shift; see
+    `biaslab.study.planning.flips.Flips`.
 
-    What an adaptive design asks in its later rounds depends on the answers. These rounds are counted with answers from
-    the store and, where it holds none, of a fair simulated judge: `biaslab.study.planning.rounds.count_rounds`.
+    Later rounds of an adaptive design depend on the answers. They are counted with answers from the store or else from
+    an unbiased simulated judge; see `biaslab.study.planning.rounds.count_rounds`.
 
     Examples
     --------
@@ -309,10 +310,10 @@ def plan(
 
 
 def _spread(probe: Probe, trials: pd.DataFrame, metric: str, origin: str, flips: float | None) -> Spread:
-    """Return how much contexts vary, and of the rate that flips alone move, how they flip."""
+    """Return the variation between contexts and, for first-position rate, the flips."""
     if flips is not None:
         if metric != RATE:
-            raise InputError("flips", flips, f"nothing for {metric}", f"only {RATE} depends on it alone")
+            raise InputError("flips", flips, f"None for {metric}", f"it applies only to {RATE}")
         return assumed_flips(trials, flips)
     found = spread_of(probe, trials, metric, origin)
     return flips_of(trials, found) if metric == RATE else found
@@ -322,17 +323,17 @@ def _check(
     effect: float | None, contexts: int | None, prices: Mapping[str, float] | None, seconds: float | None
 ) -> None:
     if effect is not None and contexts is not None:
-        raise InputError("effect and contexts", (effect, contexts), "one of them", "the plan answers with the other")
+        raise InputError("effect and contexts", (effect, contexts), "only one of them", "the plan computes the other")
     if contexts is not None:
         require_whole("contexts", contexts, 1)
     if seconds is not None and not 0 < seconds < math.inf:
-        raise InputError("seconds_per_request", seconds, "a number above 0, or None if it is not known")
+        raise InputError("seconds_per_request", seconds, "a number above 0, or None if unknown")
     if prices is not None:
         check_spending("prices", prices, PRICES)
 
 
 def _duration(minutes: float) -> str:
-    """Write a time for reading: "40 s", "12 min", "3.5 h"."""
+    """Format a duration: "40 s", "12 min", "3.5 h"."""
     if minutes < 2:
         return f"{60 * minutes:.0f} s"
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -1,4 +1,4 @@
-"""Cost of a study: counted before it is asked, and limited while it runs."""
+"""Cost of a study: counted before it is run, and limited while it runs."""
 
 from biaslab.study.spending.budget import Budget
 from biaslab.study.spending.cost import Cost, count_cost, measure, price

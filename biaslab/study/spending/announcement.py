@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class Announcement(NamedTuple):
-    """Requests that will be asked.
+    """Summary of the requests that a run will ask.
 
     Attributes
     ----------
     requests, stored : int
-        Different requests that are open, and those that the store answers.
+        Numbers of open requests, and of requests that the store answers.
     asked : int
-        What is asked for them: k times as much by `biaslab.Sampled`.
+        Number of requests sent: k times as many by `biaslab.Sampled`.
     read, written : float
-        Tokens, those written at most.
+        Input tokens and maximum output tokens.
     counted : str
-        How tokens were counted, in words; empty where nothing is open.
+        How tokens were counted, in words; empty if nothing is open.
     dollars, seconds : float or None
-        Price at most and time, where they are known.
+        Maximum price and duration, if known.
     more : bool
-        The design goes on with what is answered.
+        Whether later rounds of the design add requests.
     """
 
     requests: int
@@ -48,21 +48,22 @@ class Announcement(NamedTuple):
     more: bool
 
     def __str__(self) -> str:
-        times = f" (asked as {self.asked:,})" if self.asked != self.requests else ""
+        times = f" ({self.asked:,} sent)" if self.asked != self.requests else ""
         parts = [
-            f"{count(self.requests, 'request')}{times}" + (f", {self.stored:,} more are stored" if self.stored else ""),
-            f"{self.read:,.0f} tokens to read and at most {self.written:,.0f} to write, {self.counted}",
+            f"{count(self.requests, 'request')}{times}"
+            + (f" ({self.stored:,} more in the store)" if self.stored else ""),
+            f"{self.read:,.0f} input tokens and at most {self.written:,.0f} output tokens, {self.counted}",
             "" if self.dollars is None else f"at most ${self.dollars:,.2f}",
             "" if self.seconds is None else f"{self.seconds / 60:,.1f} min",
-            "more where the design goes on with what is answered" if self.more else "",
+            "plus later rounds, which depend on the answers" if self.more else "",
         ]
         return "; ".join(filter(None, parts))
 
 
 def announcement_of(ledger: Ledger, stored: int = 0, more: bool = False) -> Announcement:
-    """Return what a ledger has planned, with what else is known."""
+    """Return the announcement of a ledger's plan."""
     if ledger.tokens is None:
-        raise InputError("ledger", ledger, "one that announces", "make it with announces=True")
+        raise InputError("ledger", ledger, "a ledger with announces=True")
     prices, speed = ledger.budget.prices, ledger.budget.seconds_per_request
     read, written = ledger.tokens.read, ledger.written
     price = None if not prices else dollars(Usage(round(read), 0, round(written)), prices)
@@ -78,26 +79,26 @@ def foresee_all(
     store: str | PathLike[str],
     budget: Budget | None = None,
 ) -> Announcement | None:
-    """Count what a judge is going to be asked by several designs together, each request once.
+    """Count the requests of several designs together, each request once.
 
-    Of what the judge is known to refuse the nearest design is counted that it answers, as `biaslab.collect` asks it.
-    Designs that do not suit the data set or the judge are left out.
+    For designs that the judge is known to refuse, counts the nearest design that it answers, as `biaslab.collect`
+    would. Designs that fit neither the data set nor the judge are left out.
 
     Parameters
     ----------
     designs : iterable of Design
-        Such as the probes of a card.
+        Designs, such as the probes of a card.
     judge, dataset
-        As for `biaslab.collect`.
+        As in `biaslab.collect`.
     store : path
-        The file of the store; it need not exist.
+        Path of the store; need not exist.
     budget : Budget, optional
-        For all of them together.
+        Budget for all of them together.
 
     Returns
     -------
     Announcement or None
-        None where nothing is open.
+        None if nothing is open.
 
     Raises
     ------
@@ -121,7 +122,7 @@ def foresee_all(
 
 
 def _answerable(design: Design, judge: Judge, dataset: Dataset) -> list[Trial]:
-    """Return the trials of a design or of the nearest one that a judge can answer; `JudgeError` where there is none."""
+    """Return the trials of a design or the nearest one that a judge can answer; raise `JudgeError` if there is none."""
     trials = list(design.design(dataset))
     try:
         judge.check([trial.request for trial in trials])

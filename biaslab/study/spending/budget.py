@@ -1,4 +1,4 @@
-"""The budget and the ledger of a run: what it may spend, will ask, and has asked."""
+"""Budget and ledger of a run: its limits, its planned requests, and its spending."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from biaslab.store.stored import StoredJudge
 from biaslab.study.spending.cost import dollars
 from biaslab.study.spending.token_counts import COUNTED, Floats, TokenCounter
 
-_SAMPLE = 200  # requests whose tokens are counted for an announcement; the others are scaled by their characters
-_SLACK = 1 + 1e-9  # a sum of many parts is off in its last bits
-_FIRST = 4  # requests that tell what one costs
+_SAMPLE = 200  # requests tokenized for an announcement; the others are scaled by characters
+_SLACK = 1 + 1e-9  # tolerance for rounding in sums
+_FIRST = 4  # requests sent before the cost of one is known
 
 
 @checked(eager=True)
 @dataclass(frozen=True)
 class Budget:
-    """Limits on what a run spends on replies that the store does not hold; None is no limit.
+    """Limits on spending for requests that the store does not answer; None: no limit.
 
-    `biaslab.collect` counts what is missing in the store before it asks, and refuses to start what the budget does not
-    cover. Tokens are estimated where the judge cannot count them, and how long a run takes is known only from
-    `seconds_per_request`, so the limits are watched during the run too.
+    `biaslab.collect` counts the open requests before asking, and does not start if the budget does not cover them.
+    Tokens are estimated if the judge cannot count them, and the duration is known only with `seconds_per_request`, so
+    limits are also checked during the run.
 
     Parameters
     ----------
     requests : int, optional
-        Replies.
+        Number of replies.
     tokens : int, optional
-        Tokens read and written.
+        Input plus output tokens.
     minutes : float, optional
         Wall-clock time.
     dollars : float, optional
-        What tokens cost at `prices`, which it needs.
+        Cost in dollars; requires `prices`.
     prices : mapping, optional
-        Dollars for a million tokens: ``input``, and if wanted ``cached`` and ``output``. With prices, the progress bar
-        shows what is spent.
+        Dollars per million tokens: ``input`` and optionally ``cached`` and ``output``. With prices, the progress bar
+        shows the spending.
     partial : bool
-        Start anyway, and stop at the limit with everything that was answered in the store.
+        Start even if the budget is too small, and stop at the limit with all replies so far in the store.
     seconds_per_request : float, optional
-        Measured speed of the judge. Without it, `minutes` refuses nothing before the run.
+        Measured speed of the judge. Without it, `minutes` is only checked during the run.
 
     Raises
     ------
     InputError
-        If a limit or the speed is not above 0, or prices are not what is allowed.
+        If a limit or the speed is not above 0, or prices are invalid.
 
     Examples
     --------
@@ -78,10 +78,10 @@ class Budget:
         if self.prices is not None:
             check_spending("prices", self.prices, PRICES)
         elif self.dollars is not None:
-            raise InputError("budget.prices", None, "dollars for a million tokens, where the budget is in dollars")
+            raise InputError("budget.prices", None, "dollars per million tokens, because the budget is in dollars")
 
     def exceeded(self, requests: int, tokens: int, seconds: float, dollars: float = 0.0) -> str:
-        """Return which limit is reached, in words; empty when none is."""
+        """Return the limit that is reached, in words; empty if none."""
         spent = (("requests", requests), ("tokens", tokens), ("minutes", seconds / 60), ("dollars", dollars))
         for name, value in spent:
             limit = getattr(self, name)
@@ -91,7 +91,7 @@ class Budget:
 
 
 def budget_of(judge: Judge) -> Budget | None:
-    """Return what a run with a judge may spend, by its own prices and limits; None where it has none.
+    """Return the budget from a judge's own prices and limits, or None.
 
     Examples
     --------
@@ -106,18 +106,18 @@ def budget_of(judge: Judge) -> Budget | None:
 
 
 class Ledger:
-    """Plans and counts the requests of a run, and holds them against its budget.
+    """Count planned and sent requests of a run, and check them against its budget.
 
     Parameters
     ----------
     judge : Judge
-        Who is asked; the ledger asks nothing. A local judge loads its tokenizer where tokens are counted.
+        The judge; the ledger does not ask it. A local judge loads its tokenizer if tokens are counted.
     budget : Budget, optional
-        What the run may spend; no limits by default.
+        Limits of the run; default: none.
     source : BaseJudge, optional
-        The judge with the store around it, if there is one.
+        The judge wrapped with the store, if any.
     announces : bool
-        Count the tokens of the plan, and how many requests are sent for it, although no limit needs them.
+        Count tokens and requests of the plan even if no limit needs them.
 
     Examples
     --------
@@ -146,13 +146,13 @@ class Ledger:
         self.begin_plan()
 
     def begin_plan(self) -> None:
-        """Plan anew, as where another design is asked; what was asked still counts."""
+        """Start a new plan, such as for another design; spending so far still counts."""
         limited = self._checked and (self.budget.tokens is not None or self.budget.dollars is not None)
         self.tokens = TokenCounter(self.judge, COUNTED if limited else _SAMPLE) if limited or self._announces else None
         self.planned = self.sent = 0
         self.written = 0.0
         self._contexts: dict[str, int] = {}
-        self._costs: dict[str, list[float]] = {}  # by limit, one a context
+        self._costs: dict[str, list[float]] = {}  # by limit, one value per context
 
     def plan(self, missing: Sequence[Request], trials: Sequence[Trial] = ()) -> None:
         """Add a part of the design.
@@ -160,9 +160,9 @@ class Ledger:
         Parameters
         ----------
         missing : sequence of Request
-            Different requests whose replies the store does not hold: see `biaslab.study.spending.cost.unanswered`.
+            Different requests that the store does not answer; see `biaslab.study.spending.cost.unanswered`.
         trials : sequence of Trial
-            The judgements of that part, which say to which context a request belongs: a budget is checked by contexts.
+            The judgements of that part, which assign requests to contexts.
         """
         read = written = np.zeros(len(missing))
         if self.tokens is not None and missing:
@@ -184,21 +184,21 @@ class Ledger:
                 sums[place] += cost
 
     def require(self, begins: bool, asks: bool = True) -> None:
-        """Refuse what the budget does not cover: the plan before anything is asked, a later round once all is spent.
+        """Raise if the budget does not cover the plan (before asking), or is spent (before a later round).
 
         Parameters
         ----------
         begins, asks : bool
-            Whether this is the first round, and whether it asks anything that is not stored.
+            Whether this is the first round, and whether it has open requests.
 
         Raises
         ------
         BudgetExceededError
-            The message says what the run needs and how many contexts the budget covers.
+            The message gives what the run needs and how many contexts the budget covers.
         """
         if not begins and self.requests:
             if asks:
-                self.stop_at_limit("the design has more to ask, what was answered is kept if a store was given")
+                self.stop_at_limit("the design has more requests; replies are stored, if a store was given")
             return
         limits = {name: getattr(self.budget, name) * _SLACK for name in self._costs}
         over = {name: total for name, costs in self._costs.items() if (total := sum(costs)) > limits[name]}
@@ -212,13 +212,13 @@ class Ledger:
         allowed = " and ".join(f"{getattr(self.budget, name):,g}" for name in over)
         start = f"dataset.head({fits}), " if fits else ""
         raise BudgetExceededError(
-            f"the run needs {needs}, the budget allows {allowed}: enough for {fits} of {len(self._contexts)} contexts; "
-            f"nothing was asked. Go on with {start}a larger budget, or Budget(..., partial=True), which starts anyway "
-            "and stops at the limit with everything answered in the store"
+            f"the run needs {needs}, but the budget allows {allowed}, enough for {fits} of {len(self._contexts)} "
+            f"contexts; nothing was asked. Use {start}a larger budget, or Budget(..., partial=True) to start anyway "
+            "and stop at the limit with all replies so far in the store"
         )
 
     def count(self, replies: Iterable[Reply]) -> None:
-        """Count replies that arrived, without those that came from the store."""
+        """Count new replies, excluding those from the store."""
         replies = list(replies)
         self._arrived += len(replies)
         self._worth = Usage.total([self._worth, *(reply.usage for reply in replies)])
@@ -229,10 +229,10 @@ class Ledger:
 
     @property
     def affordable(self) -> int | None:
-        """Requests that may be sent at once, at what one has cost so far; at least one, and None without a limit.
+        """Number of requests that may be sent at once, at least one; None without a limit.
 
-        Requests are paid for once they are sent, however many are in flight, so a budget that was not checked before
-        the run is approached in portions: a few requests, which tell what one costs, then as many as the rest pays.
+        A request is paid for once it is sent. A partial budget, which is not checked before the run, therefore sends a
+        few requests first, then as many as the rest of the budget covers at the mean cost so far.
         """
         budget, left = self.budget, []
         if budget.requests is not None:
@@ -254,15 +254,15 @@ class Ledger:
         return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)
 
     def stop_at_limit(self, progress: str) -> None:
-        """Raise `BudgetExceededError` if a limit is reached; nothing is spent on replies that were stored."""
+        """Raise `BudgetExceededError` if a limit is reached."""
         seconds = time.monotonic() - self._started
         reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars)
         if self.requests and reached:
-            again = "run again with a larger budget to go on"
+            again = "run again with a larger budget to continue"
             raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
 
     def _cost_of(self, read: Floats, written: Floats) -> dict[str, Floats]:
-        """Return what each request costs, by limit."""
+        """Return the cost of each request, by limit."""
         budget, each = self.budget, np.ones(len(read))
         costs: dict[str, Floats] = {}
         if budget.requests is not None:
@@ -277,7 +277,7 @@ class Ledger:
 
 
 def _times(judge: BaseJudge, requests: Sequence[Request]) -> int:
-    """Return how many requests are sent for some, by a panel or by a judge that samples."""
+    """Return the number of requests sent, which is larger for panels and judges that sample."""
     expanded = [each for request in requests for each in judge.expand(request)]
     return sum(_times(each, expanded) for each in judge.asks) if judge.asks else len(requests)
 

@@ -1,4 +1,4 @@
-"""Count what a study costs before it is run: open requests, their tokens, time and price."""
+"""Compute the cost of a study before it is run: open requests, tokens, time and price."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """Cost of a study, with the attributes of `biaslab.study.planning.study.Plan`."""
+    """Cost of a study; attributes as in `biaslab.study.planning.study.Plan`."""
 
     requests: int
     stored: int
@@ -28,17 +28,17 @@ class Cost(NamedTuple):
 
 
 def count_cost(probe: Probe, judge: Judge, dataset: Dataset, contexts: int, store: Store | None) -> Cost:
-    """Count the requests and tokens of a study; beyond the data set's contexts, as many again as these have."""
+    """Count the requests and tokens of a study, extrapolating beyond the data set's contexts."""
     present = min(contexts, dataset.n_contexts)
     requests = list(dict.fromkeys(trial.request for trial in probe.design(dataset.head(present))))
     if not requests:
-        raise InputError("probe", probe, "a design of at least one judgement", "give more contexts or candidates")
+        raise InputError("probe", probe, "a design with at least one judgement", "use more contexts or candidates")
     total = round(len(requests) * contexts / present)
     missing = unanswered(judge, requests, store)
     stored = len(requests) - len(missing)
     sample = missing if contexts == present else requests
     if not sample:
-        return Cost(total, stored, 0, 0, 0, "nothing is left to ask")
+        return Cost(total, stored, 0, 0, 0, "nothing left to ask")
     counted = count_tokens(judge, sample)
     factor = (total - stored) / len(sample)
     read, written = float(counted.read.sum()), float(counted.written.sum())
@@ -47,7 +47,7 @@ def count_cost(probe: Probe, judge: Judge, dataset: Dataset, contexts: int, stor
 
 
 def price(cost: Cost, prices: Mapping[str, float] | None) -> tuple[float | None, float | None]:
-    """Return the price in dollars at most, and with every shared beginning from the cache, where that has a price."""
+    """Return the maximum price in dollars, and the price with all shared prefixes cached, if that has a price."""
     if prices is None:
         return None, None
     most, least = (dollars(Usage(cost.read, cached, cost.written), prices) for cached in (0, cost.read - cost.distinct))
@@ -55,7 +55,7 @@ def price(cost: Cost, prices: Mapping[str, float] | None) -> tuple[float | None,
 
 
 def dollars(usage: Usage, prices: Mapping[str, float]) -> float:
-    """Return what tokens cost in dollars; cached input costs as other input where it has no price of its own.
+    """Return the price of tokens in dollars; cached input without its own price costs the same as other input.
 
     Examples
     --------
@@ -70,24 +70,24 @@ def dollars(usage: Usage, prices: Mapping[str, float]) -> float:
 def measure(
     probe: Probe, judge: Judge, dataset: Dataset, store: Store | str | PathLike[str], contexts: int = 2
 ) -> float | None:
-    """Ask a judge the open requests of a few contexts, and say how long one takes. This spends what it asks.
+    """Measure the seconds per request by asking the open requests of a few contexts. This costs money.
 
-    Every reply is kept in the store, so the study that follows does not ask it again. The first request, which loads
-    the judge's weights or opens its connection, is not timed.
+    Replies are kept in the store, so a later study does not repeat them. The first request, which loads the judge's
+    weights or opens its connection, is not timed.
 
     Parameters
     ----------
     probe, judge, dataset
-        As for `biaslab.study.planning.study.plan`.
+        As in `biaslab.study.planning.study.plan`.
     store : Store or path
-        Where the replies are kept.
+        Store of replies.
     contexts : int
-        Contexts whose open requests are asked: the first that have any.
+        Number of contexts to ask: the first with open requests.
 
     Returns
     -------
     float or None
-        Seconds a request; None if fewer than two requests are open.
+        Seconds per request; None if fewer than two requests are open.
 
     Examples
     --------
@@ -119,6 +119,6 @@ def measure(
 
 
 def unanswered(judge: Judge, requests: Sequence[Request], store: Store | None) -> list[Request]:
-    """Return the different requests whose replies the store does not hold, in order."""
+    """Return the different requests that the store does not answer, in order."""
     different = list(dict.fromkeys(requests))
     return different if store is None else store.missing(judge, different)

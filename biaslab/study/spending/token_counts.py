@@ -1,4 +1,4 @@
-"""Tokens of requests before they are asked: counted by the judge, or estimated from their characters."""
+"""Count the tokens of requests before asking, with the judge's tokenizer or estimated from characters."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from biaslab.core import (
     thinking_tokens,
 )
 
-#: Characters of one token, where a judge cannot count: the usual rule of thumb for English text.
+#: Characters per token if a judge cannot count: the usual rule of thumb for English.
 CHARACTERS = 4
-#: Requests that a judge counts itself; the others are scaled by their characters.
+#: Number of requests to tokenize; the others are scaled by characters.
 COUNTED = 2000
 
 Floats = NDArray[np.float64]
 
 
 class TokenCount(NamedTuple):
-    """Tokens of some requests.
+    """Token counts of requests.
 
     Parameters
     ----------
     read, written : numpy.ndarray, shape (requests,)
-        Tokens that the judge reads, and that it writes at most.
+        Input tokens and maximum output tokens.
     distinct : float
-        Tokens that are read when every shared beginning of the prompts is read once.
+        Input tokens if every shared prompt prefix counts once.
     method : str
         How they were counted, in words.
     """
@@ -51,20 +51,20 @@ class TokenCount(NamedTuple):
 
 
 def count_tokens(judge: Judge, requests: Sequence[Request], most: int = COUNTED) -> TokenCount:
-    """Count the tokens of requests: by the judge's tokenizer where it has one, else from characters.
+    """Count the tokens of requests with the judge's tokenizer, if it has one, else from characters.
 
-    A tokenizer counts some requests; the others are scaled by their characters. All labels of a `Choice`
-    share one prompt, which counts once, as it does in `biaslab.core.Usage`. Of a judge that asks others, such as
-    `Sampled` or a panel, everything that it asks them is counted.
+    Only the first requests are tokenized; the others are scaled by characters. All labels of a `Choice` share one
+    prompt, which counts once, as in `biaslab.core.Usage`. For a judge that delegates, such as `Sampled` or a panel, all
+    delegated requests are counted.
 
     Parameters
     ----------
     judge : Judge
-        Who would be asked. Nothing is asked; a local judge loads its tokenizer.
+        The judge. It is not asked; a local judge loads its tokenizer.
     requests : sequence of Request
-        What would be asked.
+        The requests.
     most : int
-        Requests that are counted, the first ones.
+        Number of requests to tokenize.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def count_tokens(judge: Judge, requests: Sequence[Request], most: int = COUNTED)
     >>> judge = bl.SimulatedJudge(bl.load_dataset("graded", limit=1))
     >>> counted = count_tokens(judge, [Choice("Is A or B better?", ("A", "B"))])
     >>> counted.read.tolist(), counted.method
-    ([5.0], 'estimated at 4 characters a token')
+    ([5.0], 'estimated at 4 characters per token')
     """
     counter = TokenCounter(judge, most)
     read, written = counter.add(requests)
@@ -80,12 +80,12 @@ def count_tokens(judge: Judge, requests: Sequence[Request], most: int = COUNTED)
 
 
 class TokenCounter:
-    """Counts tokens as `count_tokens` does, of requests that come in parts.
+    """Incremental version of `count_tokens`.
 
     Parameters
     ----------
     judge, most
-        As there.
+        As in `count_tokens`.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class TokenCounter:
         self._counted = 0
 
     def add(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
-        """Count some more; return what each is read and written at most, shape (requests,)."""
+        """Count more requests; return input and maximum output tokens of each, shape (requests,)."""
         read, written = self._of_others(requests) if self._inner else self._plain(requests)
         self._requests += len(requests)
         self.read += float(read.sum())
@@ -115,19 +115,19 @@ class TokenCounter:
 
     @property
     def distinct(self) -> float:
-        """Tokens that are read when every shared beginning of the prompts is read once."""
+        """Input tokens if every shared prompt prefix counts once."""
         if self._inner:
             return sum(inner.distinct for inner in self._inner)
         return _distinct(self._sequences) / self._scale * self.read / max(self._tokens, 1)
 
     @property
     def method(self) -> str:
-        """Method by which tokens were counted, in words."""
+        """How tokens were counted, in words."""
         if self._inner:
             return " and ".join(dict.fromkeys(inner.method for inner in self._inner))
         if not self._judge.encodes:
-            return f"estimated at {CHARACTERS} characters a token"
-        some = f" for {self._counted:,} of {self._requests:,} requests, the others by their length"
+            return f"estimated at {CHARACTERS} characters per token"
+        some = f" for {self._counted:,} of {self._requests:,} requests, the others scaled by length"
         return "counted by the judge's tokenizer" + some * (self._requests > self._counted)
 
     @property
@@ -135,7 +135,7 @@ class TokenCounter:
         return 1 if self._judge.encodes else CHARACTERS
 
     def _of_others(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
-        """Count what other judges are asked, request by request."""
+        """Count the requests delegated to other judges."""
         asked = [self._judge.expand(request) for request in requests]
         parts = [inner.add([request for several in asked for request in several]) for inner in self._inner]
         read, written = (np.sum([part[side] for part in parts], axis=0) for side in (0, 1))
@@ -164,7 +164,7 @@ class TokenCounter:
 
 
 def _distinct(sequences: Sequence[NDArray[Any]]) -> float:
-    """Count the different beginnings of some sequences: what a prefix tree computes."""
+    """Count the distinct prefixes of sequences, the size of their prefix tree."""
     ordered = sorted(sequences, key=lambda sequence: sequence.astype(">u4").tobytes())
     total, before = 0, np.zeros(0)
     for sequence in ordered:
@@ -192,13 +192,13 @@ def _codes(request: Request) -> NDArray[np.uint32]:
 
 
 def _thought(request: Request, thought: int) -> int:
-    """Return how many tokens a thought has at most, by the request or else the judge."""
+    """Return the maximum number of thinking tokens, set by the request or else the judge."""
     budget = thinking_of(request)
     return thought if budget is None else thinking_tokens(budget)
 
 
 def _written(request: Request, thought: int) -> int:
-    """Return how many tokens a reply has at most, where the judge writes its answers, perhaps after a thought."""
+    """Return the maximum number of output tokens of a generated reply, including thinking."""
     if isinstance(request, Completion):
         return request.max_tokens + _thought(request, thought)
     return math.ceil(max(map(len, request.labels)) / CHARACTERS) if isinstance(request, Choice) else 0

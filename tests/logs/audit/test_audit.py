@@ -134,7 +134,7 @@ def test_a_judge_without_twins_is_left_out_and_named(tmp_path):
     rows = [*pair_log(judge="both"), *pair_log(judge="one")[::2]]
     found = bl.audit(read(tmp_path, rows), only=["position"], resampling=QUICK)
     assert set(found["judge"]) == {"both"}
-    assert found.attrs["notes"]["position"].startswith("without one / unknown / overall / recorded")
+    assert found.attrs["notes"]["position"].startswith("left out one / unknown / overall / recorded")
 
 
 def test_unknown_order_never_enters_an_order_effect(tmp_path):

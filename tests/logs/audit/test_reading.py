@@ -63,7 +63,10 @@ def test_the_mapping_that_is_proposed_reads_choices_and_not_reasons(tmp_path):
 def test_scores_outside_their_scale_and_missing_replies_have_their_own_remedies(tmp_path):
     rows = [{"context_id": n, "candidate_id": "x", "score": 8} for n in range(3)]
     outside = bl.read_judgements(lines(tmp_path, *rows), mapping={"scale": "=1-5"})
-    assert any("outside 1-5: --map scale==LOW-HIGH" in line for line in explain_unread(outside))
+    assert any(
+        "outside 1-5; give the scale that was used with --map scale==LOW-HIGH" in line
+        for line in explain_unread(outside)
+    )
     empty = bl.read_judgements(lines(tmp_path, *(pair(n, None) for n in range(3))))
     assert any(
         "3 of them have no reply; if it is in another field, use --map reply=FIELD" in line

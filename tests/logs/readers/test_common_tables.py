@@ -81,7 +81,7 @@ def test_the_order_may_be_unknown(tmp_path, capsys):
     pairs(PAIRS[0][0], AB)[0].to_csv(file, index=False)
     assert main(["audit", str(file), "--only", "replies"]) == 0
     assert capsys.readouterr().out.startswith(
-        "read as pairs: answer_a and answer_b on each question; A = answer_a, taken"
+        "read as pairs: answer_a and answer_b on each question; A = answer_a, assumed"
     )
     assert main(["audit", str(file), "--only", "replies", "--order-unknown"]) == 0
     assert "assumed to be shown first" not in capsys.readouterr().out

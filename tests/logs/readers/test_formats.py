@@ -537,7 +537,7 @@ def test_unknown_files_say_what_they_have(tmp_path):
         bl.read_judgements(lines(tmp_path, {"colour": "red"}))
     with pytest.raises(InputError, match="at least one judgement; it is empty"):
         bl.read_judgements(lines(tmp_path, ""))
-    with pytest.raises(InputError, match="exists"):
+    with pytest.raises(InputError, match="existing"):
         bl.read_judgements(tmp_path / "nothing")
     with pytest.raises(InputError, match="alpaca_eval"):
         bl.read_judgements(lines(tmp_path, PAIR), format="nonsense")

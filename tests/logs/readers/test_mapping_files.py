@@ -151,7 +151,7 @@ def test_options_of_a_mapping_file(tmp_path):
         ("winner = 'a | 0 ->'", "value -> meaning"),
         ("winner = { field = 'a', pattern = '(' }", "regular expression"),
         ("join = 'somewhere'", "FILE on FIELD"),
-        ("join = 'nowhere.json on idx'", "exists"),
+        ("join = 'nowhere.json on idx'", "existing"),
         ("join = 'log.jsonl on other'", "whose records have the field other"),
         ("explode = ''", "explode"),
         ("format = 'nonsense'", "nonsense"),

@@ -127,7 +127,7 @@ def test_a_table_for_a_paper_is_made_of_estimates(tmp_path, capsys):
     for command in (["table", str(file)], ["check", "--estimates", str(file), "--limit", "tie_rate=:.2"]):
         assert main(command) == 2
         said = capsys.readouterr().err
-        assert "a CSV file of estimates: these columns are missing: probe, judge, dataset, metric" in said
+        assert "a CSV file of estimates; these columns are missing: probe, judge, dataset, metric" in said
         assert "biaslab audit LOG --out" in said
 
 

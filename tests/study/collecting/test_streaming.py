@@ -142,7 +142,7 @@ def test_a_budget_is_held_against_all_windows(graded, judge, small, tmp_path):
     with pytest.raises(BudgetExceededError, match=r"needs 240 requests, the budget allows 239: .* 7 of 8 contexts"):
         bl.collect(PROBE, watched, graded, progress=False, budget=bl.Budget(requests=239))
     assert watched.calls == []
-    with pytest.raises(BudgetExceededError, match="100 of 240 requests are answered"):
+    with pytest.raises(BudgetExceededError, match="100 of 240 requests were answered"):
         bl.collect(PROBE, watched, graded, store, progress=False, budget=bl.Budget(requests=100, partial=True))
     trials = bl.collect(PROBE, watched, graded, store, progress=False, budget=bl.Budget(requests=140))
     assert (trials.attrs["asked"], trials.attrs["stored"]) == (140, 100)

@@ -40,7 +40,7 @@ def test_flips_are_those_of_the_pilot(trials):
     assert found.rate == pytest.approx(1 - consistency)
     primacy = PROBE.estimate(trials, ["primacy_share"])["estimate"].iloc[0]
     assert found.first.sum() / (found.first + found.second).sum() == pytest.approx(primacy)
-    assert "of the pairs flip with their order" in found.origin
+    assert "of pairs flip with the order" in found.origin
 
 
 def test_a_simulated_study_shifts_by_what_is_planned():
@@ -140,6 +140,6 @@ def test_the_command_says_what_the_package_plans(tmp_path, monkeypatch, capsys):
     assert main([*words, "--answer", "text", "--flips", "0.08"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("To detect a shift of 0.")
-    assert "0.08 of the pairs flip with their order (an assumption)" in said
+    assert "assuming that 0.08 of pairs flip with the order" in said
     assert main([*words, "--answer", "words"]) == 2
     assert "exact, text, sampled:3" in capsys.readouterr().err

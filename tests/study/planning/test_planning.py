@@ -199,14 +199,14 @@ def test_text_html_and_frame_say_the_same(data):
     row = planned.to_frame().iloc[0]
     assert (row["contexts"], row["open"], row["dollars"]) == (12, 360, planned.dollars)
     for said in (str(planned), planned._repr_html_()):
-        for fact in ("80 % power", "12 contexts × 30 requests = 360", "7 s at 0.02 s", "4 characters a token", "$"):
+        for fact in ("80 % power", "12 contexts × 30 requests = 360", "7 s at 0.02 s", "4 characters per token", "$"):
             assert fact in said
         assert "simulated pilot of 12 contexts" in said
     assert "<li>" in planned._repr_html_()
     assert pd.concat([planned.to_frame(), planned.to_frame()]).shape[0] == 2
     few = plan(PROBE, Silent(), data, contexts=5)
     assert math.isnan(few.effect)
-    assert str(few).startswith("Too few for any test")
+    assert str(few).startswith("Too few contexts for any test")
     assert "time: not measured" in str(few)
 
 
