@@ -50,7 +50,7 @@ def test_a_mode_turns_distributions_into_texts_and_back():
 def test_a_probe_that_reads_texts_only_gets_k_replicates_and_refuses_to_be_exact():
     judge = bl.SimulatedJudge(construct_population(2))
     assert AnswerMode("sampled:3").asked(bl.probes.OutputOrder(), judge)[0].replicates == 3
-    with pytest.raises(InputError, match="output_order reads texts only"):
+    with pytest.raises(InputError, match="output_order only reads texts"):
         AnswerMode("exact").asked(bl.probes.OutputOrder(), judge)
 
 

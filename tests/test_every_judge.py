@@ -133,7 +133,7 @@ def test_every_probe_on_every_judge_ends_in_estimates_or_in_one_sentence(name, c
     trials, found = outcome(probe, judge, data, store)
     if kind == "forbidding":
         assert isinstance(found, ServerError)
-        assert re.search(r"HTTP 403: not yours\); the key may not use this model", str(found))
+        assert re.search(r"HTTP 403: not yours\); the key has no access to this model", str(found))
         assert "\n" not in str(found)
         return
     assert not isinstance(found, Exception), found

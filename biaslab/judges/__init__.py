@@ -1,4 +1,4 @@
-"""Judges: answer requests, behind one method."""
+"""Judges: everything that answers requests."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _ANNOUNCED = "biaslab.judges"  # entry points: what stands before the colon, and
 
 
 def available() -> dict[str, str]:
-    """Return the ways to name a judge on the command line and in notebooks, with what each means."""
+    """Return the forms of judge names for the command line and notebooks, with descriptions."""
     own = {
         "smollm2-135m": "the embedded judge, SmolLM2-135M-Instruct: small, real, runs anywhere",
         "<folder>": "a model saved by transformers",
         "<file>.gguf": "a GGUF file",
         "<organisation>/<model>": "a model of the Hugging Face hub",
-        "<model>?thinking=<tokens>": "a model on this machine that thinks before it answers: 1024, low, auto or off",
-        "thoughts:<k>:<judge>": "the mean of the distributions over labels that a judge gives after each of k thoughts",
+        "<model>?thinking=<tokens>": "a local model that thinks before it answers: 1024, low, auto or off",
+        "thoughts:<k>:<judge>": "the mean of a judge's label distributions over k thoughts",
         "api:<model>[@<address>][?<option>=<value>&…]": "a model behind an OpenAI-compatible server, such as "
-        "api:qwen3@http://localhost:8000/v1?prefill=vllm, or several with commas between their addresses; "
-        "?thinking=4096 (or low, medium, high, auto, off) gives a model that reasons room to think",
-        "sampled:<k>:<judge>": "a judge of labels from one of text, by k samples of each answer",
-        "panel:<judge>+<judge>": "several judges as one: the mean of their distributions, the majority of their texts",
-        "ray:<n>:<judge>": "n replicas of a judge, on this machine or the Ray cluster of RAY_ADDRESS",
-        "reward:<folder or model>": "a reward model: a sequence classifier of one output",
-        "python:<module>:<function>": "a function of one's own, such as fn(context, first, second)",
-        "evaluator:<folder>": "an evaluator that a judge taught, saved by `biaslab.distill`; answers scores only",
-        "recorded:<file>[,column=value…]": "judgements somebody already has: a log that `biaslab audit` reads",
-        "atlas:<judge>@<source>[?column=value&…]": "a published judge of the atlas; `biaslab atlas list` has them",
+        "api:qwen3@http://localhost:8000/v1?prefill=vllm, or several with addresses separated by commas; "
+        "?thinking=4096 (or low, medium, high, auto, off) sets the thinking budget of a reasoning model",
+        "sampled:<k>:<judge>": "label probabilities from a text judge, by counting k samples",
+        "panel:<judge>+<judge>": "several judges as one: mean of distributions, majority of texts",
+        "ray:<n>:<judge>": "n replicas of a judge, on this machine or on the Ray cluster at RAY_ADDRESS",
+        "reward:<folder or model>": "a reward model: a sequence classifier with one output",
+        "python:<module>:<function>": "your own function, such as fn(context, first, second)",
+        "evaluator:<folder>": "an evaluator distilled from a judge with `biaslab.distill`; gives scores only",
+        "recorded:<file>[,column=value…]": "recorded judgements: a log that `biaslab audit` can read",
+        "atlas:<judge>@<source>[?column=value&…]": "a recorded judge of the atlas; see `biaslab atlas list`",
         "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}, edits.EDIT",
         **{name: described(table) for name, table in named_judges().items()},
     }

@@ -1,4 +1,4 @@
-"""Write requests as files for OpenAI's Batch API, at half the price, or ``vllm run-batch``, and import the results.
+"""Write requests as files for OpenAI's Batch API (half price) or ``vllm run-batch``, and import the results.
 
 Examples
 --------
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Limits of OpenAI's Batch API: requests and bytes of one file.
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 _TOGETHER = 500  # replies that are stored in one step
-_FORM = "lines that `biaslab batch export` writes"
+_FORM = "lines written by `biaslab batch export`"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def export_batch(
     most_requests: int = MOST_REQUESTS,
     most_bytes: int = MOST_BYTES,
 ) -> Exported:
-    """Write requests as batch files, and a file of keys that tells which line is which request.
+    """Write requests as batch files, with a file of keys that maps lines to requests.
 
     Parameters
     ----------
@@ -101,10 +101,12 @@ def export_batch(
     """
     base = require_file("path", Path(path).expanduser(), ".jsonl")
     if keys_of(base).exists():
-        raise InputError("path", str(path), "a path that no batch was exported to", "import it, or choose another")
+        raise InputError(
+            "path", str(path), "a path without an exported batch", "import that batch, or use another path"
+        )
     wanted = sorted(dict.fromkeys(requests), key=prefix_order)
     if not wanted:
-        raise InputError("requests", wanted, "at least one request that is not answered")
+        raise InputError("requests", wanted, "at least one open request")
     lines = [_line(judge, request) for request in wanted]
     parts = list(_parts(lines, most_requests, most_bytes))
     names = [base] if len(parts) == 1 else [base.with_stem(f"{base.stem}-{n}") for n in range(1, len(parts) + 1)]
@@ -142,7 +144,7 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
     for line in _result_lines(results):
         key = str(line.get("custom_id")) if line is not None else ""
         if line is None:
-            imported.failed["a line that is no JSON object, such as one cut short"] += 1
+            imported.failed["a line that is not a JSON object, such as a truncated one"] += 1
         elif key not in wanted:
             imported.unknown += 1
         elif key in answered:
@@ -185,13 +187,13 @@ def read_keys(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Requ
             requests = [_request(json.loads(line)) for line in stream]
         return head, {request_key(request, head["judge"]): request for request in requests}
     except OSError as error:
-        raise InputError("path", str(path), "a path that `biaslab batch export` wrote to") from error
+        raise InputError("path", str(path), "a path used by `biaslab batch export`") from error
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise InputError("path", str(file), _FORM) from error
 
 
 def write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file atomically."""
     with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
         stream.writelines(lines)
 
@@ -201,19 +203,19 @@ def _line(judge: ApiJudge, request: Request) -> str:
     url, body = judge.wire.write(request)
     if url not in (CHAT, RESPONSES):
         raise UnsupportedRequestError(
-            "a batch holds Choice and Completion requests only; ask others one by one", request
+            "a batch can contain only Choice and Completion requests; ask others directly", request
         )
     key = request_key(request, judge.id)
     return json.dumps({"custom_id": key, "method": "POST", "url": f"/v1{url}", "body": body}) + "\n"
 
 
 def _parts(lines: Sequence[str], most_requests: int, most_bytes: int) -> Iterator[list[str]]:
-    """Cut lines, which are ASCII, into files within the limits."""
+    """Split ASCII lines into files within the limits."""
     part: list[str] = []
     size = 0
     for line in lines:
         if len(line) > most_bytes:
-            raise InputError("most_bytes", most_bytes, f"at least {len(line):,}, which the longest request takes")
+            raise InputError("most_bytes", most_bytes, f"at least {len(line):,}, the size of the longest request")
         if part and (len(part) == most_requests or size + len(line) > most_bytes):
             yield part
             part, size = [], 0
@@ -234,7 +236,7 @@ def _result_lines(results: Sequence[str | PathLike[str]]) -> Iterator[dict[str, 
                 for line in filter(str.strip, stream):
                     yield _object(line)
         except OSError as error:
-            raise InputError("results", str(file), f"a file that can be read ({error.strerror})") from error
+            raise InputError("results", str(file), f"a readable file ({error.strerror})") from error
 
 
 def _object(line: str) -> dict[str, Any] | None:

@@ -210,7 +210,7 @@ def decoder_start(model: Any) -> int:
         for config in (model.generation_config, model.config):
             if getattr(config, name, None) is not None:
                 return int(getattr(config, name))
-    raise JudgeError(f"the configuration of {type(model).__name__} names no decoder_start_token_id; add it")
+    raise JudgeError(f"the configuration of {type(model).__name__} has no decoder_start_token_id; add it")
 
 
 def halving(
@@ -231,7 +231,7 @@ def halving(
                 raise
             if len(rows) == 1:
                 raise OutOfMemoryError(
-                    "one single request does not fit in memory; use a smaller model or dtype, or a shorter text",
+                    "a single request does not fit in memory; use a smaller model or dtype, or a shorter text",
                     index=index,
                 ) from error
         if torch.cuda.is_available():
@@ -249,6 +249,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def padded(rows: Sequence[tuple[int, ...]], device: Any) -> torch.Tensor:
-    """Return rows of ids as one tensor, filled up with zeros on the right."""
+    """Return rows of ids as one tensor, right-padded with zeros."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *(0,) * (longest - len(row))] for row in rows], dtype=torch.long, device=device)

@@ -1,4 +1,4 @@
-"""Generate text with rows that leave as soon as they end, while waiting ones take their places.
+"""Continuous batching: finished rows leave the batch at once, and waiting ones take their place.
 
 Continuous batching (Yu et al. 2022, Orca). A text's tokens depend on its prompt, its temperature and its own random
 numbers, so neither the order in which texts come nor those beside them change it.
@@ -36,7 +36,7 @@ _JOIN = 8  # waiting rows join once an eighth of the slots is free, so that thei
 
 @dataclass
 class _Row:
-    """A text that is being written."""
+    """A text being generated."""
 
     index: int
     prompted: Prompted
@@ -45,12 +45,12 @@ class _Row:
 
     @cached_property
     def uniforms(self) -> NDArray[np.float64]:
-        """Random numbers of its tokens; drawn once it is written, as thousands of long texts may wait."""
+        """Random numbers for its tokens, drawn only when it starts, because thousands of long texts may wait."""
         return self.prompted.uniforms()
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """All tokens; the cache holds them but the last one, which the next pass reads."""
+        """All tokens; the cache has all except the last, which the next pass reads."""
         return (*self.prompted.prompt, *self.ids)
 
     @property
@@ -64,12 +64,12 @@ class _Row:
         return self.stem.length if self.stem else 0
 
     def __len__(self) -> int:
-        """Return the tokens of its slot once the last one is read."""
+        """Return the number of tokens in its slot once the last one is read."""
         return len(self.prompted.prompt) + len(self.ids) - self.shared
 
 
 class ContinuousGenerator:
-    """Generates text with a causal attention model, each text in a slot of its own.
+    """Generate text with a causal attention model, each text in its own slot.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ContinuousGenerator:
         self.most_rows = _MOST_ROWS
 
     def generate(self, rows: Sequence[Prompted]) -> Iterator[list[Generated]]:
-        """Yield texts some time after they end.
+        """Yield texts soon after they end.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class ContinuousGenerator:
 
     @torch.inference_mode()
     def self_check(self) -> str:
-        """Return how three short texts in slots disagree with plain passes; empty if they do not."""
+        """Return how three short texts in slots differ from plain passes; empty if they do not."""
         ids = [5 + i % (self.tree.vocabulary - 5) for i in range(50)]
         prompts = (tuple(ids[:5]), (*ids[:40], *ids[3:9]), (*ids[:40], *ids[7:20]))
         batch = _Batch(self, [Prompted(Completion("", max_tokens=3), prompt, 0) for prompt in prompts])
@@ -293,7 +293,7 @@ class _Batch:
             torch.cuda.empty_cache()
 
     def _too_large(self, row: _Row) -> OutOfMemoryError:
-        message = "one single request does not fit in memory; use a smaller model or dtype, or a shorter text"
+        message = "a single request does not fit in memory; use a smaller model or dtype, or a shorter text"
         return OutOfMemoryError(message, index=row.index)
 
 

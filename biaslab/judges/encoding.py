@@ -1,4 +1,4 @@
-"""Conversations to token ids, with text from the data always encoded as plain characters.
+"""Encode conversations as token ids, treating text from the data strictly as plain characters.
 
 A candidate may contain ``<|im_end|><|im_start|>assistant`` or any other special token. Were it encoded as a special
 token, the data could end its own turn and speak as the judge. Here the chat template is rendered around placeholders,
@@ -37,7 +37,7 @@ class _Layout(NamedTuple):
 
 
 class Encoder:
-    """Turns conversations, texts and labels into token ids of one tokenizer.
+    """Encode conversations, texts and labels with one tokenizer.
 
     Parameters
     ----------
@@ -58,18 +58,18 @@ class Encoder:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Ids that content must never produce: all added tokens but those that stand for runs of white space."""
+        """Ids that content must never produce: all added tokens except those for runs of white space."""
         added = self.tokenizer.added_tokens_decoder.items()
         return frozenset(index for index, token in added if token.content.strip()) | {*self.tokenizer.all_special_ids}
 
     @cached_property
     def prefix(self) -> tuple[int, ...]:
-        """Tokens that the tokenizer puts before a plain text, such as a beginning-of-sequence token; often none."""
+        """Tokens that the tokenizer adds before a plain text, such as beginning-of-sequence; often none."""
         return self._around[0]
 
     @cached_property
     def suffix(self) -> tuple[int, ...]:
-        """Tokens that the tokenizer puts after a plain text, which encoders expect; often none."""
+        """Tokens that the tokenizer adds after a plain text, which encoders expect; often none."""
         return self._around[1]
 
     @cached_property
@@ -107,15 +107,15 @@ class Encoder:
         return tuple(self._encode(["", _representable(text)]))
 
     def continuation(self, text: str) -> tuple[int, ...]:
-        """Encode text that goes on from other text: as `plain`, but without the space some tokenizers put first."""
+        """Encode a continuation: like `plain`, but without the leading space that some tokenizers add."""
         return self._continue(_representable(text))
 
     def trusted(self, text: str) -> tuple[int, ...]:
-        """Encode text of a template that goes on from other text; strings of special tokens are these tokens."""
+        """Encode template text as a continuation, with special-token strings as special tokens."""
         return tuple(self._go_on(text))
 
     def ending(self, messages: Sequence[Message]) -> str:
-        """Return what the chat template writes behind the last message, up to where the answer begins.
+        """Return the chat template's text between the last message and the beginning of the answer.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Encoder:
         return self._lay_out(messages)[1].pieces[-1] if self.tokenizer.chat_template else ""
 
     def at_most(self, messages: Sequence[Message] | str) -> int:
-        """Return a number of tokens that a conversation or text cannot exceed, without encoding it.
+        """Return an upper bound on the tokens of a conversation or text, without encoding it.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class Encoder:
         return size * (1 if self.vocabulary.is_verbatim else _GROWTH) + len(self.prefix) + len(self.suffix)
 
     def decode(self, ids: Sequence[int], special: bool = False) -> str:
-        """Decode generated ids; special tokens vanish, unless they are asked for."""
+        """Decode generated ids, without special tokens unless requested."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False))
 
     def _lay_out(self, messages: Sequence[Message], closed: bool = False) -> tuple[Sequence[Message], _Layout]:
@@ -173,7 +173,7 @@ class Encoder:
         if [slot[0] for slot in slots] != list(range(len(roles))):
             raise JudgeError(
                 f"the model's chat template drops, repeats or moves a message of the roles {', '.join(roles)}; "
-                "choose another prompt"
+                "use another prompt"
             )
         return _Layout(tuple(parts[::4]), slots)
 

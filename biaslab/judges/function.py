@@ -1,4 +1,4 @@
-"""Any function as a judge: a pipeline, a rule, a model behind code of one's own."""
+"""Any function as a judge: a pipeline, a rule, a model behind your own code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST_WAIT = 0.5  # seconds before the second attempt; twice as long before eac
 
 
 class FunctionJudge(BaseJudge):
-    """A judge that is a function, plain or async.
+    """A judge defined by a function, plain or async.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class FunctionJudge(BaseJudge):
         require_whole("concurrency", concurrency, 1)
         require_whole("retries", retries, 0)
         if not scale[0] < scale[1]:
-            raise InputError("scale", scale, "two ends, the lower one first")
+            raise InputError("scale", scale, "two bounds, the lower one first")
         self.function, self.scale, self.concurrency, self.retries = function, scale, concurrency, retries
         self._arguments = _arguments_of(function)
         self.kinds = frozenset({_kind_of(self._arguments, function)})
@@ -109,13 +109,13 @@ class FunctionJudge(BaseJudge):
         return f"FunctionJudge({self.id!r})"
 
     def ask(self, requests: Iterable[Request]) -> _Calls:
-        """Answer every request once, each as soon as the function returns."""
+        """Answer each request once, as soon as the function returns."""
         wanted = list(requests)
         self.check(wanted)
         return _Calls(self._answer, wanted, self.concurrency)
 
     def _answer(self, request: Request) -> Reply:
-        """Call the function, again where it raises, and read what it returns."""
+        """Call the function, retrying if it raises, and parse its result."""
         arguments = {name: value for name, value in _given(request).items() if name in self._arguments}
         for attempt in range(self.retries + 1):
             if attempt:
@@ -156,12 +156,12 @@ def load_named(name: str) -> FunctionJudge:
     try:
         function = getattr(importlib.import_module(parts[1]), parts[2])
     except (ImportError, AttributeError) as error:
-        raise InputError("judge", name, f"a function that can be imported ({error})", "see PYTHONPATH") from error
+        raise InputError("judge", name, f"an importable function ({error})", "check PYTHONPATH") from error
     return function if isinstance(function, FunctionJudge) else FunctionJudge(function)
 
 
 class _Calls(Iterator[tuple[Request, Reply]]):
-    """Concurrent calls, handed on as they return; stopped or failed, what is under way still comes."""
+    """Concurrent calls, yielded as they return; calls in progress finish even after a stop or failure."""
 
     def __init__(self, call: Callable[[Request], Reply], requests: Sequence[Request], concurrency: int) -> None:
         self._call, self._requests = call, iter(requests)
@@ -199,7 +199,7 @@ class _Calls(Iterator[tuple[Request, Reply]]):
         raise StopIteration
 
     def stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Call no more; yield what still returns."""
+        """Start no more calls; yield those that still return."""
         self._requests = iter(())
         while self._under_way:
             try:
@@ -212,18 +212,18 @@ class _Calls(Iterator[tuple[Request, Reply]]):
         self.close()
 
     def close(self) -> None:
-        """Call no more, and drop what is under way."""
+        """Start no more calls, and drop those in progress."""
         self._requests = iter(())
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the arguments that a function declares; all that are known where it takes any."""
+    """Return the argument names of a function; all known ones if it takes any."""
     known = {*_SHOWN, *_PAIR, *_ONE, *_LIST, *_PROMPT}
     try:
         declared = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise InputError("function", function, "one whose arguments can be seen", "write a def around it") from error
+        raise InputError("function", function, "a function with a signature", "wrap it in a def") from error
     strange = [
         each.name
         for each in declared
@@ -232,8 +232,8 @@ def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
         and (each.name not in known or each.kind is each.POSITIONAL_ONLY)
     ]
     if strange:
-        allowed = "first and second, candidate, candidates, or prompt; beside them context, reference, attribute"
-        raise InputError("function", f"one that needs the argument {strange[0]}", allowed, "give others a default")
+        allowed = "first and second, candidate, candidates, or prompt; also context, reference, attribute"
+        raise InputError("function", f"one with the argument {strange[0]}", allowed, "give other arguments a default")
     return frozenset(each.name for each in declared if each.name in known)
 
 
@@ -245,13 +245,13 @@ def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
     ]
     if len(asked) != 1:
         allowed = "one of the arguments first and second, candidate, candidates, or prompt"
-        remedy = "of a class give an instance" if isinstance(function, type) else "a decorator needs functools.wraps"
+        remedy = "give an instance of the class" if isinstance(function, type) else "a decorator needs functools.wraps"
         raise InputError("function", _name_of(function), allowed, "" if len(asked) > 1 or arguments else remedy)
     return asked[0]
 
 
 def _given(request: Request) -> dict[str, Any]:
-    """Return by name what a function can be told of a request."""
+    """Return the argument values available for a request, by name."""
     if isinstance(request, Completion):
         return {"prompt": "\n\n".join(message.content for message in request.messages)}
     assert isinstance(request, Compare | Score | Rank)  # noqa: S101 - `check` has seen to it
@@ -272,7 +272,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def judge_of(judge: Judge | Callable[..., Any]) -> Judge:
-    """Return a judge: itself, or that of a function.
+    """Return a judge unchanged, or wrap a function as a judge.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Generate text; each row has its own random numbers, so a reply does not depend on its batch."""
+"""Generate text with separate random numbers per row, so that replies do not depend on the batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Generator:
-    """Generates text with one model, continuously where its architecture allows it, else in padded batches.
+    """Generate text with one model, with continuous batching if its architecture allows it, else in padded batches.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Generator:
 
     @cached_property
     def method(self) -> ContinuousGenerator | PaddedGenerator:
-        """The way text is generated: chosen by the configuration, confirmed by a self-check against plain passes."""
+        """The generation method: chosen by the configuration, confirmed by a self-check against plain passes."""
         from biaslab.judges.continuous import ContinuousGenerator
         from biaslab.judges.padded_generation import PaddedGenerator
 

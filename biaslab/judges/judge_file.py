@@ -1,4 +1,4 @@
-"""``biaslab.toml``: judges by a name of one's own, shared by the command line, notebooks and Python."""
+"""``biaslab.toml``: user-defined judge names, shared by the command line, notebooks and Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWN = ("judge", "model", "address", "samples")
 
 
 def named_judges() -> dict[str, dict[str, Any]]:
-    """Return the judges that the file names, each with its table; none where there is no file.
+    """Return the tables of the judges in the file; empty if there is no file.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def named_judges() -> dict[str, dict[str, Any]]:
 
 
 def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]) -> Judge:
-    """Make the judge that a table describes.
+    """Create the judge described by a table.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
     """
     where = f"{SETTINGS}: judges.{name}"
     if ("judge" in table) == ("model" in table):
-        raise InputError(where, sorted(table), "model or judge, one of the two")
+        raise InputError(where, sorted(table), "either model or judge")
     for key in ("judge", "model", "address"):
         if not isinstance(table.get(key, ""), str):
-            raise InputError(f"{where}.{key}", table[key], "text in quotation marks")
+            raise InputError(f"{where}.{key}", table[key], "a quoted string")
     options = {key: value for key, value in table.items() if key not in _OWN}
     judge: Judge
     if "model" in table:
@@ -64,7 +64,7 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
         judge = make_judge(table["model"], table.get("address"), options, where, _OWN)
     elif options or "address" in table:
         first = next(iter([*options, "address"]))
-        raise InputError(where, first, "judge and samples alone, where judge names another judge", "write model =")
+        raise InputError(where, first, "only judge and samples, because judge refers to another judge", "use model =")
     else:
         judge = load(table["judge"])
     samples = table.get("samples")
@@ -78,7 +78,7 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
 
 
 def described(table: Mapping[str, Any]) -> str:
-    """Describe the judge of a table in a few words, for a list."""
+    """Describe the judge of a table briefly, for a list."""
     if "judge" in table:
         return f"{table['judge']}, in {SETTINGS}"
     return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {SETTINGS}"

@@ -1,4 +1,4 @@
-"""Combine what the members of a panel say of a list: the mean of probabilities, the Borda count of texts."""
+"""Combine a panel's answers about a list: mean of probabilities, or Borda count of texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLOSE = 1e-9  # mean ranks that differ by less are the same
 def combine_lists(
     request: Rank | Completion, replies: Sequence[Reply], weights: Sequence[float], average: Callable[[], Reply]
 ) -> Reply:
-    """Return what a panel says of a list.
+    """Return the panel's reply about a list.
 
     Each member is a ballot: whom it ranks has its rank, and the others share the mean of the ranks that are left, as
     after a best candidate. The panel ranks by the weighted mean rank (Borda 1784), as far as its longest ballot goes;
@@ -69,7 +69,7 @@ def combine_lists(
 
 
 class _Ballot(NamedTuple):
-    """What a member says: the rank of each place, and how many it names, the best first."""
+    """A member's ballot: the rank of each position, and how many it names, best first."""
 
     ranks: Floats
     named: int
@@ -80,17 +80,17 @@ class _Ballot(NamedTuple):
 
 
 def _asked(request: Rank | Completion) -> tuple[Protocol, tuple[str, ...]]:
-    """Return how replies are read, and the texts of the list."""
+    """Return the parser of replies, and the texts of the list."""
     if isinstance(request, Rank):
         return list_protocol(ranks=True), request.texts
     about = request.about
     if about is None or about.protocol is None:
-        raise TypeError("a completion about a list says by which protocol")
+        raise TypeError("a completion about a list must state its protocol")
     return about.protocol, about.texts
 
 
 def _ballot(request: Rank | Completion, protocol: Protocol, reply: Reply, k: int) -> _Ballot | None:
-    """Return what a member says; None where it has no vote."""
+    """Return a member's ballot, or None if it has no valid vote."""
     if reply.logprobs is not None:
         shares = np.exp(reply.logprobs)
         above = (shares[None] > shares[:, None]).sum(axis=1)
@@ -109,7 +109,7 @@ def _ballot(request: Rank | Completion, protocol: Protocol, reply: Reply, k: int
 
 
 def _of_order(order: Sequence[int], k: int) -> _Ballot | None:
-    """Return the ballot that names some places, from best to worst; None where a name is repeated or invented."""
+    """Return the ballot for positions from best to worst; None if a name is repeated or invented."""
     if len(set(order)) < len(order) or not all(0 <= place < k for place in order):
         return None
     ranks = np.full(k, (len(order) + 1 + k) / 2)
@@ -118,6 +118,6 @@ def _of_order(order: Sequence[int], k: int) -> _Ballot | None:
 
 
 def _order(mean: Floats, texts: Sequence[str]) -> list[int]:
-    """Return the places from the best mean rank to the worst; equal ones by their texts."""
+    """Return the positions by mean rank, best first; ties are broken by text."""
     digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
     return sorted(range(len(texts)), key=lambda at: (math.floor(mean[at] / _CLOSE + 0.5), digests[at]))

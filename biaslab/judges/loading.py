@@ -1,4 +1,4 @@
-"""Load a model with transformers, remote code off: one that generates text, or one for its hidden states."""
+"""Load models with transformers, with remote code disabled, for generation or for hidden states."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ def load_reward_model(
 
 
 class _RewardModel:
-    """Loads sequence classifiers, and refuses what is no reward model."""
+    """Loads sequence classifiers, rejecting those that are not reward models."""
 
     def __init__(self, name: str, config: Any) -> None:
         if config.is_encoder_decoder:
-            raise ModelLoadError(f"the model {name!r} is an encoder–decoder model, which gives no reward")
+            raise ModelLoadError(f"the model {name!r} is an encoder–decoder model, not a reward model")
         self.name = name
 
     def from_pretrained(self, location: str, **options: Any) -> Any:
@@ -111,9 +111,11 @@ class _RewardModel:
         model, said = AutoModelForSequenceClassification.from_pretrained(location, output_loading_info=True, **options)
         missing = sorted(said["missing_keys"])
         if missing:
-            raise ModelLoadError(f"the files hold no weights of {missing[0]}, so this is no trained reward model")
+            raise ModelLoadError(
+                f"the files contain no weights for {missing[0]}, so this is not a trained reward model"
+            )
         if model.config.num_labels != 1:
-            raise ModelLoadError(f"it has {model.config.num_labels} outputs, and a reward model has one")
+            raise ModelLoadError(f"it has {model.config.num_labels} outputs, but a reward model has one")
         return model
 
 
@@ -185,7 +187,7 @@ def _read(
 
 
 def _spread(kind: Any, location: str, device_map: DeviceMap, how: dict[str, Any]) -> Any:
-    """Load a model spread by accelerate; a folder for weights that are put aside on the disk lives as long as it."""
+    """Load a model distributed by accelerate; a folder for offloaded weights lives as long as the model."""
     parts = device_map if isinstance(device_map, str) else dict(device_map)
     aside = tempfile.mkdtemp(prefix="biaslab-aside-")
     try:
@@ -198,7 +200,7 @@ def _spread(kind: Any, location: str, device_map: DeviceMap, how: dict[str, Any]
 
 
 def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> Path | None:
-    """Return the folder of an unpacked model; write it if it is not there.
+    """Return the folder of an unpacked model, creating it if missing.
 
     Parameters
     ----------
@@ -241,7 +243,7 @@ def _cache() -> Path:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' loading bars and notices out of notebooks, and put its settings back."""
+    """Suppress transformers' loading bars and notices, and restore its settings afterwards."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -257,7 +259,7 @@ def quiet() -> Iterator[None]:
 
 
 def _without_bars() -> contextlib.AbstractContextManager[object]:
-    """Drop the bar of GGUF files, which heeds no setting: what is written to stderr and, in a notebook, displayed."""
+    """Suppress the progress bar of GGUF files, which ignores settings, on stderr and in notebooks."""
     if "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
         from IPython.utils.capture import capture_output
 

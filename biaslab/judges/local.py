@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @checked(eager=True)
 class LocalJudge(LocalModel, BaseJudge):
-    """A language model that runs here.
+    """A language model on this machine.
 
     Parameters
     ----------
@@ -171,14 +171,14 @@ class LocalJudge(LocalModel, BaseJudge):
 
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # with "auto" it is found out
-        """Tokens that a thought before an answer may take; with "auto", of the longest one so far."""
+        """Maximum thinking tokens before an answer; with "auto", the longest so far."""
         if self._thinking is None or not self._thinking.is_on:
             return 0
         writer: ThoughtWriter | None = self.__dict__.get("_writer")
         return self._thinking.tokens or max(LEAST, 0 if writer is None else writer.longest)
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if a request is of another kind, longer than the context window or not encodable."""
+        """Raise a `JudgeError` if a request is unsupported, exceeds the context window or cannot be encoded."""
         for request in requests:
             require_kinds(self, [request])
             with naming(request):
@@ -187,7 +187,7 @@ class LocalJudge(LocalModel, BaseJudge):
                 self._encode(request)
 
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
-        """Answer what a forward pass or a batch completes, as soon as it is done; a window is held at a time."""
+        """Yield replies as soon as a forward pass or batch completes them, with one window in memory at a time."""
         for window in self._windows(requests):
             asked = [r for r in window if isinstance(r, Choice | Completion) and self._thinks_before(r)]
             for request in asked:
@@ -196,7 +196,7 @@ class LocalJudge(LocalModel, BaseJudge):
             yield from self._think(asked) if asked else ()
 
     def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
-        """Encode requests until they hold enough tokens; sharing is found inside a window."""
+        """Encode requests into windows of enough tokens, within which prefixes are shared."""
         from biaslab.judges.memory import window_tokens
 
         window: dict[Request, list[Scored]] = {}
@@ -213,14 +213,14 @@ class LocalJudge(LocalModel, BaseJudge):
             yield window
 
     def _answer(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
-        """Score what is scored, and write what is written."""
+        """Score likelihoods and choices, and generate completions."""
         scored: dict[Request, list[Scored]] = {r: e for r, e in encoded.items() if not isinstance(r, Completion)}
         written = {r: e[0].ids for r, e in encoded.items() if isinstance(r, Completion)}
         yield from self._score(scored) if scored else ()
         yield from self._complete(written) if written else ()
 
     def _think(self, requests: Sequence[Choice | Completion]) -> Iterator[list[tuple[Request, Reply]]]:
-        """Answer requests behind a thought each."""
+        """Answer requests, each after its own thinking."""
         asked = {}
         for request in requests:
             with naming(request):
@@ -282,7 +282,7 @@ class LocalJudge(LocalModel, BaseJudge):
 
 @contextlib.contextmanager
 def naming_index(requests: Sequence[Request]) -> Iterator[None]:
-    """Let an `OutOfMemoryError` inside carry the request whose index it tells."""
+    """Attach the request to an `OutOfMemoryError` raised inside."""
     try:
         yield
     except OutOfMemoryError as error:
@@ -302,7 +302,7 @@ def _in_id(thinking: Thinking | None) -> str:
 
 
 def _seed(request: Completion) -> int:
-    """Random seed of a request, from all that the reply depends on."""
+    """Random seed of a request, from everything the reply depends on."""
     from biaslab.core import request_key
 
     return int(hashlib.sha256(request_key(request, "sampling").encode()).hexdigest()[:16], 16)

@@ -1,4 +1,4 @@
-"""A model on this machine, loaded at the first use, and how requests become its tokens."""
+"""A model on this machine, loaded at first use, with the encoding of requests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LocalModel:
         return Encoder(tokenizer, size)
 
     def _thinking_of(self, request: Request) -> Thinking | None:
-        """Return how long the model may think before an answer, by the request or else the judge; None: as it does."""
+        """Return the thinking budget of the request or else the judge; None: the model's default."""
         budget = thinking_of(request)
         return self._thinking if budget is None else (self._thinking or Thinking()).at(budget)
 
@@ -67,7 +67,7 @@ class LocalModel:
         return thinking is not None and thinking.is_on
 
     def _prompts(self, thinking: Thinking) -> ThoughtPrompts:
-        """Return prompts that open a thought, or leave it out; kept for each way to ask."""
+        """Return prompts that open thinking or turn it off, cached per setting."""
         from biaslab.judges.local_thoughts import ThoughtPrompts
 
         kept: dict[tuple[bool, str | None], ThoughtPrompts] = self.__dict__.setdefault("_kept_prompts", {})
@@ -75,7 +75,7 @@ class LocalModel:
         if how not in kept:
             model, tokenizer = self._loaded
             if model.config.is_encoder_decoder:
-                raise JudgeError(f"{self.id!r} is an encoder–decoder model, which writes no thought; set no thinking")
+                raise JudgeError(f"{self.id!r} is an encoder–decoder model, which cannot think; do not set thinking")
             kept[how] = ThoughtPrompts(tokenizer, int(model.config.get_text_config().vocab_size), thinking)
         return kept[how]
 
@@ -85,7 +85,7 @@ class LocalModel:
         ends = model.generation_config.eos_token_id
         ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
         if not ids:
-            raise JudgeError(f"the model {self.id!r} names no end-of-sequence token, so no text would end")
+            raise JudgeError(f"the model {self.id!r} has no end-of-sequence token, so no text would end")
         return tuple(sorted(ids))
 
     @cached_property
@@ -98,12 +98,12 @@ class LocalModel:
 
     @cached_property
     def _window_tokens(self) -> float:
-        """Length of the context window in tokens; infinite where the configuration states none."""
+        """Length of the context window in tokens; infinite if the configuration has none."""
         config = self._loaded[0].config.get_text_config()
         return float(getattr(config, "max_position_embeddings", None) or math.inf)
 
     def _at_most(self, request: Request) -> int:
-        """Return a number of tokens that a request cannot exceed, without encoding it."""
+        """Return an upper bound on the tokens of a request, without encoding it."""
         encoder, request = self._encoder, as_prompt(request)
         if isinstance(request, Likelihood):
             return encoder.at_most(request.given) + encoder.at_most(request.text)
@@ -135,27 +135,27 @@ class LocalModel:
         longest += request.max_tokens if isinstance(request, Completion) else 0
         if longest > self._window_tokens:
             raise PromptTooLongError(
-                f"a request takes {longest} tokens, the context window of {self.id!r} holds "
-                f"{self._window_tokens:.0f}; shorten the text or choose a judge with a longer window",
+                f"a request has {longest} tokens, but the context window of {self.id!r} is "
+                f"{self._window_tokens:.0f}; shorten the text or use a judge with a longer window",
                 request,
             )
         return sequences
 
     def _length(self, sequence: Scored) -> int:
-        """Places that a sequence takes in the window; of an encoder–decoder model, in the fuller one of two."""
+        """Return the window positions that a sequence takes (for encoder–decoder models, in the fuller window)."""
         if not self._opening:
             return len(sequence.ids)
         return max(sequence.start, len(sequence.ids) - sequence.start + len(self._opening))
 
     def _budget(self, request: Choice | Completion, sequences: Sequence[Scored]) -> int:
-        """Return the tokens that a thought may have."""
+        """Return the maximum thinking tokens."""
         thinking, answer = self._thinking_of(request), request.max_tokens if isinstance(request, Completion) else 0
         assert thinking is not None  # noqa: S101 - only then it is asked for
         size = max(len(s.ids) for s in sequences) + answer
         return self._prompts(thinking).budget(request, thinking, size, self._window_tokens)
 
     def _prompt(self, request: Choice | Completion) -> OpenedPrompt:
-        """Encode a conversation up to where the answer begins, or the thought before it."""
+        """Encode a conversation up to the beginning of the answer or of the thinking before it."""
         from biaslab.judges.local_thoughts import OpenedPrompt
 
         thinking = self._thinking_of(request)
@@ -165,7 +165,7 @@ class LocalModel:
         return OpenedPrompt((*self._encoder.conversation(request.messages), *after), ())
 
     def _sequences(self, request: Request, thought: tuple[int, ...] = ()) -> list[Scored]:
-        """Encode what is read, with a thought that was written."""
+        """Encode a request after its generated thinking."""
         from biaslab.judges.batches import Scored
 
         encoder, has_encoder = self._encoder, bool(self._opening)
@@ -180,7 +180,7 @@ class LocalModel:
         opened = self._prompt(request)
         prompt = (*opened.ids, *thought, *opened.answer)
         if not prompt:
-            raise JudgeError("the conversation is empty for this model; give it at least one character")
+            raise JudgeError("the conversation is empty for this model; it needs at least one character")
         if isinstance(request, Completion):
             return [Scored(prompt, len(prompt))]
         labels = [encoder.plain(label) if has_encoder else encoder.continuation(label) for label in request.labels]
@@ -192,7 +192,7 @@ class LocalModel:
 
 @contextlib.contextmanager
 def naming(request: Request) -> Iterator[None]:
-    """Let every `JudgeError` inside carry the request."""
+    """Attach the request to every `JudgeError` raised inside."""
     try:
         yield
     except JudgeError as error:

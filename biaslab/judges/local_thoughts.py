@@ -1,4 +1,4 @@
-"""Thoughts of a model on this machine: prompts that open them, the tokens that the model writes, how they end."""
+"""Thinking of a local model: prompts that open it, generation, and how it ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOGETHER = 64  # thoughts that are answered together, so that answers fill a ba
 
 @dataclass(frozen=True)
 class Thought:
-    """A thought: the tokens that a model wrote before its answer.
+    """A thought: the tokens generated before an answer.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Thought:
     written: int
 
     def before(self, reply: Reply) -> Reply:
-        """Return the reply that follows this thought, with the thought and its tokens."""
+        """Return the reply after this thought, with the thought and its tokens."""
         told = "\n\n".join(filter(None, (self.text, reply.thought)))  # an answer may hold another one
         usage = replace(reply.usage, prompt_tokens=reply.usage.prompt_tokens - self.written)
         return replace(reply, thought=told, usage=usage + Usage(0, 0, self.written, self.written))
@@ -92,8 +92,8 @@ class ThoughtPrompts:
         if found is None:
             names = ", ".join(each.name for each in FORMATS)
             raise JudgeError(
-                f"neither the model's chat template nor its tokenizer has tags of a thought ({names}); "
-                "leave thinking= out for a model that does not think"
+                f"neither the model's chat template nor its tokenizer has thinking tags ({names}); "
+                "omit thinking= for a model that does not think"
             )
         return found
 
@@ -109,7 +109,7 @@ class ThoughtPrompts:
         begun = messages[-1].role == "assistant"
         asked = messages[:-1] if begun else messages
         if not asked:
-            raise JudgeError("the conversation has no message before the answer; begin it with one of the user")
+            raise JudgeError("the conversation has no message before the answer; begin with a user message")
         if not self.is_on and self._is_switched(asked):
             return OpenedPrompt(self.encoder.conversation(messages), ())
         opens = self.encoder.ending(asked).rstrip().endswith(self.format.name)
@@ -120,8 +120,8 @@ class ThoughtPrompts:
             ids += self.encoder.trusted(self.format.before + self.format.tag + self.format.after)
         else:
             raise JudgeError(
-                "the model's chat template has no switch for its thought (enable_thinking, thinking) and opens none, "
-                "so that none can be left out; leave thinking= out"
+                "the model's chat template has no switch for thinking (enable_thinking, thinking) and opens none, "
+                "so thinking cannot be turned off; omit thinking="
             )
         return OpenedPrompt(ids, self.encoder.continuation(messages[-1].content) if begun else ())
 
@@ -146,8 +146,8 @@ class ThoughtPrompts:
         left = window - tokens - len(self.closing)
         if left < least:
             raise PromptTooLongError(
-                f"a request takes {tokens} tokens without its thought, which may have {least:,}; the window "
-                f"holds {window:.0f}; shorten the text, set thinking= lower or choose another judge",
+                f"a request has {tokens} tokens plus up to {least:,} thinking tokens, but the context window is "
+                f"{window:.0f}; shorten the text, lower thinking= or use another judge",
                 request,
             )
         return int(min(MOST, left)) if thinking.mode == "auto" else least

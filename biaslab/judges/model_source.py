@@ -1,4 +1,4 @@
-"""Find a model by name, without loading it: an embedded one, a local folder, a GGUF file or a hub identifier."""
+"""Find a model by name without loading it: embedded, local folder, GGUF file or hub identifier."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     if on_disk and path.is_dir():
         needed = gguf_file or "config.json"
         if not (path / needed).is_file():
-            raise ModelLoadError(f"the folder {model!r} holds no {needed}; give the folder of a saved model")
+            raise ModelLoadError(f"the folder {model!r} has no {needed}; use the folder of a saved model")
         files = [path / needed] if gguf_file else _model_files(path)
         return ModelSource(path.name, str(path), gguf_file, _fingerprint(files))
     if path.suffix == ".gguf" or path.is_absolute() or model.count("/") > 1:
-        raise ModelLoadError(f"there is no model at {model!r}; give a folder, a .gguf file or a hub identifier")
+        raise ModelLoadError(f"there is no model at {model!r}; use a folder, a .gguf file or a hub identifier")
     if "/" not in model and (meant := did_you_mean(model, WHEELS)):
         raise InputError("judge", model, f"the name of a model, such as {EMBEDDED}", meant)
     return ModelSource(model, model, gguf_file, hub_commit(model, gguf_file or "config.json", revision))
@@ -118,11 +118,11 @@ def refuse_served(model: str) -> None:
     biaslab.core.errors.InputError: judge is 'gpt-4o', allowed: ...; did you mean api:gpt-4o?
     """
     if _SERVED.match(model):
-        raise InputError("judge", model, "the name of a model that runs here", f"did you mean api:{model}?")
+        raise InputError("judge", model, "the name of a local model", f"did you mean api:{model}?")
 
 
 def hub_commit(model: str, file: str, revision: str | None) -> str:
-    """Return the commit that pins a model of the hub, in the cache or, asked for once, on the hub.
+    """Return the commit that pins a hub model, from the cache or, looked up once, from the hub.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class AnswerMode:
 
     def __post_init__(self) -> None:
         if self.name not in MODES and not _SAMPLED.fullmatch(self.name):
-            raise InputError("mode", self.name, f"one of {', '.join(MODES)}, or sampled:k with another number")
+            raise InputError("mode", self.name, f"one of {', '.join(MODES)}, or sampled:k with another k")
 
     @property
     def k(self) -> int | None:
@@ -76,5 +76,5 @@ class AnswerMode:
         if self.name == "text":
             return probe
         if self.k is None or "replicates" not in known:
-            raise InputError("mode", self.name, '"text"', f"the probe {probe.name} reads texts only")
+            raise InputError("mode", self.name, '"text"', f"the probe {probe.name} only reads texts")
         return replace(probe, replicates=self.k)

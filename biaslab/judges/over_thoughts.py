@@ -1,4 +1,4 @@
-"""`MeanOverThoughts`: the distribution over labels of a judge that thinks, as the mean over several thoughts."""
+"""`MeanOverThoughts`: the label distribution of a thinking judge, averaged over several thoughts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from biaslab.stats.thoughts import ThoughtVariance, thought_variance
 
 @checked(eager=True)
 class MeanOverThoughts(RepeatingJudge):
-    """Answer `Choice` requests by k thoughts: the mean of the exact distributions given each.
+    """Answer `Choice` requests with k thoughts: the mean of the exact distributions given each.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class MeanOverThoughts(RepeatingJudge):
         return MeanOverThoughts(members[0], self.k)
 
     def expand(self, request: Request) -> list[Request]:
-        """Return what the judge is asked for a request: of a `Choice`, once for each thought."""
+        """Return the requests to the underlying judge: for a `Choice`, one per thought."""
         if not isinstance(request, Choice):
             return [request]
         if request.replicate:
-            raise JudgeError("a mean over thoughts has no replicates of its own; ask the judge itself for one", request)
+            raise JudgeError("a mean over thoughts has no replicates; ask the underlying judge for them", request)
         thoughts = 1 if request.thinking == 0 else self.k  # without one, all replies are the same
         return [replace(request, replicate=each) for each in range(thoughts)]
 
@@ -112,7 +112,7 @@ class MeanOverThoughts(RepeatingJudge):
             If k is 1, or as `biaslab.stats.thought_variance` does.
         """
         if self.k == 1:
-            raise InputError("k", self.k, "at least 2 thoughts, between which there is a variance")
+            raise InputError("k", self.k, "at least 2 thoughts, to estimate a variance")
         different = list(dict.fromkeys(requests))
         expanded = [self.expand(request) for request in different]
         replies = dict(self.judge.ask([each for several in expanded for each in several]))

@@ -30,7 +30,7 @@ Weights = Sequence[float] | Mapping[str, Sequence[float]]
 
 @checked(eager=True)
 class Panel(BaseJudge):
-    """Ask several judges, and combine their replies: the mean of distributions, the majority of texts.
+    """Ask several judges and combine their replies: mean of distributions, majority of texts.
 
     With a store, the replies of each member are kept under the member's own id: a member that was asked alone is not
     asked again in a panel, nor one of a panel when it is asked alone.
@@ -121,7 +121,7 @@ class Panel(BaseJudge):
         self.thinks = all(each.thinks for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
-            raise InputError("judges", able, "members who answer the same kind of requests, other than Likelihood")
+            raise InputError("judges", able, "members that answer the same kinds of requests, other than Likelihood")
 
     def _weights_in_id(self) -> str:
         """Return the part of the id that pins the weights; empty where they are equal."""
@@ -179,7 +179,7 @@ def _members(judges: Sequence[Judge]) -> tuple[Judge, ...]:
     names = [judge.id for judge in judges]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError("judges", twice, "different judges", "to count one twice, use weights")
+        raise InputError("judges", twice, "different judges", "use weights to count one more than once")
     return tuple(judges)
 
 

@@ -31,7 +31,7 @@ def choose_device(device: str | None) -> str:
         if torch.cuda.is_available():
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
-    _require_usable("device", device, "leave it out to choose one")
+    _require_usable("device", device, "omit it to choose automatically")
     return device
 
 
@@ -58,12 +58,10 @@ def choose_main_device(device_map: DeviceMap, device: str | None = None) -> str:
     import torch
 
     if device is not None:
-        raise InputError(
-            "device_map", device_map, f"given without device, which is {device!r}", "leave one of them out"
-        )
+        raise InputError("device_map", device_map, f"not used with device, which is {device!r}", "omit one of them")
     if isinstance(device_map, str):
         if device_map not in SPREADS:
-            close = did_you_mean(device_map, SPREADS) or f"for one device write device={device_map!r}"
+            close = did_you_mean(device_map, SPREADS) or f"for one device, use device={device_map!r}"
             raise InputError(
                 "device_map", device_map, f"one of {', '.join(SPREADS)}, or the device of each part", close
             )
@@ -85,7 +83,7 @@ def _require_usable(name: str, device: str | int | None, remedy: str) -> None:
     except (RuntimeError, AssertionError, TypeError):
         usable = False
     if not usable:
-        raise InputError(name, device, "a device that torch can use here", remedy)
+        raise InputError(name, device, "a device available to torch", remedy)
 
 
 def choose_dtype(dtype: str | None, device: str) -> str:

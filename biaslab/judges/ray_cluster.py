@@ -15,7 +15,7 @@ from typing import Any
 from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 
 #: What to do when replicas or their cluster are gone.
-AGAIN = "run again: answered requests are kept if a store was given; Ray's logs say why it died"
+AGAIN = "run again; replies are stored if a store was given; see Ray's logs for the cause"
 _REACH = 5.0  # seconds in which a cluster has to take a connection
 _SETTINGS = b"\4"  # with which frame HTTP/2 begins, on either side (RFC 9113, 3.4)
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
@@ -114,7 +114,7 @@ def as_raised() -> Iterator[None]:
 def _start() -> None:
     import ray
 
-    busy = "a busy machine may take longer than Ray waits: run again"
+    busy = "a busy machine may exceed Ray's time limit; run again"
     refused = _refused(lambda why: JudgeError(f"no Ray cluster could be started on this machine ({why}); {busy}"))
     with _environment(_OWN), refused, _own_signals():
         ray.init(address="local", include_dashboard=False, **_QUIET)
@@ -127,7 +127,7 @@ def _connect(address: str) -> None:
         "start it (ray start --head), correct RAY_ADDRESS, or unset it for a local cluster; if the cluster or this "
         "process uses Ray's token authentication, set RAY_AUTH_MODE=token for both"
     )
-    with _refused(lambda why: UnreachableError(f"no Ray cluster takes this process at {address} ({why}); {remedy}")):
+    with _refused(lambda why: UnreachableError(f"could not join a Ray cluster at {address} ({why}); {remedy}")):
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if host and port.isdecimal():
             _knock(host.strip("[]"), int(port))

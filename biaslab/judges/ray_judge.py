@@ -1,4 +1,4 @@
-"""`RayJudge`: one judge in many processes, on one machine or many, by Ray."""
+"""`RayJudge`: one judge in many processes, on one or more machines, with Ray."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ class RayJudge(BaseJudge):
             self._actors += [self._start() for _ in range(self.replicas - len(self._actors))]
             ids = {each.id for each in self._descriptions()} | {self.id}
             if len(ids) > 1:
-                same = "give all replicas the same model and the same kind of processor"
-                raise JudgeError(f"replicas are different judges, {' and '.join(sorted(ids))}; {same}")
+                same = "use the same model and the same kind of processor for all replicas"
+                raise JudgeError(f"the replicas are different judges, {' and '.join(sorted(ids))}; {same}")
             self._complete = True
         return self._actors
 
@@ -186,7 +186,7 @@ class RayJudge(BaseJudge):
         if len(descriptions) < len(self._actors):
             has = " and ".join(f"{ray_cluster.total(each):g} {each}s" for each in ("GPU", "CPU"))
             words = f"{len(self._actors) - len(descriptions)} of {len(self._actors)} replicas could not be started"
-            remedy = "ask for fewer, or free what others hold: judge.close() does"
+            remedy = "use fewer, or free resources with judge.close()"
             raise JudgeError(f"{words} within {_SECONDS:.0f} seconds on a cluster of {has}; {remedy}")
         return descriptions
 
@@ -198,7 +198,7 @@ def _require_recipe(judge: object) -> None:
         if judge.split(":")[0] == "ray" or not judge:
             raise InputError("judge", judge, allowed)
         return
-    remedy = "a judge itself cannot be sent to other machines: give its name, or a function that makes it there"
+    remedy = "a judge object cannot be sent to other machines; pass its name, or a function that creates it"
     if not callable(judge) or isinstance(judge, Judge) or getattr(judge, "__module__", "__main__") == "__main__":
         raise InputError("judge", judge, allowed, remedy)
     try:

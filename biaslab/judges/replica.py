@@ -85,8 +85,8 @@ class Replica:
             raise InputError("judge", judge, "a function that returns a judge")
         adapted = as_judge(judge)
         if adapted.asks:
-            words = "a judge that asks no other; wrap it in the one that does, so that each is stored under its own id"
-            remedy = "write bl.Panel([bl.RayJudge(…), …]) or bl.Sampled(bl.RayJudge(…), k)"
+            words = "a judge that does not delegate, so that each is stored under its own id"
+            remedy = "wrap the replicas instead: bl.Panel([bl.RayJudge(…), …]) or bl.Sampled(bl.RayJudge(…), k)"
             raise InputError("judge", judge.id, words, remedy)
         return adapted
 
@@ -133,7 +133,7 @@ class Replica:
                 yield Answered([(place, reply) for place, reply in placed if place is not None])
                 for (request, _), (place, _) in zip(pack, placed, strict=True):
                     if place is None:
-                        words = f"the judge {judge_id!r} answered twice, or what it was not asked"
+                        words = f"the judge {judge_id!r} answered a request twice, or one it was not asked"
                         raise JudgeError(words, request)
                 if run in self._stopped:
                     break
@@ -147,7 +147,7 @@ class Replica:
 
     def _require(self, judge_id: str) -> None:
         if self._judge.id != judge_id:
-            same = "give all replicas the same model and the same kind of processor"
+            same = "use the same model and the same kind of processor for all replicas"
             raise JudgeError(f"a replica of the judge {judge_id!r} is another judge, {self._judge.id!r}; {same}")
 
 

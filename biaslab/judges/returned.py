@@ -1,4 +1,4 @@
-"""Read as replies what the functions of a `biaslab.FunctionJudge` return."""
+"""Parse the return values of a `biaslab.FunctionJudge`'s function as replies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALLOWED = {
 
 
 def read_returned(request: Request, returned: Any, name: str, scale: tuple[float, float]) -> Reply:
-    """Read as a reply what a function returned for a request.
+    """Parse a function's return value as the reply to a request.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def read_returned(request: Request, returned: Any, name: str, scale: tuple[float
 
 
 def _preference(returned: Any) -> float | None:
-    """Return the probability that the first wins, None where nothing says it."""
+    """Return the probability that the first wins, or None if missing."""
     if isinstance(returned, str):
         return _WORDS.get(returned.strip().lower())
     if isinstance(returned, Mapping):

@@ -1,4 +1,4 @@
-"""`RewardJudge`: a reward model on this machine, which gives each text a number and reads no prompt."""
+"""`RewardJudge`: a reward model on this machine, which scores single texts without a prompt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLOSING = 64  # tokens that end an answer, in any template
 
 @checked(eager=True)
 class RewardJudge(LocalJudge):
-    r"""A reward model that runs here: a sequence classifier of one output.
+    r"""A reward model on this machine: a sequence classifier with one output.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class RewardJudge(LocalJudge):
         elif isinstance(request, Rank):
             texts = [*request.texts]
         else:
-            raise UnsupportedRequestError("a reward model reads no prompt, only texts", request)
+            raise UnsupportedRequestError("a reward model takes texts, not prompts", request)
         shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
         asked = _SLOT.sub(lambda slot: shown[slot[1]], self._asked)
         return [(Message("user", asked), Message("assistant", text)) for text in texts]
@@ -237,7 +237,7 @@ def preference(first: float, second: float) -> float:
 
 def _checked_prompt(prompt: str) -> str:
     if not isinstance(prompt, str) or "{context}" not in prompt:
-        raise InputError("prompt", prompt, "a text with {context}, and {reference} or {attribute} where they are shown")
+        raise InputError("prompt", prompt, "a text with {context}, and optionally {reference} or {attribute}")
     return prompt
 
 

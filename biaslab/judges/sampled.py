@@ -1,4 +1,4 @@
-"""`Sampled`: label probabilities from a judge that writes text, by counting samples (Liusie et al. 2024, Eq. 5)."""
+"""`Sampled`: label probabilities from a text judge, by counting samples (Liusie et al. 2024, Eq. 5)."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Sampled(RepeatingJudge):
         self.kinds = frozenset({*judge.kinds, Choice})
 
     def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
-        """Return the shares of the labels among the samples; the one reply to any other request."""
+        """Return the label shares among the samples, or the single reply for other requests."""
         return count(request, replies) if isinstance(request, Choice) else replies[0]
 
     def expand(self, request: Request) -> list[Request]:
-        """Return the samples that are asked for a request."""
+        """Return the sample requests for a request."""
         if not isinstance(request, Choice):
             return [request]
         length = self.max_tokens or math.ceil(max(map(len, request.labels)) / _CHARACTERS) + _SPARE

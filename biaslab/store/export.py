@@ -56,7 +56,7 @@ def export_rows(file: StoreFile, path: Path) -> int:
         raise InputError("path", str(path), "a name that ends in " + ", ".join(_WRITERS))
     try:
         if path.exists() and path.samefile(file.path):
-            raise InputError("path", str(path), "another file than the store itself")
+            raise InputError("path", str(path), "a file other than the store itself")
         count = 0
         require_file("path", path)
         with replacing(path) as partial, writer(partial) as write:
@@ -68,8 +68,8 @@ def export_rows(file: StoreFile, path: Path) -> int:
     except OutputError as error:
         raise StoreError(str(error), path) from error
     except OSError as error:
-        remedy = "check that its folder may be written and has space"
-        raise StoreError(f"{path} cannot be written ({error}); {remedy}", path) from error
+        remedy = "check that its folder is writable and has space"
+        raise StoreError(f"cannot write {path} ({error}); {remedy}", path) from error
 
 
 def _require_sound(rows: Sequence[Row], path: Path) -> None:

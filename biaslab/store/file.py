@@ -170,9 +170,9 @@ class Reserve:
                 stream.write(bytes(_RESERVED))
         except OSError as error:
             self.release()
-            few = f"less than {_RESERVED / 2**20:.0f} MiB can be written beside {self.path} ({error.strerror})"
+            few = f"less than {_RESERVED / 2**20:.0f} MiB is free next to {self.path} ({error.strerror})"
             raise StoreError(
-                f"{few}; free some space and run again, which asks only what is missing", self.path
+                f"{few}; free some space and run again, which asks only missing requests", self.path
             ) from None
 
     def release(self) -> None:

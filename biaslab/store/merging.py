@@ -1,4 +1,4 @@
-"""Merge several stores into one, such as those of drivers that each asked a part of a study."""
+"""Merge several stores into one, such as those of parallel runs of a study."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def merge_stores(
     if len(sources) < 2 or len(set(sources)) < len(sources):
         raise InputError("stores", [str(store) for store in stores], "at least two stores, each named once")
     if place.exists():
-        raise InputError("out", str(out), "a path where nothing lies", "choose another, or move that file away")
+        raise InputError("out", str(out), "a path that does not exist yet", "use another path, or move that file away")
     for source in sources:
         prepare(source, create=False)
     with replacing(place) as partial:
@@ -139,5 +139,5 @@ def _reading(connection: sqlite3.Connection, source: Path) -> Iterator[None]:
 
 
 def _refused(others: int, key: str, source: Path) -> str:
-    words = f"{source} answers {others:,} requests differently from the stores before it, such as key {key}"
-    return f"{words}; nothing was written; keep the replies of the store named first with --first-wins"
+    words = f"{source} has different replies to {others:,} requests of earlier stores, such as key {key}"
+    return f"{words}; nothing was written; to keep the first store's replies, use --first-wins"

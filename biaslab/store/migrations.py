@@ -1,4 +1,4 @@
-"""A store's file: its schema, how it is created in one step, and how it is checked without being touched."""
+"""The schema of a store's file; create it atomically, and check it without modifying it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CREATE TABLE replies (
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
-_RESCUE = "restore a copy of it, or move it away and start a new store; `sqlite3 FILE .recover` may rescue replies"
+_RESCUE = "restore a copy, or move it away and start a new store; `sqlite3 FILE .recover` may rescue replies"
 
 
 def prepare(path: Path, create: bool) -> None:
@@ -67,8 +67,8 @@ def prepare(path: Path, create: bool) -> None:
         log_left = log.exists()  # asked first: a store's log appears only after the store
         if not path.exists():
             if log_left:
-                remedy = f"put the store back beside it, or delete {log.name}"
-                raise StoreError(f"{path} is missing but its log {log.name} is there; {remedy}", path)
+                remedy = f"restore the store, or delete {log.name}"
+                raise StoreError(f"{path} is missing but its log {log.name} exists; {remedy}", path)
             if not create:
                 raise StoreError(f"there is no store at {path}; check the path", path)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,31 +116,31 @@ def explain(error: sqlite3.Error, path: Path, connection: sqlite3.Connection | N
     """Return the store error for an error of SQLite: it says what is kept and what to do."""
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF  # the low byte; the others only refine it
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        kept = "every reply stored so far is kept"
+        kept = "all replies stored so far are safe"
         with contextlib.suppress(sqlite3.Error):
             if connection is not None:
                 count = connection.execute("SELECT count(*) FROM replies").fetchone()[0]
-                kept = f"the {count:,} replies stored so far are kept"
-        remedy = "free some space and run again, which asks only what is missing"
-        return StoreError(f"nothing more can be written to {path} ({error}); {kept}; {remedy}", path)
+                kept = f"the {count:,} replies stored so far are safe"
+        remedy = "free some space and run again, which asks only missing requests"
+        return StoreError(f"cannot write to {path} ({error}); {kept}; {remedy}", path)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        held = f"another process has held {path} for {BUSY_SECONDS:.0f} seconds"
-        return StoreError(f"{held}; end it or run again: every reply stored so far is kept", path)
+        held = f"another process has locked {path} for {BUSY_SECONDS:.0f} seconds"
+        return StoreError(f"{held}; end it or run again; all replies stored so far are safe", path)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return _unusable(path, error)
     return CorruptStoreError(f"{path} is a damaged store ({error}); {_RESCUE}", path)
 
 
 def _unusable(path: Path, error: Exception) -> StoreError:
-    remedy = "allow it for the file and its folder, or choose another path"
-    return StoreError(f"{path} cannot be read and written ({error}); {remedy}", path)
+    remedy = "check the permissions of the file and its folder, or use another path"
+    return StoreError(f"cannot read and write {path} ({error}); {remedy}", path)
 
 
 def _recognise(path: Path) -> None:
     """Read the first bytes and raise unless they are those of a store that this version can read."""
-    elsewhere = "it was not touched; choose another path, or move that file away"
+    elsewhere = "it was not modified; use another path, or move that file away"
     if not path.is_file():
-        raise ForeignStoreError(f"{path} is not a file, so not a biaslab store; {elsewhere}", path)
+        raise ForeignStoreError(f"{path} is not a file; {elsewhere}", path)
     with path.open("rb") as stream:
         header = stream.read(_HEADER_BYTES)
     if header[: len(_MAGIC)] != _MAGIC:

@@ -1,4 +1,4 @@
-"""A judge with a memory: it asks another judge only requests that the store has no reply to."""
+"""A judge with a store: asks another judge only requests that the store does not answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ PROCESS = Tally()
 
 
 class StoredJudge(BaseJudge):
-    """A judge whose replies are kept; made by `biaslab.store.Store.wrap`.
+    """A judge whose replies are stored; made by `biaslab.store.Store.wrap`.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ class StoredJudge(BaseJudge):
 
     @property
     def hits(self) -> int:
-        """Requests answered so far from the store, or as repetitions of another request."""
+        """Number of requests answered from the store so far, or as repetitions."""
         return self.tally.stored
 
     @property
     def asked(self) -> int:
-        """Replies that the judge gave so far."""
+        """Number of new replies by the judge so far."""
         return self.tally.asked
 
     def check(self, requests: Iterable[Request]) -> None:
@@ -257,7 +257,7 @@ class StoredJudge(BaseJudge):
         self._count(old, asked=False)
         bad.good += len(answers)
         if stranger is not None:
-            raise JudgeError(f"the judge {judge_id!r} answered twice, or what it was not asked", stranger)
+            raise JudgeError(f"the judge {judge_id!r} answered a request twice, or one it was not asked", stranger)
         return answers
 
     def _let_go(self, answers: Closable[Pack], waiting: Mapping[str, object]) -> None:
@@ -336,7 +336,7 @@ class _BadReplies:
             return
         first = self._errors[0]
         if len(self._errors) > 1:
-            others = ", all others are" if self.good else ""
-            words = f"{len(self._errors):,} replies could not be kept{others}; the first: {first}"
+            others = " (all others were)" if self.good else ""
+            words = f"{len(self._errors):,} replies could not be stored{others}; the first: {first}"
             raise JudgeError(words, first.request) from first.__cause__
         raise first

@@ -33,7 +33,7 @@ def test_what_is_planned_is_asked_and_the_page_is_written(capsys):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--max-requests", "71"], 3, "the run needs 72 requests, the budget allows 71"),
+        (["--max-requests", "71"], 3, "the run needs 72 requests, but the budget allows 71"),
         (["--candidates", "1"], 2, "candidates is 1"),
         (["--contexts", "0"], 2, "contexts is 0"),
         (["--attribute", "charm"], 2, "coherence"),

@@ -73,7 +73,7 @@ def test_a_server_that_hangs_is_given_up_on_in_time(judge_of, fault):
     with FaultServer(once(fault)) as server:
         judge = judge_of(server, timeout=0.3)
         assert len(list(judge.ask(prompts(3)))) == 3
-        assert judge.faults == {"the server did not answer in time": 3}
+        assert judge.faults == {"the server timed out": 3}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_permanent_error_later_hands_on_what_is_paid_for(judge_of):
 def test_one_request_that_always_fails_does_not_stop_the_others(judge_of):
     with FaultServer(lambda text, attempt: "500" if text in ("prompt 3", "prompt 4") else "") as server:
         answers, got = judge_of(server).ask(prompts(40)), []
-        with pytest.raises(ServerError, match=r"2 requests could not be answered.*failed 7 times.*HTTP 500"):
+        with pytest.raises(ServerError, match=r"2 requests failed.*failed 7 times.*HTTP 500"):
             gather(answers, got)
         assert len(got) == 38
         assert server.asked["prompt 3"] == 7
@@ -170,7 +170,7 @@ def test_a_name_that_does_not_resolve_is_said_at_once():
 def test_a_server_without_completions_gives_no_likelihoods(judge_of, fault):
     with FaultServer(lambda text, attempt: fault if text == "a text" else "") as server:
         judge = judge_of(server)
-        with pytest.raises(UnsupportedRequestError, match="take another model's perplexity"):
+        with pytest.raises(UnsupportedRequestError, match="use another model's perplexity"):
             list(judge.ask([Likelihood("a text"), *prompts(40)]))
         assert sum(server.asked.values()) == 2  # one request of each kind before the others
         with pytest.raises(UnsupportedRequestError, match=f"HTTP {fault}"):
@@ -183,7 +183,9 @@ def test_the_bar_shows_retries_while_they_happen(judge_of, graded, capsys):
     with FaultServer(lambda text, attempt: "" if attempt > 1 else "503") as server:
         bl.collect(probe, judge_of(server), data)
     shown = capsys.readouterr().err
-    retries = list(re.finditer(r"([1-4]) retr(y|ies), now since HTTP 503", shown))  # a narrow bar cuts off the rest
+    retries = list(
+        re.finditer(r"([1-4]) retr(y|ies), most recently because HTTP 503", shown)
+    )  # a narrow bar cuts off the rest
     assert retries[-1][1] == "4"  # those that come while another is being written may be left out
     assert retries[0].start() < shown.rindex("2/2")  # both replies may come at once
 
@@ -329,7 +331,7 @@ def test_a_changed_model_is_warned_of_kept_and_can_be_pinned(judge_of, graded, t
         judge = judge_of(server, max_concurrency=1)
         with pytest.warns(ModelChangedWarning) as caught:
             bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
-        assert "now runs 'judge fp_two'; before, it ran 'judge fp_one'" in str(caught[0].message)
+        assert "now runs 'judge fp_two'; previously 'judge fp_one'" in str(caught[0].message)
         with pytest.warns(ModelChangedWarning, match=r"20 from 'judge fp_two', 10 from 'judge fp_one'"):
             bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
         pinned = judge_of(server, fingerprint="fp_one")
@@ -549,7 +551,7 @@ def test_a_full_disk_loses_nothing_that_is_paid_for(tmp_path):
         if "unshare" in done.stderr or "mount" in done.stderr:
             pytest.skip(f"no small disk: {done.stderr}")
         kept, _, words = done.stdout.partition(" ")
-        assert "run again, which asks only what is missing" in words
+        assert "run again, which asks only missing requests" in words
         assert 100 < int(kept) == sum(server.paid.values()) < 2000
         assert max(server.paid.values()) == 1
 
@@ -561,7 +563,7 @@ def test_no_room_for_a_reserve_is_said_before_much_is_spent(tmp_path, judge_of, 
     with FaultServer(latency=0.05) as server, bl.Store(tmp_path / "f" / "s") as store:
         monkeypatch.setattr(file, "_RESERVED", 2**20)
         (tmp_path / "f" / ".s.reserve").mkdir()  # cannot be written
-        with pytest.raises(StoreError, match="less than 1 MiB can be written"):
+        with pytest.raises(StoreError, match="less than 1 MiB is free"):
             list(store.wrap(judge_of(server)).ask(prompts(50)))
         assert len(store) == sum(server.paid.values()) == 1
 

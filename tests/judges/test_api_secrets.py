@@ -129,11 +129,11 @@ def test_the_key_itself_is_refused_and_not_shown():
 
 def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ServerError, match="OPENAI_API_KEY holds no API key"):
+    with pytest.raises(ServerError, match="OPENAI_API_KEY is not set"):
         ApiJudge("judge").check([Completion("p")])
     with FaultServer() as server:
         for source, words in (
-            (lambda: "", "gave no text"),
+            (lambda: "", "did not return a string"),
             (lambda: {}[KEY], "failed: KeyError"),
             ("MY_KEY", "MY_KEY"),
         ):

@@ -66,16 +66,16 @@ def test_bad_exports(tmp_path):
         export_batch(JUDGE, REQUESTS, tmp_path / "s.csv")
     with pytest.raises(InputError, match="at least one"):
         export_batch(JUDGE, [], tmp_path / "s.jsonl")
-    with pytest.raises(UnsupportedRequestError, match="one by one"):
+    with pytest.raises(UnsupportedRequestError, match="ask others directly"):
         export_batch(JUDGE, [Likelihood("x")], tmp_path / "s.jsonl")
     assert not list(tmp_path.iterdir())
     export_batch(JUDGE, REQUESTS, tmp_path / "s.jsonl")
-    with pytest.raises(InputError, match="no batch was exported to"):
+    with pytest.raises(InputError, match="without an exported batch"):
         export_batch(JUDGE, REQUESTS, tmp_path / "s.jsonl")
     with pytest.raises(InputError, match="batch export"):
         read_keys(tmp_path / "other.jsonl")
     keys_of(tmp_path / "s.jsonl").write_text("{}\n{}\n")
-    with pytest.raises(InputError, match="lines that"):
+    with pytest.raises(InputError, match="lines written"):
         import_results(tmp_path / "s.jsonl", [], None)
 
 
@@ -120,7 +120,7 @@ def test_what_lines_may_say(tmp_path):
         assert dict(found.failed) == {
             "HTTP 429: slow down": 1,
             "the server sent no choices": 1,
-            "a line that is no JSON object, such as one cut short": 2,
+            "a line that is not a JSON object, such as a truncated one": 2,
         }
         [reply] = store.get([good[1]["custom_id"]]).values()
         assert reply.finish_reason == "content_filter"

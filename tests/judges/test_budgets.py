@@ -127,7 +127,7 @@ class Plain(ReasoningServer):
 def test_a_model_that_cannot_be_told_how_long_to_think_ends_in_one_sentence(judge_of):
     with Plain(thought=0) as server:
         judge = judge_of(server)
-        with pytest.raises(UnsupportedRequestError, match="cannot be told how long to think") as refused:
+        with pytest.raises(UnsupportedRequestError, match="accepts no thinking budget") as refused:
             list(judge.ask([Completion("Is it good?", thinking="low")]))
         assert "\n" not in str(refused.value)
         [(_, reply)] = judge.ask([Completion("Is it good?", max_tokens=400)])  # which needs no budget
@@ -178,7 +178,7 @@ def test_a_study_on_a_server_has_one_row_a_budget(judge_of, graded):
 
 def test_a_model_that_thinks_anyway_is_told_of_within_ten_calls(judge_of, graded):
     with ReasoningServer(refuses=()) as server:
-        with pytest.raises(CutOffError, match="leave the budget 0 out: the model thinks anyway"):
+        with pytest.raises(CutOffError, match="omit the budget 0, because the model thinks anyway"):
             study(judge_of(server), graded)
         assert len(bodies_of(server)) <= 10
 

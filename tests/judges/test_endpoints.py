@@ -196,8 +196,11 @@ def test_a_pause_of_one_is_not_the_others(judge_of):
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        ([("judge", "lab/a-8b"), ("judge", "lab/b-8b")], r"judge is a-8b at http.* and b-8b at http.*serve one model"),
-        ([("judge", "lab/a-8b"), ("other", "lab/a-8b")], r"serves other, not judge; give addresses of servers"),
+        (
+            [("judge", "lab/a-8b"), ("judge", "lab/b-8b")],
+            r"judge is a-8b at http.* and b-8b at http.*serve the same model",
+        ),
+        ([("judge", "lab/a-8b"), ("other", "lab/a-8b")], r"serves other, not judge; use only servers"),
         ([("judge", "/data/a-8b/"), ("judge", "lab/a-8b")], ""),
     ],
 )
@@ -231,10 +234,10 @@ def test_other_builds_at_the_endpoints_are_warned_of(judge_of):
         (["http://a/v1", None], "address 2 of 2 is empty"),
         (
             "http://a/v1,http://a/v1/",
-            "base_url is 'http://a/v1', allowed: addresses that differ; give each server once",
+            "base_url is 'http://a/v1', allowed: different addresses; list each server once",
         ),
-        ("http://a/v1,b:8000", "an address that starts with http"),
-        (["http://a/v1", "http://x:secret-word@a/v1"], "give each server once"),
+        ("http://a/v1,b:8000", "a URL that starts with http"),
+        (["http://a/v1", "http://x:secret-word@a/v1"], "list each server once"),
     ],
 )
 def test_wrong_addresses_are_named(given, words):

@@ -129,7 +129,7 @@ def test_the_key_of_a_file_is_the_name_of_a_variable(monkeypatch):
     monkeypatch.setenv("MY_LAB_KEY", "sk-abcdefghijklmnop")
     assert "abcdefghijklmnop" not in repr(vars(bl.load_judge("mini")))
     write('[judges.mini]\nmodel = "m"\napi_key = "sk-abcdefghijklmnop"')
-    with pytest.raises(InputError, match="put the key into the environment") as caught:
+    with pytest.raises(InputError, match="set the key in the environment") as caught:
         bl.load_judge("mini")
     assert "abcdefghijklmnop" not in str(caught.value)
 
@@ -143,15 +143,15 @@ def test_the_key_of_a_file_is_the_name_of_a_variable(monkeypatch):
         ("[judges]\na = 3", "a table such as"),
         ("[judges.'api:a']\nmodel = 'm'", "letters, digits"),
         ("[judges.simulated]\nmodel = 'm'", "letters, digits"),
-        ("[judges.a]", "model or judge, one of the two"),
-        ("[judges.a]\nmodel = 'm'\njudge = 'n'", "one of the two"),
+        ("[judges.a]", "either model or judge"),
+        ("[judges.a]\nmodel = 'm'\njudge = 'n'", "either model or judge"),
         ("[judges.a]\nmodel = 3", "judges.a.model is 3, allowed: text"),
         ("[judges.a]\nmodel = 'm'\nadress = 'http://x'", "judges.a is 'adress'.*did you mean address"),
         ("[judges.a]\nmodel = 'm'\ntop_logprobs = 'x'", "judges.a.top_logprobs is 'x', allowed: a whole number"),
         ("[judges.a]\nmodel = 'm'\nprices = 3", "judges.a.prices is 'int', allowed: a table"),
         ("[judges.a]\nmodel = 'm'\nsamples = 0", "judges.a.samples is 0, allowed: a whole number"),
         ("[judges.a]\nmodel = 'm'\naddress = 'localhost'", "http://"),
-        ("[judges.a]\njudge = 'simulated'\nprefill = 'vllm'", "judge and samples alone"),
+        ("[judges.a]\njudge = 'simulated'\nprefill = 'vllm'", "only judge and samples"),
         ("[judges.a]\njudge = 'sampled:3:a'", "not itself named in this file"),
     ],
 )

@@ -131,7 +131,7 @@ def test_weights_that_are_no_safetensors_can_be_refused(tmp_path, make_model, by
 
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "nowhere.gguf", "a/b/c"])
 def test_nothing_is_there(name):
-    with pytest.raises(ModelLoadError, match="give a folder"):
+    with pytest.raises(ModelLoadError, match="use a folder"):
         LocalJudge(name)
 
 

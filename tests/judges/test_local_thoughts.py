@@ -212,10 +212,10 @@ def test_an_answer_that_has_begun_follows_the_thought(judge_of):
 
 def test_a_model_without_thoughts_says_so(judge_of, model, make_tokenizer, metaspace):
     plain = OPENED.replace("<think>\\n", "")
-    with pytest.raises(JudgeError, match=r"no switch for its thought \(enable_thinking"):
+    with pytest.raises(JudgeError, match=r"no switch for thinking \(enable_thinking"):
         judge_of("off", plain).check([Choice(QUESTION, LABELS)])
     prompts = ThoughtPrompts(metaspace, len(metaspace), Thinking(8))
-    with pytest.raises(JudgeError, match=r"tags of a thought \(<think>.*leave thinking= out"):
+    with pytest.raises(JudgeError, match=r"thinking tags \(<think>.*omit thinking="):
         prompts.prompt(Choice(QUESTION, LABELS).messages)
 
 
@@ -354,7 +354,7 @@ def test_the_window_holds_prompt_thought_and_answer(judge_of):
     size = len(judge_of()._prompt(request).ids) + len(encoded(judge_of(), "\n</think>\n\n")) + 8
     judge_of(2048 - size).check([request])
     with pytest.raises(
-        PromptTooLongError, match=r"which may have 2,015; the window holds 2048; .*thinking= lower"
+        PromptTooLongError, match=r"plus up to 2,015 thinking tokens, but the context window is 2048; .*lower thinking="
     ) as caught:
         judge_of(2048 - size + 1).check([request])
     assert caught.value.request is request
@@ -419,7 +419,7 @@ def test_what_a_mean_over_thoughts_may_be(judge_of):
         bl.MeanOverThoughts(judge_of("off"), 3)
     with pytest.raises(InputError, match="k is 1"):
         bl.MeanOverThoughts(judge_of(), 1).variance([Choice(QUESTION, LABELS)])
-    with pytest.raises(JudgeError, match="no replicates of its own"):
+    with pytest.raises(JudgeError, match="has no replicates"):
         list(bl.MeanOverThoughts(judge_of(), 2).ask([Choice(QUESTION, LABELS, replicate=1)]))
 
 
@@ -487,5 +487,5 @@ def test_a_request_with_a_budget_is_asked_at_it(judge_of, model):
 
 def test_a_model_without_tags_of_a_thought_takes_no_budget():
     judge = bl.LocalJudge()
-    with pytest.raises(JudgeError, match="has tags of a thought"):
+    with pytest.raises(JudgeError, match="has thinking tags"):
         judge.check([Completion(QUESTION, thinking="low")])

@@ -259,7 +259,7 @@ def test_bad_panels_are_refused(judges, weights, says):
 def test_members_whose_answers_cannot_be_combined_are_refused():
     labels, numbers, words = (Says(kind.kind, None, [kind]) for kind in (Choice, Score, Likelihood))
     for members in ([labels, numbers], [words, Says("other words", None, [Likelihood])]):
-        with pytest.raises(InputError, match="same kind of requests"):
+        with pytest.raises(InputError, match="same kinds of requests"):
             bl.Panel(members)
     both = bl.Panel([Says("a", None, [Choice, Likelihood]), Says("b", None, [Choice, Likelihood])])
     with pytest.raises(UnsupportedRequestError):

@@ -152,13 +152,13 @@ def test_what_cannot_be_loaded_leaves_nothing(save, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"device_map": "auto", "device": "cpu"}, "allowed: given without device, which is 'cpu'"),
+        ({"device_map": "auto", "device": "cpu"}, "allowed: not used with device, which is 'cpu'"),
         ({"device_map": "atuo"}, "did you mean auto"),
-        ({"device_map": "cuda:1"}, "for one device write device='cuda:1'"),
+        ({"device_map": "cuda:1"}, "for one device, use device='cuda:1'"),
         ({"device_map": {}}, "device_map is {}, allowed: one of auto, balanced"),
         ({"device_map": {0: "cpu"}}, "parts by name"),
         ({"device_map": 1}, "parts by name"),
-        ({"device_map": {"lm_head": "cuda:99"}}, r"\['lm_head'\] is 'cuda:99', allowed: a device that torch"),
+        ({"device_map": {"lm_head": "cuda:99"}}, r"\['lm_head'\] is 'cuda:99', allowed: a device available to torch"),
         ({"device_map": {"lm_head": 99}}, r"device_map\['lm_head'\] is 99"),
         ({"device_map": {"lm_head": "meta"}}, "or write 'disk'"),
         ({"device_map": {"lm_head": None}}, "device_map"),

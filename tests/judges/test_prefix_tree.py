@@ -239,7 +239,7 @@ def test_batches_halve_when_memory_runs_out(make_model, tokens):
 
 
 def test_a_sequence_that_does_not_fit_is_an_error(make_model):
-    with pytest.raises(OutOfMemoryError, match="one single request"):
+    with pytest.raises(OutOfMemoryError, match="a single request"):
         list(BatchScorer(Cramped(make_model(), 50).inner).score(LONG))
 
 

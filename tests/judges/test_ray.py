@@ -81,7 +81,7 @@ def prompt_of(request):
         (("smollm2-135m", 2, "all"), "gpus is 'all'"),
         (("ray:2:smollm2-135m", 2), "judge is 'ray:2:smollm2-135m', allowed: the name of a judge"),
         (("", 2), "judge is ''"),
-        ((lambda: None, 2), "a judge itself cannot be sent to other machines: give its name"),
+        ((lambda: None, 2), "a judge object cannot be sent to other machines; pass its name"),
         ((None, 2), "judge is None"),
     ],
 )
@@ -98,7 +98,7 @@ def test_names_that_say_too_little_are_refused(name):
 
 
 def test_a_judge_itself_is_refused(graded):
-    with pytest.raises(InputError, match="a judge itself cannot be sent"):
+    with pytest.raises(InputError, match="a judge object cannot be sent"):
         bl.RayJudge(bl.SimulatedJudge(graded), 2)
 
 
@@ -116,7 +116,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once():
     said = done.stdout.splitlines()
     assert len(said) == len(addresses)
     for address, words in zip(addresses, said, strict=True):
-        assert words.startswith(f"no Ray cluster takes this process at {address} (")
+        assert words.startswith(f"could not join a Ray cluster at {address} (")
         assert ("what listens there is not Ray" in words) == address.endswith(str(ports[1]))
         assert "correct RAY_ADDRESS, or unset it for a local cluster" in words
         assert words.endswith("set RAY_AUTH_MODE=token for both")

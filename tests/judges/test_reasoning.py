@@ -98,7 +98,7 @@ def test_without_room_a_study_stops_within_ten_calls(judge_of, where, counts):
 def test_room_that_is_too_small_says_so(judge_of):
     with ReasoningServer() as server:
         with pytest.raises(
-            CutOffError, match=r"limit of 132 tokens .* up to 132 tokens; thinking=\{\"tokens\": 4096\}.* more room"
+            CutOffError, match=r"limit of 132 tokens .* up to 132 tokens; set a larger .*thinking=\{\"tokens\": 4096\}"
         ):
             collect(position(), judge_of(server, thinking=100), bl.load_dataset("graded", limit=4))
         assert len(server.order) <= 10
@@ -203,10 +203,10 @@ def test_what_is_refused_is_left_out_and_said_once(judge_of):
             replies = dict(judge.ask(requests))
     (warning,) = caught
     for words in (
-        "temperature is fixed at 1",
-        "seed is left out",
-        "stop is left out",
-        "system's message",
+        "fixed temperature of 1",
+        "seed is omitted",
+        "stop is omitted",
+        "system message",
         "max_completion_tokens",
     ):
         assert words in str(warning.message)
@@ -388,7 +388,7 @@ def test_texts_that_end_inside_a_thought_without_any_tag(reasons, limit, texts, 
     assert thoughts.holds(4) == (0 < len(texts) < 4 and limit == 16 and reasons == "none")
     error = thoughts.error(request)
     assert (error is not None) == stops
-    assert not stops or "4 of the first 4 replies ended at the limit of 16 tokens" in str(error)
+    assert not stops or "4 of the first 4 replies reached the limit of 16 tokens" in str(error)
 
 
 def test_servers_that_leave_thoughts_out_of_the_tokens_written():

@@ -99,7 +99,7 @@ def test_what_was_not_asked_ends_the_block_and_what_was_stays(extra):
 
     replies, error = answered(Replica(lambda: Strange(None), None, "."), "run", "failing", REQUESTS)
     assert [place for place, _ in replies] == [*range(max(len(replies), 2))]
-    assert "'failing' answered twice, or what it was not asked" in str(error)
+    assert "'failing' answered a request twice, or one it was not asked" in str(error)
     assert error.request == extra
 
 
@@ -113,12 +113,14 @@ def test_a_run_that_is_stopped_answers_no_more_blocks_and_another_one_does():
 def test_a_replica_that_is_another_judge_answers_nothing():
     replies, error = answered(Replica(lambda: Failing(None), None, "."), "run", "failing in bfloat16", REQUESTS)
     assert replies == []
-    assert "is another judge, 'failing'; give all replicas the same model" in str(error)
+    assert "is another judge, 'failing'; use the same model" in str(error)
 
 
 @pytest.mark.parametrize("name", ["panel:simulated:position=1+simulated:position=2", "sampled:3:simulated"])
 def test_judges_that_ask_others_stand_around_it(name):
-    with pytest.raises(InputError, match=r"write bl.Panel\(\[bl.RayJudge\(…\), …\]\) or bl.Sampled"):
+    with pytest.raises(
+        InputError, match=r"wrap the replicas instead: bl.Panel\(\[bl.RayJudge\(…\), …\]\) or bl.Sampled"
+    ):
         Replica(name, bl.load_dataset("graded", limit=1), ".").describe()
 
 

@@ -193,7 +193,7 @@ def test_a_saved_model_is_loaded_by_name_and_stored(models, tokenizer, tmp_path,
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [("two outputs", "it has 2 outputs, and a reward model has one"), ("no head", "no weights of score.weight")],
+    [("two outputs", "it has 2 outputs, but a reward model has one"), ("no head", "no weights for score.weight")],
 )
 def test_what_is_no_reward_model_is_refused(models, tokenizer, tmp_path, change, words):
     config = transformers.LlamaConfig(**models["llama"].config.to_diff_dict() | {"num_labels": 2})

@@ -44,7 +44,7 @@ def test_what_cannot_be_read_is_asked_again(judge_of, fault):
 def test_one_bad_reply_is_one_bad_reply(judge_of, tmp_path, fault):
     with FaultServer(played_to(3, fault)) as server, bl.Store(tmp_path / "s") as store:
         judge = judge_of(server)
-        with pytest.raises(ServerError, match=r"failed 4 times, the last time because the.*run again to ask") as told:
+        with pytest.raises(ServerError, match=r"failed 4 times, most recently because the.*run again to ask") as told:
             list(store.wrap(judge).ask(prompts(40)))
         assert told.value.request == Completion("prompt 3", max_tokens=8)
         assert len(store) == 39
@@ -84,7 +84,7 @@ def test_no_prompt_follows_a_redirect(judge_of, status):
         address = f"{other.url}/chat/completions?token=secret"
         with FaultServer(lambda text, attempt: f"redirect {status} {address}") as server:
             for redirects in ("refuse", "same_host"):
-                with pytest.raises(ServerError, match=rf"redirects to {other.url}/chat.*give it as base_url") as told:
+                with pytest.raises(ServerError, match=rf"redirects to {other.url}/chat.*set it as base_url") as told:
                     list(judge_of(server, redirects=redirects).ask(prompts(3)))
                 assert "secret" not in str(told.value)
                 assert told.value.status == status
@@ -160,10 +160,10 @@ def test_an_impossible_distribution_gives_no_value_and_is_named(judge_of, tmp_pa
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("mass of 2", "the probabilities of the shown tokens sum to 2"),
-        ("mass of 20", "the probabilities of the shown tokens sum to 20"),
-        ("a token twice", "the token 'Summary A' is shown twice"),
-        ("one token", "labels that are not shown may be likelier than the others say"),
+        ("mass of 2", "the probabilities of the returned tokens sum to 2"),
+        ("mass of 20", "the probabilities of the returned tokens sum to 20"),
+        ("a token twice", "the token 'Summary A' occurs twice"),
+        ("one token", "omitted labels may be likelier than the returned ones"),
     ],
 )
 def test_the_reply_says_why_it_cannot_be_used(judge_of, fault, words):

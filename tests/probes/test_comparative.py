@@ -156,7 +156,7 @@ def test_what_was_refused_is_not_asked_again(graded):
 @pytest.mark.slow
 def test_a_stopped_adaptive_run_goes_on_where_it_was(graded, tmp_path):
     judge, store = bl.SimulatedJudge(graded, quality=2.0, noise=0.5), tmp_path / "replies.sqlite"
-    with pytest.raises(BudgetExceededError, match="kept if a store was given"):
+    with pytest.raises(BudgetExceededError, match="stored, if a store was given"):
         bl.collect(ADAPTIVE, judge, graded, store=store, budget=bl.Budget(requests=100, partial=True), progress=False)
     rest = Watched(judge)
     trials = bl.collect(ADAPTIVE, rest, graded, store=store, progress=False)

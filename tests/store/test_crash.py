@@ -186,7 +186,7 @@ def test_file_that_cannot_grow_keeps_what_it_has(tmp_path: Path) -> None:
     message = log.with_suffix(".message").read_text()
     kept = len(logged(log, "answered")) - 1
     assert 10 < kept < 100
-    assert f"the {kept} replies stored so far are kept; free some space" in message
+    assert f"the {kept} replies stored so far are safe; free some space" in message
     again = tmp_path / "again.log"
     assert len(run(path, again, 0, 100, 0, "salt")) == 100
     assert len(logged(again, "asked")) == 100 - kept

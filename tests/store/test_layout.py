@@ -245,6 +245,6 @@ def test_full_disk_says_what_is_kept(path: Path) -> None:
     with Store(path) as store:
         pages = path.stat().st_size // PAGE
         store._file.run(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to be full
-        with pytest.raises(StoreError, match=r"the 20 replies stored so far are kept; free some space"):
+        with pytest.raises(StoreError, match=r"the 20 replies stored so far are safe; free some space"):
             store.put(Completion("More."), "judge", Reply(text="x" * 10 * PAGE))
     fill(path, last=40)

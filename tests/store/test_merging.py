@@ -66,7 +66,7 @@ def test_different_replies_are_refused_unless_the_first_is_to_win(tmp_path: Path
     one, two = fill(tmp_path / "one", range(10)), fill(tmp_path / "two", range(5, 15), salt="!")
     before = state(tmp_path)
     with pytest.raises(
-        StoreError, match=r"two answers 5 requests differently .*, such as key \w{64}; nothing was"
+        StoreError, match=r"two has different replies to 5 requests .*, such as key \w{64}; nothing was"
     ) as caught:
         merge_stores(tmp_path / "all", [one, two])
     assert caught.value.path == two
@@ -95,7 +95,7 @@ def test_bad_input_makes_nothing(tmp_path: Path) -> None:
     tries = [
         ((out, [one]), InputError, "at least two stores"),
         ((out, [one, tmp_path / "." / "one"]), InputError, "each named once"),
-        ((two, [one, two]), InputError, "a path where nothing lies"),
+        ((two, [one, two]), InputError, "a path that does not exist yet"),
         ((out, [one, tmp_path / "gone"]), StoreError, "there is no store at .*gone"),
         ((out, [one, tmp_path / "other"]), ForeignStoreError, "not a biaslab store"),
         ((out, [one, damaged]), CorruptStoreError, "damaged"),

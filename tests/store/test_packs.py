@@ -99,8 +99,8 @@ def test_one_stored_meanwhile_is_the_one_that_is_handed_on(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("slip", "words"),
     [
-        ((Completion("Never asked."), Reply(text="?")), "answered twice, or what it was not asked"),
-        ((Completion("Say 1."), Reply(text="?")), "answered twice, or what it was not asked"),
+        ((Completion("Never asked."), Reply(text="?")), "answered a request twice, or one it was not asked"),
+        ((Completion("Say 1."), Reply(text="?")), "answered a request twice, or one it was not asked"),
     ],
 )
 def test_what_stands_beside_a_stranger_is_kept(tmp_path: Path, slip: tuple[Request, Reply], words: str) -> None:
@@ -135,9 +135,7 @@ def test_one_bad_reply_is_one_bad_reply(tmp_path: Path, name: str) -> None:
     requests = make_requests(30)
     with Store(tmp_path / "store") as store:
         judge = store.wrap(Spoiled(NO_REPLIES[name]))
-        with pytest.raises(
-            JudgeError, match=r"3 replies could not be kept, all others are.*gave no valid reply"
-        ) as told:
+        with pytest.raises(JudgeError, match=r"3 replies could not be stored.*gave no valid reply") as told:
             list(judge.ask(requests))
         assert told.value.request == requests[7]
         assert len(store) == judge.asked == 27
@@ -147,7 +145,7 @@ def test_one_bad_reply_is_one_bad_reply(tmp_path: Path, name: str) -> None:
 def test_a_judge_none_of_whose_replies_can_be_kept_is_asked_for_no_more_than_a_pack(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         judge = Spoiled(NO_REPLIES["usage"], range(10))
-        with pytest.raises(JudgeError, match="10 replies could not be kept"):
+        with pytest.raises(JudgeError, match="10 replies could not be stored"):
             list(store.wrap(judge).ask(make_requests(30)))
         assert len(store) == 0
 
@@ -159,7 +157,7 @@ def test_a_pack_that_does_not_fit_is_not_there_in_part(tmp_path: Path) -> None:
         pages = store._file.run("PRAGMA page_count")[0][0][0]
         store._file.run(f"PRAGMA max_page_count = {pages}")
         large = [(Completion(f"{number} " + "x" * 5000), Reply(text="y")) for number in range(20)]
-        with pytest.raises(StoreError, match="the 3 replies stored so far are kept"):
+        with pytest.raises(StoreError, match="the 3 replies stored so far are safe"):
             store.put_all(large, "packed")
         assert stored(path) == len(store) == 3
         store._file.run("PRAGMA max_page_count = 1000000")

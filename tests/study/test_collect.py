@@ -121,7 +121,7 @@ def test_a_partial_budget_stops_the_run_and_keeps_everything(judge, graded, tmp_
 
 def test_a_budget_one_request_short_refuses_and_one_exact_starts(judge, graded, tmp_path):
     watched = Watched(judge)
-    with pytest.raises(BudgetExceededError, match=r"needs 240 requests, the budget allows 239: .* 7 of 8 contexts"):
+    with pytest.raises(BudgetExceededError, match=r"needs 240 requests, but the budget allows 239, .* 7 of 8 contexts"):
         collect(watched, graded, budget=bl.Budget(requests=239))
     assert watched.asked == []
     assert len(collect(watched, graded, budget=bl.Budget(requests=240))) == len(watched.asked) == 240

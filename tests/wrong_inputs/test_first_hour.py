@@ -41,11 +41,11 @@ COMMANDS = {
     "a probe, misspelt": (["probe", "positon"], "probe", "'positon'", "one of anchoring", "did you mean position?"),
     "a judge of an API": (
         ["probe", "position", "--judge", "gpt-4o"],
-        *("judge", "'gpt-4o'", "a model that runs here", "did you mean api:gpt-4o?"),
+        *("judge", "'gpt-4o'", "a local model", "did you mean api:gpt-4o?"),
     ),
     "a judge of another API": (
         ["card", "claude-3-5-haiku-latest"],
-        *("judge", "'claude-3-5-haiku-latest'", "runs here", "did you mean api:claude-3-5-haiku-latest?"),
+        *("judge", "'claude-3-5-haiku-latest'", "local model", "did you mean api:claude-3-5-haiku-latest?"),
     ),
     "the embedded judge, misspelt": (
         ["plan", "position", "--judge", "smollm2-135"],

@@ -104,7 +104,9 @@ def test_own_good_answers_are_taken(probe, data):
 def test_a_function_for_a_judge(probe, data):
     with pytest.raises(InputError) as caught:
         bl.collect(probe, lambda text: 0.5, data)
-    assert "needs the argument text', allowed: first and second, candidate, candidates, or prompt" in str(caught.value)
+    assert "one with the argument text', allowed: first and second, candidate, candidates, or prompt" in str(
+        caught.value
+    )
 
 
 def test_two_frames_to_compare_that_are_not_one_list(trials):

@@ -1,4 +1,4 @@
-"""`ApiJudge`: a model behind an OpenAI-compatible server, asked many times at once and paid for once."""
+"""`ApiJudge`: a model behind an OpenAI-compatible server, with concurrent requests and stored replies."""
 
 from __future__ import annotations
 
@@ -211,25 +211,25 @@ class ApiJudge(BaseJudge):
 
     @property
     def url(self) -> str:
-        """The server's address, without credentials; the first of several."""
+        """The server's address (the first of several), without credentials."""
         return self._endpoints.members[0].url
 
     @property
     def is_exact(self) -> bool | None:
-        """Whether labels are scored exactly, at every address that was asked for some; None before the first."""
+        """Whether labels are scored exactly at all addresses asked so far; None before the first request."""
         known = [each.exact.is_able for each in self._endpoints.members if each.exact.is_able is not None]
         return all(known) if known else None
 
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # it grows where the room is found out
-        """Tokens that a thought before an answer may take, as far as that is known."""
+        """Maximum thinking tokens before an answer, if known."""
         return self._thoughts.room
 
     def __repr__(self) -> str:
         return f"ApiJudge({self.id!r})"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if a request cannot be sent, its kind was refused before, or the key is missing."""
+        """Raise a `JudgeError` if a request cannot be sent, its kind was refused before, or the API key is missing."""
         for endpoint in self._endpoints.members:
             endpoint.key.header()
         for request in requests:
@@ -239,7 +239,7 @@ class ApiJudge(BaseJudge):
             check(self.wire, request)
 
     def packs(self, requests: Iterable[Request]) -> Answers:
-        """Answer every request once, in any order, all replies that have arrived in one pack; see `Answers`.
+        """Answer each request once, in any order, yielding all replies that have arrived as one pack; see `Answers`.
 
         Raises
         ------
@@ -260,7 +260,7 @@ class ApiJudge(BaseJudge):
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Report every retry, in a few words, until the context is left; called from another thread."""
+        """Report retries to a callback within this context; it is called from another thread."""
         before, self._tell = self._tell, tell
         try:
             yield
@@ -268,14 +268,14 @@ class ApiJudge(BaseJudge):
             self._tell = before
 
     def close(self) -> None:
-        """Close the connections and end the thread; the next question opens them again."""
+        """Close the connections and end the thread; the next request reopens them."""
         if self._started is not None:
             _, loop, client = self._started
             self._started = None
             shut(loop, client)
 
     def _connect(self) -> tuple[Loop, openai.AsyncOpenAI]:
-        """Return the loop and client of this process, started at the first question."""
+        """Return the event loop and client of this process, started at the first request."""
         if self._started is None or self._started[0] != os.getpid():  # threads do not cross a fork
             loop, client = Loop(), open_client(self.url, self.timeout, self._endpoints.most)
             for endpoint in self._endpoints.members:
@@ -285,7 +285,7 @@ class ApiJudge(BaseJudge):
         return self._started[1:]
 
     async def _attempt(self, client: openai.AsyncOpenAI, request: Request, endpoint: Endpoint) -> Reply:
-        """Ask once; raise a `Fault` if another attempt may help."""
+        """Send once; raise a `Fault` if a retry may help."""
         connection = Connection(client, endpoint, self, request)
         post = partial(self._refusals.send, connection)
         try:
@@ -307,11 +307,11 @@ class ApiJudge(BaseJudge):
             raise fault from None
         if self.fingerprint is not None and self.fingerprint not in (reply.model or "").split():
             words = f"the server runs {reply.model or 'an unnamed model'}, not {self.fingerprint}"
-            raise ServerError(f"{words}; ask it for that model, or make a judge with another fingerprint", request)
+            raise ServerError(f"{words}; request that model, or use another fingerprint", request)
         return reply
 
     async def _written(self, request: Request, post: Post) -> Reply:
-        """Ask for a reply, with more room for its thought as often as it was cut off and that is allowed."""
+        """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self._thoughts.of(request)
         room, spent = thoughts.room, Usage()
         while True:
@@ -327,7 +327,7 @@ class ApiJudge(BaseJudge):
 
     def _retried(self, why: str) -> None:
         """Report the number of retries so far, and the reason of this one."""
-        self._tell(f"{count(self.faults.total(), 'retry')}, now since {why}")
+        self._tell(f"{count(self.faults.total(), 'retry')}, most recently because {why}")
 
     def _note(self, reply: Reply) -> None:
         """Warn if the server's model changed, it refuses a field, or its label probabilities are not exact."""
@@ -341,10 +341,10 @@ class ApiJudge(BaseJudge):
             return
         self._models.append(reply.model)
         if len(self._models) > 1:
-            before = f"before, it ran {self._models[-2]!r}; pin one with fingerprint="
+            before = f"previously {self._models[-2]!r}; pin one with fingerprint="
             warn(f"{self.id} now runs {reply.model!r}; {before}", ModelChangedWarning)
 
 
 def _sort_of(request: Request) -> tuple[type, bool]:
-    """Return the kind of a request, and whether it sets a budget for thoughts."""
+    """Return the kind of a request, and whether it sets a thinking budget."""
     return type(request), thinking_of(request) is not None

@@ -18,7 +18,7 @@ PREFILLS: Mapping[str, Mapping[str, Any]] = {
 
 
 def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
-    """Write the settings that replies depend on and that are not at their defaults, as canonical JSON."""
+    """Return the non-default settings that affect replies, as canonical JSON."""
     values = {
         "exact": None if exact else False,
         "fingerprint": fingerprint,
@@ -33,7 +33,7 @@ def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
     try:
         return f":{canonical_json(changed)}" if changed else ""
     except (TypeError, ValueError):
-        raise InputError("parameters", wire.parameters, "fields that JSON can write") from None
+        raise InputError("parameters", wire.parameters, "JSON-serialisable fields") from None
 
 
 def check_settings(
@@ -52,7 +52,7 @@ def check_settings(
 
 
 def prefill_fields(prefill: str | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the fields that make a server go on with a last message of the assistant; None where none are known."""
+    """Return the request fields that make a server continue the last assistant message; None if unknown."""
     if not isinstance(prefill, str):
         return prefill
     require_one_of("prefill", prefill, tuple(PREFILLS))

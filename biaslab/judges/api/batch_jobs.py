@@ -1,4 +1,4 @@
-"""Submit batches to OpenAI's servers, check their state and fetch their results."""
+"""Submit batches to OpenAI's servers, check their status and fetch results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEAD = frozenset({"failed", "expired", "cancelled"})
 
 
 class Job(NamedTuple):
-    """One submitted file: its name, content and batch, how far it is, and the files of its results."""
+    """One submitted file: name, content, batch, progress and result files."""
 
     file: str
     digest: str
@@ -56,7 +56,7 @@ class BatchJobs:
         self._key = Key(api_key, self._address)
 
     def submit(self) -> list[Job]:
-        """Upload every file that was not submitted and start its batch; return the new ones.
+        """Upload each file that has not been submitted and start its batch; return the new ones.
 
         A file is submitted once: what runs, or is done, is paid for. Each batch is noted as soon as it exists.
 
@@ -78,13 +78,13 @@ class BatchJobs:
         return new
 
     def update(self) -> list[Job]:
-        """Ask the server how far the batches are, and note it."""
+        """Query the progress of the batches, and save it."""
         jobs = [self._look(job) for job in self.jobs()]
         self._note(jobs)
         return jobs
 
     def fetch(self) -> list[Path]:
-        """Download the results there are, also those of batches that expired, and return the files."""
+        """Download all available results, including those of expired batches, and return the files."""
         files = []
         for job in self.update():
             for name in job.results:
@@ -96,7 +96,7 @@ class BatchJobs:
         return files
 
     def jobs(self) -> list[Job]:
-        """Return the batches that were submitted, as they were last seen.
+        """Return the submitted batches in their last known state.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class BatchJobs:
             rows = json.loads(self._record.read_text(encoding="utf-8"))
             return [Job(**{**row, "results": tuple(row["results"])}) for row in rows]
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError("path", str(self._record), "the note that `biaslab batch submit` writes") from error
+            raise InputError("path", str(self._record), "the record written by `biaslab batch submit`") from error
 
     def _look(self, job: Job) -> Job:
         batch: Any = self._call(lambda client: client.batches.retrieve(job.batch))
@@ -121,7 +121,7 @@ class BatchJobs:
         write_whole(self._record, [json.dumps([job._asdict() for job in jobs], indent=1)])
 
     def _call(self, ask: Callable[[openai.OpenAI], T]) -> T:
-        """Ask the server; its errors become ours outside of ``except``, since the SDK's hold the key."""
+        """Call the server; errors are converted outside of ``except``, because the SDK's contain the key."""
         import openai
 
         login = self._key.header()
@@ -136,7 +136,7 @@ class BatchJobs:
             except openai.OpenAIError as error:
                 said, status = str(of_connection(error, self._address.url)), None
         shown = f"HTTP {status}: {said}" if status else said
-        raise ServerError(f"the server did not take the batch ({shown}); check key, model and address", status=status)
+        raise ServerError(f"the server rejected the batch ({shown}); check key, model and address", status=status)
 
 
 def _start(client: openai.OpenAI, name: str, content: bytes) -> str:

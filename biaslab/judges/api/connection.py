@@ -1,4 +1,4 @@
-"""Send one request to one server, and turn whatever goes wrong into a `Fault` or a `JudgeError`."""
+"""Send one request to one server, and turn errors into a `Fault` or a `JudgeError`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Connection:
 
     @property
     def body(self) -> str:
-        """The last reply, cut to the length of a message."""
+        """The last reply, truncated to the length of a message."""
         return self._endpoint.key.hide(self._body[:_SHOWN].decode("utf-8", "replace"))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -186,7 +186,7 @@ def _parse(body: bytes) -> object:
     try:
         return json.loads(body, object_pairs_hook=unique)
     except RepeatedKeyError as error:
-        words = f"the server sent JSON that contradicts itself: {error}"
+        words = f"the server sent contradictory JSON: {error}"
     except ValueError:
-        words = "the server sent no valid JSON" if body.strip() else "the server sent an empty answer"
+        words = "the server sent invalid JSON" if body.strip() else "the server sent an empty response"
     raise faults.NoAnswer(words)

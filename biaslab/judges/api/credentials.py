@@ -1,4 +1,4 @@
-"""Addresses and keys of servers: a key is read when it is needed, and never shown."""
+"""Addresses and keys of servers: a key is read when needed, and never shown."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Address:
             raise InputError("base_url", HIDDEN, "http(s)://host[:port]/path") from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             shown = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
-            remedy = "leave out what follows ? or #" if parts.query or parts.fragment else "write http://host:port/v1"
-            raise InputError("base_url", shown, "an address that starts with http:// or https://", remedy)
+            remedy = "remove the part after ? or #" if parts.query or parts.fragment else "use http://host:port/v1"
+            raise InputError("base_url", shown, "a URL that starts with http:// or https://", remedy)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         shown = f"{host}{port}{parts.path.rstrip('/')}"
         url = f"{parts.scheme}://{shown}"
@@ -86,7 +86,7 @@ class Key:
 
     def __init__(self, source: str | Callable[[], str] | None, address: Address) -> None:
         allowed = "the name of an environment variable, or a function that returns the key"
-        remedy = "put the key into the environment; do not write it into code or a notebook"
+        remedy = "set the key in the environment; do not write it into code or a notebook"
         if isinstance(source, str):
             is_name = source in os.environ or (source.isupper() and "_" in source)  # anything else may be a key
             if not _VARIABLE.fullmatch(source) or not is_name:
@@ -101,10 +101,10 @@ class Key:
         return f"Key({HIDDEN})"
 
     def __getstate__(self) -> object:
-        raise TypeError("an API key cannot be pickled; make the judge in the process that needs it")
+        raise TypeError("an API key cannot be pickled; create the judge in the process that needs it")
 
     def header(self, refresh: bool = False) -> str | None:
-        """Return the ``Authorization`` header, None for a server that needs none; ask for the key again if wanted.
+        """Return the ``Authorization`` header, or None if the server needs none; optionally reload the key.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class Key:
         return self._header
 
     def can_refresh(self) -> bool:
-        """Return whether asking again may give another key."""
+        """Return whether reloading may give another key."""
         return callable(self._source)
 
     def _read(self) -> str:
@@ -128,15 +128,17 @@ class Key:
             try:
                 key = self._source()
             except Exception as error:  # whatever it says may hold the key
-                raise ServerError(f"the function that returns the API key failed: {type(error).__name__}") from None
+                raise ServerError(f"the function for the API key failed: {type(error).__name__}") from None
             if not isinstance(key, str) or not key.strip():
-                raise ServerError("the function that returns the API key gave no text; let it return the key")
+                raise ServerError("the function for the API key did not return a string; it must return the key")
             return key.strip()
         official = self._address.url == OPENAI
         name = self._source or ("OPENAI_API_KEY" if official else "BIASLAB_API_KEY")
         key = os.environ.get(name, "").strip()
         if not key and (self._source or official):
-            raise ServerError(f"the environment variable {name} holds no API key; set it, or give api_key a function")
+            raise ServerError(
+                f"the environment variable {name} is not set; set it to the API key, or pass a function as api_key"
+            )
         return key
 
     def hide(self, text: str) -> str:

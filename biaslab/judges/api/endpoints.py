@@ -1,4 +1,4 @@
-"""The servers behind one judge: choose one for each request, and leave out those that do not answer."""
+"""The servers behind one judge: choose one per request, and skip those that do not respond."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Endpoint:
 
     @property
     def room(self) -> int:
-        """Requests that it can take now."""
+        """Number of requests that it can take now."""
         return int(self.pace.limit) - self.in_flight
 
     def replied(self, sent: float, now: float) -> None:
@@ -63,7 +63,7 @@ class Endpoint:
         self.out_until, self._rest = 0.0, _FIRST_REST
 
     def leave_out(self, now: float) -> None:
-        """Leave it out for a while, twice as long each time; then one request finds out whether it is back."""
+        """Skip it for a while, twice as long each time; then one request tests whether it is back."""
         if now < self.out_until:  # one that was sent before
             return
         self.out_until, self._rest = now + self._rest, min(2 * self._rest, _LONGEST_REST)
@@ -90,15 +90,15 @@ class Endpoints:
 
     @property
     def most(self) -> int:
-        """Requests in flight at most, at all of them."""
+        """Maximum number of requests in flight, over all endpoints."""
         return sum(each.pace.most for each in self.members)
 
     def until(self, now: float) -> float:
-        """Return the moment before which nobody may be asked."""
+        """Return the time before which no endpoint may be used."""
         return min(each.pace.until for each in self._living(now))
 
     def limit(self, now: float) -> int:
-        """Return the number of requests that may be in flight."""
+        """Return the number of requests that may be in flight now."""
         return sum(int(each.pace.limit) for each in self._living(now) if each.pace.until <= now)
 
     def choose(self, now: float, avoided: Endpoint | None = None) -> Endpoint:
@@ -119,7 +119,7 @@ class Endpoints:
         return chosen
 
     def failed(self, endpoint: Endpoint, fault: Fault, sent: float, now: float) -> bool:
-        """Record a fault; return whether the request is simply sent elsewhere because the endpoint is down."""
+        """Record a fault; return whether the request can be sent elsewhere because the endpoint is down."""
         if fault.busy:
             endpoint.pace.refused(sent, now, fault.wait)
         if not fault.unreached:
@@ -150,20 +150,20 @@ class Endpoints:
         endpoint.is_asked, models = True, _models(document)
         if models and model not in models:
             has = ", ".join(sorted(models))
-            words = f"{endpoint.url} serves {has}, not {model}; give addresses of servers that all serve the model"
+            words = f"{endpoint.url} serves {has}, not {model}; use only servers that serve the model"
             raise ServerError(words, request)
         endpoint.serves = models.get(model)
         for one, other in combinations([each for each in self.members if each.serves], 2):
             if one.serves != other.serves:
                 words = f"{model} is {one.serves} at {one.url} and {other.serves} at {other.url}"
-                raise ServerError(f"{words}; give addresses of servers that all serve one model", request)
+                raise ServerError(f"{words}; use only servers that serve the same model", request)
 
     def _living(self, now: float) -> Sequence[Endpoint]:
         return [each for each in self.members if now >= each.out_until] or self.members
 
 
 def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
-    """Return the addresses that a text, with commas between several, or a list names.
+    """Return the addresses in a comma-separated string or a list.
 
     Raises
     ------
@@ -181,12 +181,12 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     empty = [at for at, url in enumerate(urls, 1) if not isinstance(url, str) or not url.strip()]
     if empty or not urls:
         value = f"address {empty[0]} of {len(urls)} is empty" if len(urls) > 1 else ""
-        allowed = "http(s)://host[:port]/path, with commas between several"
-        raise InputError("base_url", value, allowed, "leave out what is empty")
+        allowed = "http(s)://host[:port]/path, several separated by commas"
+        raise InputError("base_url", value, allowed, "remove empty addresses")
     addresses = [Address.of(url.strip()) for url in urls]
     for one, other in combinations(addresses, 2):
         if one.url == other.url:
-            raise InputError("base_url", one.url, "addresses that differ", "give each server once")
+            raise InputError("base_url", one.url, "different addresses", "list each server once")
     return addresses
 
 

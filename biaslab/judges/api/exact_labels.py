@@ -1,4 +1,4 @@
-"""Exact label probabilities from a server that returns those of named tokens, whatever their rank: vLLM.
+"""Exact label probabilities from a server that returns those of named tokens at any rank: vLLM.
 
 A request names the tokens that labels begin with and gets their log-probabilities in the answer's first place. What
 follows of labels of several tokens is asked with the prompt's token ids and the label's beginning behind them, which
@@ -43,7 +43,7 @@ class _First(NamedTuple):
 
 
 class ExactLabels:
-    """Exact label probabilities of one server; found out at the first request whether it gives them.
+    """Exact label probabilities of one server; the first request tests whether it supports them.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class ExactLabels:
         return unusable(request, why, first.usage, first.model) if why else await self._walk(trie, first, post)
 
     async def _first_use(self, request: Choice, post: Post) -> Reply | None:
-        """Find out by one request whether the server can; where it cannot, top tokens are used instead."""
+        """Test with one request whether the server supports them; otherwise top tokens are used."""
         try:
             trie = await self._trie(request.labels, post)
             if trie is None:
@@ -108,8 +108,8 @@ class ExactLabels:
         self.is_able = gap <= TOLERANCE
         if not self.is_able:
             self.warning = (
-                f"the server at {self._url} gives log-probabilities of a token that differ by {gap:.2g} with the order "
-                f"of requests, so that labels are read from its likeliest tokens instead; start it with "
+                f"the server at {self._url} gives log-probabilities that differ by {gap:.2g} with the order of "
+                f"requests, so labels are read from its top tokens instead; start it with "
                 f"--no-enable-prefix-caching, or with VLLM_BATCH_INVARIANT=1 in its environment"
             )
             return None
@@ -117,7 +117,7 @@ class ExactLabels:
         return replace(reply, usage=reply.usage + cost)
 
     async def _self_check(self, first: _First, trie: LabelTrie, post: Post) -> tuple[float, Usage]:
-        """Return the largest difference of log-probabilities between both orders of a prompt and its beginning."""
+        """Return the largest difference of log-probabilities between both orders of a prompt and its prefix."""
         tokens = trie.branchings[()][:MOST_NAMED]
         half = first.prompt[: max(len(first.prompt) // 2, 1)]
         one, spent = await self._behind([first.prompt, half], tokens, post)
@@ -126,7 +126,7 @@ class ExactLabels:
         return max(_gap(a, b, tokens) for a, b in pairs), spent + also
 
     async def _walk(self, trie: LabelTrie, first: _First, post: Post) -> Reply:
-        """Ask at every further branching, all at once, and return the reply."""
+        """Query all further branchings at once, and return the reply."""
         levels: dict[Path, dict[int, float]] = {(): first.levels}
         usage = first.usage
         inner = [prefix for prefix in trie.branchings if prefix]
@@ -138,7 +138,7 @@ class ExactLabels:
         return Reply(logprobs=trie.logprobs(levels), unseen=0.0, model=first.model, usage=usage)
 
     async def _first(self, request: Choice, trie: LabelTrie, post: Post) -> _First:
-        """Ask for the first place of the answer, through the chat route, which renders the conversation."""
+        """Query the first token of the answer through the chat route, which renders the conversation."""
         written = self._wire.write(request)[1]
         for name in ("top_logprobs", "max_tokens", "max_completion_tokens"):
             written.pop(name, None)
@@ -158,7 +158,7 @@ class ExactLabels:
     async def _behind(
         self, prompts: Sequence[Path], tokens: Sequence[int], post: Post
     ) -> tuple[list[dict[int, float]], Usage]:
-        """Ask for the log-probabilities of tokens behind each of some prompts of token ids."""
+        """Query the log-probabilities of tokens after each of several prompts of token ids."""
         body = self._wire.with_parameters({"model": self._wire.model, "temperature": 0})
         for name in ("messages", "max_completion_tokens"):
             body.pop(name, None)
@@ -172,7 +172,7 @@ class ExactLabels:
         return by_prompt, Usage.total([usage_of(document.get("usage")) for document in documents])
 
     async def _trie(self, labels: tuple[str, ...], post: Post) -> LabelTrie | None:
-        """Return the labels' tokens, written as they are and behind a space; None if these do not tell them apart."""
+        """Return the labels' tokens, with and without a leading space; None if they are ambiguous."""
         if labels not in self._tries:
             if not self._tries:
                 bare = await self._ids("a", post)
@@ -188,7 +188,7 @@ class ExactLabels:
         return await self._behind_anchor(text, bare, post) if self._anchored else bare
 
     async def _behind_anchor(self, text: str, bare: Path, post: Post) -> Path:
-        """Return the tokens of a text that goes on from another one, as a `LocalJudge` encodes it."""
+        """Return the tokens of a continuation, as a `LocalJudge` encodes it."""
         for anchor in _ANCHORS:
             before, both = await self._ids(anchor, post), await self._ids(anchor + text, post)
             if both[: len(before)] == before:

@@ -1,4 +1,4 @@
-"""Classify what goes wrong between a judge and a server: what is retried, and what ends a run."""
+"""Classify errors between a judge and a server: retry, or end the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from biaslab.core import Choice, Likelihood, Request, thinking_of
 from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
 from biaslab.judges.api.reply_size import TooLargeError
 
-SAMPLED = "wrap the judge as Sampled(judge, k), which asks k times for text and counts (Liusie et al. 2024, Eq. 5)"
+SAMPLED = "wrap it as Sampled(judge, k), which counts labels in k text samples (Liusie et al. 2024, Eq. 5)"
 _AGAIN = frozenset({408, 409, 425, 429})
 _BUSY = frozenset({429, 503, 529})
 _QUOTA = re.compile(r"insufficient_quota|billing|credit balance|exceeded your current quota", re.IGNORECASE)
@@ -37,12 +37,12 @@ _OTHER_API = re.compile(r"v1/responses|responses api", re.IGNORECASE)
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
 _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _REMEDY = {
-    400: "the server does not understand the request; see what it names, and `parameters` of the judge",
-    401: "the server does not accept the key; check the environment variable or function that it comes from",
-    402: "the account has no credit left; pay, and run again, which asks only what is missing",
-    403: "the key may not use this model; check the model's name and the key's rights",
+    400: "the server does not understand the request; check its message and `parameters` of the judge",
+    401: "the server does not accept the key; check the environment variable or function it comes from",
+    402: "the account has no credit left; add credit and run again, which asks only missing requests",
+    403: "the key has no access to this model; check the model's name and the key's permissions",
     404: "the server does not know this model or address; check `model` and `base_url`",
-    422: "the server does not take a field of the request; see `parameters` and `token_field` of the judge",
+    422: "the server rejects a field of the request; check `parameters` and `token_field` of the judge",
 }
 
 
@@ -54,7 +54,7 @@ _NOT_TOLD = {
 
 
 class Fault(Exception):  # noqa: N818 - not raised to users
-    """A single attempt that gave no reply.
+    """A failed attempt that may be retried.
 
     Parameters
     ----------
@@ -93,15 +93,15 @@ class Fault(Exception):  # noqa: N818 - not raised to users
 
 
 class NoAnswer(Fault):
-    """A response that claims success but holds no answer."""
+    """A successful response without an answer."""
 
 
 class Filtered(Exception):  # noqa: N818 - an answer, not an error
-    """The server refused to let the model see the prompt: that is a reply with a status."""
+    """The server's content filter blocked the prompt, which counts as a reply with a status."""
 
 
 def of_connection(error: BaseException, url: str) -> Fault:
-    """Classify a lost connection by its first cause: the SDK calls some of them a time-out."""
+    """Classify a lost connection by its root cause, because the SDK reports some of them as time-outs."""
     first, names = error, {type(error).__name__}
     while first.__cause__ is not None or (first.__context__ is not None and not first.__suppress_context__):
         first = first.__cause__ or first.__context__  # type: ignore[assignment]
@@ -113,32 +113,32 @@ def of_connection(error: BaseException, url: str) -> Fault:
         refused = isinstance(first, ConnectionRefusedError)
         return Fault(f"nothing answers at {url} ({type(first).__name__})", busy=late, refused=refused, unreached=True)
     if late:
-        return Fault("the server did not answer in time", busy=True)
+        return Fault("the server timed out", busy=True)
     if isinstance(first, TooLargeError):
         return Fault(str(first))
     if any(kind.__name__ in _NO_HTTP for kind in type(first).__mro__) or isinstance(first, zlib.error):
         kind = "gzip" if isinstance(first, zlib.error) else type(first).__name__
-        return Fault(f"the server's answer is not valid HTTP ({kind}; a proxy may have broken it)")
+        return Fault(f"the server's response is not valid HTTP ({kind}; perhaps because of a proxy)")
     return Fault(f"the connection failed ({type(first).__name__})")
 
 
 def unreadable(error: Exception) -> Fault:
-    """Return the fault of a reply that nothing here foresaw, such as JSON nested a million times."""
-    return Fault(f"the server's answer cannot be read ({type(error).__name__})")
+    """Return the fault for an unexpected response, such as JSON nested a million times."""
+    return Fault(f"the server's response cannot be read ({type(error).__name__})")
 
 
 def of_redirect(status: int, address: str, url: str, request: Request) -> ServerError:
-    """Return the error about a server that sends the prompt elsewhere: only the user says where prompts may go."""
+    """Return the error for a redirect to another server: prompts go only where the user allows."""
     where = address or "nowhere"
     remedy = (
-        "prompts go to no address that was not named: if you trust it, give it as base_url; "
-        "redirects='same_host' follows redirects within one server"
+        "prompts are only sent to addresses you name; if you trust it, set it as base_url, or use "
+        "redirects='same_host' to follow redirects within one server"
     )
     return ServerError(f"the server at {url} redirects to {where} (HTTP {status}); {remedy}", request, status=status)
 
 
 def is_same_host(url: str, other: str) -> bool:
-    """Return whether two addresses are of one server: host and port are equal, or the second one adds encryption.
+    """Return whether two addresses belong to one server: same host and port, or the second adds encryption.
 
     Examples
     --------
@@ -181,36 +181,36 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         busy = status in _BUSY
         return Fault(shown, wait=retry_after(headers) if busy else None, busy=busy, refused=busy, status=status)
     if status in (400, 413, 422) and _TOO_LONG.search(body):
-        remedy = "shorten the text or choose a judge with a longer window"
+        remedy = "shorten the text or use a judge with a longer context window"
         return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
     if status in (400, 403) and _FILTERED.search(body):
         return Filtered()
     if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(said)):
         return without_probabilities(request, shown)
-    remedy = _REMEDY.get(status, "see what it says")
+    remedy = _REMEDY.get(status, "check its message")
     if status in (400, 422):
         remedy = next((words for field, words in _NOT_TOLD.items() if field in said), remedy)
     if _OTHER_API.search(said):
-        remedy = 'the model is asked through the Responses API: dialect="responses", or ?dialect=responses in its name'
+        remedy = 'use the Responses API for this model: dialect="responses", or ?dialect=responses in its name'
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
 
 
 def thinks_first(request: Request) -> UnsupportedRequestError:
-    """Return the error for a model that thinks before it answers, whose first tokens are no label."""
+    """Return the error for a thinking model, whose first tokens are not a label."""
     words = (
-        "the model thinks before it answers, so that its first tokens are no label and it cannot answer Choice "
-        f'requests; {SAMPLED}; where its chat template has a switch, thinking="off" asks without a thought'
+        "the model thinks before it answers, so its first tokens are not a label and it cannot answer Choice "
+        f'requests; {SAMPLED}; or turn thinking off with thinking="off", if its chat template supports it'
     )
     return UnsupportedRequestError(words, request)
 
 
 def about_thinking(request: Request, error: ServerError) -> UnsupportedRequestError | None:
-    """Return the error for a model that cannot be told how long to think; None if that is not what was refused."""
+    """Return the error for a model that accepts no thinking budget; None if something else was refused."""
     said, status = str(error), error.status
     if thinking_of(request) is None or status not in (400, 422) or not _THINKING.search(said.rpartition("); ")[0]):
         return None  # our own remedy is left out
     why = said.rpartition("; ")[0]
-    words = f"the model cannot be told how long to think ({why}); ask one that reasons, or give tokens as the budget"
+    words = f"the model accepts no thinking budget ({why}); use a reasoning model, or set the budget in tokens"
     return UnsupportedRequestError(words, request)
 
 
@@ -222,7 +222,7 @@ def without_probabilities(request: Request, said: str = "") -> UnsupportedReques
             f"the server gives no log-probabilities of an answer{why}, so it cannot answer Choice requests; {SAMPLED}"
         )
         return UnsupportedRequestError(words, request)
-    remedy = 'try likelihood="prompt_logprobs", which vLLM has, or take another model\'s perplexity'
+    remedy = 'try likelihood="prompt_logprobs" (vLLM), or use another model\'s perplexity'
     return UnsupportedRequestError(f"the server gives no log-probabilities of a prompt{why}; {remedy}", request)
 
 
@@ -239,7 +239,7 @@ def message_of(body: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds after which the server allows a retry, None if it does not say.
+    """Return the server's Retry-After in seconds, or None.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def _number(text: str) -> float:
 
 
 def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until an exhausted rate limit is reset, None if none is exhausted.
+    """Return the seconds until an exhausted rate limit resets, or None.
 
     Examples
     --------
@@ -278,7 +278,7 @@ def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def duration(text: str) -> float | None:
-    """Read a duration as rate-limit headers write it: ``"6m0s"``, ``"20ms"``, ``"1.5"`` (seconds)."""
+    """Parse a duration from a rate-limit header: ``"6m0s"``, ``"20ms"``, ``"1.5"`` (seconds)."""
     with contextlib.suppress(ValueError):
         return max(_number(text), 0.0)
     parts = re.findall(r"([\d.]+)(ms|s|m|h|d)", text)

@@ -1,4 +1,4 @@
-"""Probabilities of labels from the likeliest tokens that a server shows, and the mass that it does not show.
+"""Label probabilities from the top tokens that a server returns, and the probability mass that it omits.
 
 A `LocalJudge` scores every label; a server shows its 20 likeliest tokens at each place of one greedy answer. So the
 label's probability is summed over the shown tokens that begin the answer with it, whatever their white space, and a
@@ -18,7 +18,7 @@ _LEAST = 1e-3  # rarer tokens may well be two that are written alike and are equ
 
 
 class Place(NamedTuple):
-    """One place of an answer: the token that was written, and the likeliest ones with their log-probabilities."""
+    """One token position of an answer: the generated token, and the top tokens with their log-probabilities."""
 
     token: str
     shown: dict[str, float]
@@ -100,7 +100,7 @@ def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
 
 
 def impossible(shown: Sequence[tuple[object, float]]) -> str:
-    """Return why tokens with their log-probabilities are no part of a distribution, else an empty text.
+    """Return why log-probabilities of tokens are not a valid distribution, or an empty string.
 
     Tokens that are written alike are several tokens, as "A" and " A" are where a server strips white space; one that
     stands there twice with the same probability is not.
@@ -114,13 +114,13 @@ def impossible(shown: Sequence[tuple[object, float]]) -> str:
     """
     mass = math.fsum(math.exp(level) for _, level in shown)
     if mass > MOST_MASS:
-        return f"the probabilities of the shown tokens sum to {mass:.3g}"
+        return f"the probabilities of the returned tokens sum to {mass:.3g}"
     likely = Counter(entry for entry in shown if entry[1] > math.log(_LEAST))
-    return next((f"the token {token!r} is shown twice" for (token, _), times in likely.items() if times > 1), "")
+    return next((f"the token {token!r} occurs twice" for (token, _), times in likely.items() if times > 1), "")
 
 
 def is_vague(mass: LabelMass) -> bool:
-    """Return whether labels that were not shown may have too much probability for the others' shares to be known.
+    """Return whether omitted labels may have so much probability that the others' shares are unknown.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def goes_on(label: str, text: str) -> bool:
 
 
 def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
-    """Return the index of the label that the last token completed: the longest that the text begins with and ends."""
+    """Return the index of the longest label that the last token completes."""
     fitting = [
         i
         for i, label in enumerate(labels)

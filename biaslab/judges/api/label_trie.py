@@ -1,4 +1,4 @@
-"""Labels as paths of tokens in a trie: the tokens to ask for at each branching, and exact label probabilities."""
+"""Labels as token paths in a trie: the tokens to query at each branching, and exact label probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LabelTrie:
-    """The tokens of some labels.
+    """Token trie of a set of labels.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class LabelTrie:
 
     @cached_property
     def branchings(self) -> dict[Path, tuple[int, ...]]:
-        """Every beginning of a label that goes on, with the tokens that follow; the empty one first."""
+        """All proper prefixes of labels with their next tokens, the empty prefix first."""
         following: dict[Path, dict[int, None]] = {(): {}}
         for path in self._all():
             for at, token in enumerate(path):
@@ -87,7 +87,7 @@ class LabelTrie:
         return tuple(min(float(np.logaddexp.reduce(ways)), 0.0) for ways in shares)
 
     def _log_share(self, path: Path, levels: Mapping[Path, Mapping[int, float]]) -> float:
-        """Return log P(the answer begins with the path, and goes on to no other label)."""
+        """Return log P(the answer begins with the path and continues to no other label)."""
         level = sum(levels[path[:at]][token] for at, token in enumerate(path))
         onward = sum(math.exp(levels[path][token]) for token in self.branchings.get(path, ()))
         return level + math.log1p(-onward) if onward < 1 else -math.inf

@@ -1,4 +1,4 @@
-"""Judges behind servers by name: read typed options from an address or a table of ``biaslab.toml``."""
+"""Create judges behind servers from names: typed options from an address or a table of ``biaslab.toml``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WORDS = {
 
 
 def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
-    """Split the name of a judge after ``api:`` into model, address and options.
+    """Split a judge's name after ``api:`` into model, address and options.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
 def make_judge(
     model: str, address: str | None, options: Mapping[str, Any], where: str = "", also: tuple[str, ...] = ()
 ) -> ApiJudge:
-    """Make a judge behind a server from options as an address or a file has them.
+    """Create a judge behind a server from options in an address or a file.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _read(name: str, kind: str, value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """Read a text as a number, a truth value, None or a JSON document; else return the text itself."""
+    """Parse a text as a number, boolean, None or JSON document; else return it unchanged."""
     if not isinstance(value, str):
         return value
     if value.lower() in ("none", "null"):

@@ -1,4 +1,4 @@
-"""Control how many requests are in flight: as many as the server takes.
+"""Control the number of requests in flight, up to what the server can handle.
 
 The number grows by one a reply until the server shows that it is asked too much, then by one a round trip, and is
 halved when the server says so or no longer answers in time: additive increase, multiplicative decrease (Chiu and Jain
@@ -46,7 +46,7 @@ class Pace:
         self._rate, self._rate_limit = 0.0, 0.0  # replies a second at a smaller limit, and that limit
 
     def replied(self, sent: float, now: float) -> None:
-        """Count a reply, and how long it took."""
+        """Record a reply and its duration."""
         if self._first:
             self._first, self.limit = False, float(min(_FIRST_STEP, self.most))
             self._restart(now)
@@ -59,14 +59,14 @@ class Pace:
             self._judge(now)
 
     def refused(self, sent: float, now: float, wait: float | None = None) -> None:
-        """Slow down, as the server is asked too much; wait as many seconds as it says."""
+        """Slow down because the server is overloaded; wait as long as it asks."""
         if wait is not None:
             self.until = max(self.until, now + wait)
         if sent >= self._changed:
             self._cut(self.limit / 2, now)
 
     def pause(self, now: float, wait: float) -> None:
-        """Send nothing for a number of seconds: a rate limit is used up."""
+        """Pause for a number of seconds because a rate limit is exhausted."""
         self.until = max(self.until, now + wait)
 
     def _judge(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Room for a model to think before it answers: what is asked for, what its replies show, and when a study stops."""
+"""Manage thinking budgets: what to request, what replies show, and when to stop a study."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORT = 64  # tokens of a limit at most that leaves no room for reasons, so tha
 
 
 class ThoughtsByBudget:
-    """Track the thoughts of one judge, for each budget that requests set.
+    """Track the thinking of one judge for each budget set by requests.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class ThoughtsByBudget:
         self._by_budget: dict[ThinkingBudget | None, Thoughts] = {None: Thoughts(thinking_at(None))}
 
     def of(self, request: Request) -> Thoughts:
-        """Return those of the requests with the same budget."""
+        """Return the tracker for the request's budget."""
         budget = thinking_of(request)
         if budget not in self._by_budget:
             self._by_budget[budget] = Thoughts(self._thinking_at(budget))
@@ -38,20 +38,20 @@ class ThoughtsByBudget:
 
     @property
     def room(self) -> int:
-        """Tokens that are added to the limit of an answer where a request sets no budget."""
+        """Tokens added to the answer limit if a request sets no budget."""
         return self._by_budget[None].room
 
     def holds(self, in_flight: int) -> bool:
-        """Return whether nothing more is asked before the first replies at some budget were read."""
+        """Return whether to wait for the first replies at some budget before asking more."""
         return any(each.holds(in_flight) for each in list(self._by_budget.values()))
 
     def error(self, request: Request) -> CutOffError | None:
-        """Return what to say where most replies at the budget of a request were cut off."""
+        """Return a message if most replies at the request's budget were cut off."""
         return self.of(request).error(request)
 
 
 class Thoughts:
-    """Track the thoughts of one judge, and the tokens reserved for them.
+    """Track the thinking of one judge, and the tokens reserved for it.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Thoughts:
         self._suspected = 0  # replies that say nothing that can be read, and do not show why
 
     def read(self, reply: Reply) -> Reply:
-        """Return a reply whose thought stands apart from its text, and is counted in its usage."""
+        """Return a reply with its thinking separated from the text and counted in the usage."""
         if reply.text and reply.thought is not None:
             reply = answered(reply)  # a server may send a thought twice
         elif reply.text:
@@ -90,7 +90,7 @@ class Thoughts:
         return replace(reply, usage=replace(usage, reasoning_tokens=round(share * usage.completion_tokens)))
 
     def _begins_inside(self, text: str, reason: str | None) -> bool:
-        """Return whether a text begins inside a thought that the prompt opened, by itself and by those seen before."""
+        """Return whether a text begins inside thinking opened by the prompt, judging by it and earlier texts."""
         self._inside += begins_inside(text)
         if reason == AT_LIMIT:
             return self._inside > 0 or (self._reasons and self._declared and not self.longest)
@@ -98,7 +98,7 @@ class Thoughts:
         return self._inside > self._plain
 
     def is_cut(self, request: Completion, reply: Reply) -> bool:
-        """Return whether a reply ends at its limit because of its thought."""
+        """Return whether a reply reached its limit because of its thinking."""
         if not is_cut_off(reply):
             return False
         usage = reply.usage
@@ -106,14 +106,14 @@ class Thoughts:
         return not reply.text or crowded
 
     def more_room(self, request: Request, reply: Reply, room: int) -> int | None:
-        """Return the room to try after a reply that was cut off; None if it was not, or there is no more."""
+        """Return the larger budget to try after a cut-off reply; None if it was not cut off or no more is allowed."""
         is_auto = self._thinking is not None and self._thinking.mode == "auto"
         if not is_auto or room >= MOST or not isinstance(request, Completion) or not self.is_cut(request, reply):
             return None
         return min(max(LEAST, 2 * room), MOST)
 
     def note(self, request: Request, reply: Reply, limit: int, room: int) -> None:
-        """Take notice of a reply to a `Completion`, of what was its limit and of the room in that."""
+        """Record a reply to a `Completion`, its limit and the thinking budget in it."""
         if not isinstance(request, Completion):
             return
         self._seen += 1
@@ -127,35 +127,35 @@ class Thoughts:
             self._suspected += _says_nothing(request, reply)
 
     def holds(self, in_flight: int) -> bool:
-        """Return whether nothing more is asked before the first replies were read."""
+        """Return whether to wait for the first replies before asking more."""
         wary = self._reasons or self._suspected > 0
         return wary and 0 < self._seen < FIRST and in_flight >= FIRST - self._seen
 
     def error(self, request: Request) -> CutOffError | None:
-        """Return what to say where most replies were cut off; None as long as that is not so."""
+        """Return a message if most replies were cut off, else None."""
         if self._seen < FIRST or (2 * self._cut <= self._seen and self._suspected < self._seen):
             return None
         if not self._cut:
             self._limit = request.max_tokens if isinstance(request, Completion) else 0
-        took = f"thoughts took up to {self.longest:,} tokens" if self.longest else "none shows how long its thought was"
+        took = f"thinking took up to {self.longest:,} tokens" if self.longest else "none reports its thinking tokens"
         tokens = max(4096, 4 * max(self.room, self.longest))
-        room = "room to think" if self._thinking is None else "more room to think"
+        room = "a thinking budget" if self._thinking is None else "a larger thinking budget"
         remedy = (
-            f'thinking={{"tokens": {tokens}}} of the judge, or ?thinking={tokens} in its name, gives it {room}; '
-            'thinking="auto" finds out how much it needs'
+            f'set {room} with thinking={{"tokens": {tokens}}}, or ?thinking={tokens} in the judge\'s name; '
+            'thinking="auto" determines how much it needs'
         )
         if (budget := thinking_of(request)) is not None:
             remedy = (
-                f"set a larger budget than {budget}" if budget else "leave the budget 0 out: the model thinks anyway"
+                f"set a larger budget than {budget}" if budget else "omit the budget 0, because the model thinks anyway"
             )
         shown = f"{self._cut or self._suspected} of the first {count(self._seen, 'reply')}"
         return CutOffError(
-            f"{shown} ended at the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
+            f"{shown} reached the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
         )
 
 
 def _says_nothing(request: Completion, reply: Reply) -> bool:
-    """Return whether a short reply ends at its limit before a verdict, as one inside a thought does."""
+    """Return whether a short reply reached its limit before a verdict, as during thinking."""
     about = request.about
     if reply.finish_reason != AT_LIMIT or request.max_tokens > _SHORT or about is None or about.reasons != "none":
         return False

@@ -1,4 +1,4 @@
-"""Parameters that a server refuses, such as a temperature: noticed once, reported, and left out from then on."""
+"""Handle parameters that a server rejects, such as a temperature: report once, then omit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _RANGE = re.compile(
 
 
 class Refusals:
-    """Fields of requests that one judge's server does not take.
+    """Request fields that one judge's server rejects.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Refusals:
         self._told = 0
 
     async def send(self, connection: Connection, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a body without what the server refuses, and find out what that is."""
+        """Send a body without rejected fields, learning which these are."""
         while True:
             sent = self.adapt(body)
             try:
@@ -76,7 +76,7 @@ class Refusals:
                     raise
 
     def adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a body without what the server refuses."""
+        """Return a body without rejected fields."""
         adapted = {name: value for name, value in body.items() if name not in self.left_out or name in _LIMITS}
         for name in self.left_out.keys() & _LIMITS.keys() & adapted.keys():
             adapted[_LIMITS[name]] = adapted.pop(name)
@@ -85,7 +85,7 @@ class Refusals:
         return adapted
 
     def learn(self, body: Mapping[str, Any], error: ServerError) -> bool:
-        """Learn from an error which fields of a body the server refuses; return whether there are any new ones."""
+        """Learn from an error which fields the server rejects; return whether there are new ones."""
         said = str(error).rpartition("); ")[0]  # without our own remedy
         if error.status not in _STATUSES or not said or (error.status not in (400, 422) and not _FIELD.search(said)):
             return False
@@ -96,17 +96,17 @@ class Refusals:
         return bool(learnt)
 
     def mark(self, request: Request, reply: Reply) -> Reply:
-        """Add the temperature to a reply that was sampled at another one than requested."""
+        """Record the temperature of a reply that was sampled at another one than requested."""
         if self.temperature is None or not isinstance(request, Completion) or request.temperature == self.temperature:
             return reply
         return replace(reply, temperature=self.temperature)
 
     def warning(self) -> str:
-        """Return what is new to say; empty where nothing is."""
+        """Return the new message, or an empty string."""
         if len(self.left_out) == self._told:
             return ""
         self._told = len(self.left_out)
-        return "the server refuses a part of each request: " + "; ".join(self.left_out.values())
+        return "the server rejects parts of the requests: " + "; ".join(self.left_out.values())
 
     def _refuses(self, name: str, said: str) -> bool:
         if name != "system" and _RANGE.search(said):  # another value of it would do
@@ -120,10 +120,10 @@ class Refusals:
 
     def _instead(self, name: str) -> str:
         if name == "temperature":
-            return f"temperature is fixed at {self.temperature:g} by this model"
+            return f"this model has a fixed temperature of {self.temperature:g}"
         if name == "system":
-            return "the system's message stands at the beginning of the user's"
-        return f"{name} is called {_LIMITS[name]}" if name in _LIMITS else f"{name} is left out"
+            return "the system message is put at the beginning of the user message"
+        return f"{name} is sent as {_LIMITS[name]}" if name in _LIMITS else f"{name} is omitted"
 
 
 def _has(body: Mapping[str, Any], name: str) -> bool:
@@ -133,7 +133,7 @@ def _has(body: Mapping[str, Any], name: str) -> bool:
 
 
 def _without_system(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Put the words of the system before those of the user that follow."""
+    """Merge system messages into the user messages that follow."""
     kept: list[dict[str, str]] = []
     words: list[str] = []
     for message in messages:

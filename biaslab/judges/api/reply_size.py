@@ -1,4 +1,4 @@
-"""Replies up to a size: what a server sends without end, or packs, is not read to the end."""
+"""Limit the size of responses, also of compressed or endless ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_BYTES = 64 * 2**20  # log-probabilities of the longest prompts take a third
 
 
 class TooLargeError(Exception):
-    """A server sends more than an answer can be."""
+    """The response is larger than any answer can be."""
 
 
 async def bound(http: Any, response: Any) -> None:
@@ -38,7 +38,7 @@ def _length(headers: Any) -> int:
 @cache
 def _bounded(base: Any) -> Any:
     class Bounded(base):  # type: ignore[misc]
-        """The body of a response, unpacked, as far as that is allowed."""
+        """The decompressed body of a response, up to the size limit."""
 
         def __init__(self, whole: Any) -> None:
             self._whole = whole
@@ -48,7 +48,7 @@ def _bounded(base: Any) -> Any:
             async for part in self._whole.aiter_bytes():
                 size += len(part)
                 if size > MOST_BYTES:
-                    raise TooLargeError(f"the server's answer is larger than {MOST_BYTES >> 20} MB")
+                    raise TooLargeError(f"the server's response is larger than {MOST_BYTES >> 20} MB")
                 yield part
 
         async def aclose(self) -> None:

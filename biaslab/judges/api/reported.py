@@ -1,4 +1,4 @@
-"""Read the metadata of an answer: tokens, model, and whether the model thought first."""
+"""Read the metadata of a response: tokens, model, and whether the model thought first."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
 
 
 def shows_thought(choice: Mapping[str, Any], usage: Usage) -> bool:
-    """Return whether a choice of a chat completion begins with a thought, or tokens were spent on one."""
+    """Return whether a chat completion begins with thinking, or used thinking tokens."""
     message = choice.get("message")
     text, thought = split_message(message) if isinstance(message, Mapping) else (None, None)
     return bool(thought) or usage.reasoning_tokens > 0 or opens_thought(text or "")
 
 
 def usage_of(reported: object) -> Usage:
-    """Return the token counts that a server reports; zeros where it reports none.
+    """Return the token counts reported by a server; zeros if it reports none.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def usage_of(reported: object) -> Usage:
     reasons = max((count for count in named if isinstance(count, int) and not isinstance(count, bool)), default=0)
     counts = (reported.get("prompt_tokens"), cached, reported.get("completion_tokens"), reasons)
     if any(isinstance(count, int) and count >= _MOST_TOKENS for count in counts):
-        raise Fault("the server reports a number of tokens that cannot be (2⁴⁰ or more)")
+        raise Fault("the server reports an impossible number of tokens (2⁴⁰ or more)")
     usage = Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
     total = reported.get("total_tokens")
     more = total is None and usage.reasoning_tokens > usage.completion_tokens

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: bodies and answers, from and to those of chat completions, so that one reader reads both."""
+"""OpenAI's Responses API: convert bodies and responses from and to those of chat completions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 def as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a chat completion as one of the Responses API; nothing of it is stored by the server.
+    """Convert the body of a chat completion to the Responses API, with storage by the server turned off.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_chat(document: object) -> object:
-    """Return an answer of the Responses API as a chat completion; what is none stays as it is.
+    """Convert a response of the Responses API to a chat completion; leave others unchanged.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def as_chat(document: object) -> object:
     output, error = document["output"], document.get("error")
     if isinstance(error, Mapping) or document.get("status") in ("failed", "cancelled"):
         words = str(error.get("message") or error) if isinstance(error, Mapping) else str(document["status"])
-        raise Fault(f"the server failed to answer: {words[:200]}")
+        raise Fault(f"the server reports a failure: {words[:200]}")
     if not isinstance(output, list) or not all(isinstance(item, Mapping) for item in output):
-        raise Fault("the server sent an output that is no list of items")
+        raise Fault("the server sent an output that is not a list of items")
     parts = [part for item in output if item.get("type") == "message" for part in _parts(item, "content")]
     texts = [part for part in parts if part.get("type") == "output_text"]
     refusals = [str(part.get("refusal")) for part in parts if part.get("type") == "refusal"]
@@ -91,7 +91,7 @@ def _parts(item: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _reason(document: Mapping[str, Any]) -> str:
-    """Return why an answer ended, as a chat completion says it."""
+    """Return the finish reason in the terms of a chat completion."""
     details = document.get("incomplete_details")
     if document.get("status") != "incomplete" or not isinstance(details, Mapping):
         return "stop"

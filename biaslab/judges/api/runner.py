@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own that sends many requests at once: synchronous outside, concurrent inside."""
+"""Send many requests at once from an event loop in its own thread, behind a synchronous interface."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from biaslab.judges.api.faults import Fault
 
 
 class Watching(Protocol):
-    """Reads the first replies before more is asked."""
+    """Watches the first replies before more requests are sent."""
 
     def holds(self, in_flight: int) -> bool:
-        """Return whether nothing more is sent for now."""
+        """Return whether sending is paused."""
 
     def error(self, request: Request) -> JudgeError | None:
-        """Return why nothing more is sent at all."""
+        """Return the error that ends sending, or None."""
 
 
 Attempt = Callable[[Request, Endpoint], Awaitable[Reply]]
@@ -46,12 +46,12 @@ class Loop:
         return self._thread.is_alive()
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function in the loop's thread, soon."""
+        """Schedule a function in the loop's thread."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
 
     def wait(self, work: Coroutine[Any, Any, object], seconds: float) -> None:
-        """Run something in the loop's thread and wait for it, unless this is that thread."""
+        """Run a coroutine in the loop's thread and wait for it, unless called from that thread."""
         if threading.current_thread() is self._thread:
             self.loop.create_task(work)
             return
@@ -114,7 +114,7 @@ class _Item:
 
 
 class Answers(Iterator[list[tuple[Request, Reply]]]):
-    """The replies to some requests, in packs of all that have arrived; made by `ApiJudge.packs`.
+    """Replies to requests, in packs of all that have arrived; made by `ApiJudge.packs`.
 
     Requests go out while they are taken: at most twice the number in flight waits to be taken. When one request fails
     for good, or as often as is allowed while no other is answered either, no more is sent, what is on its way is handed
@@ -154,7 +154,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         loop.call(self._fill)
 
     def __next__(self) -> list[tuple[Request, Reply]]:
-        """Return all replies that have arrived by now, after waiting for one; they stay here until the next call."""
+        """Wait for at least one reply, and return all that have arrived."""
         for _ in range(self._held):
             self._ready.popleft()
         self._taken += self._held
@@ -179,7 +179,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         return answers
 
     def stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Send no more; yield what is on its way as it arrives, for it is paid for.
+        """Stop sending; yield replies in flight as they arrive, because they are paid for.
 
         The replies that were handed on last come again, since it is not known whether the caller could keep them.
         """
@@ -201,7 +201,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         self._over = True
 
     def close(self) -> None:
-        """Send no more and drop what is on its way."""
+        """Stop sending and drop replies in flight."""
         if not self._over:
             self._over = True
             self._loop.call(self._abandon)
@@ -232,7 +232,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             self._news.put(None)
 
     def _waiting(self) -> deque[_Item]:
-        """Return where the next request comes from: both in turn, but a kind with no reply yet is tried to its end."""
+        """Return the source of the next request: alternating, but a kind without any reply yet is tried first."""
         if not (self._again and self._pending):
             return self._again or self._pending
         is_next = self._is_fresh or type(self._again[0].request) not in self._proven
@@ -276,7 +276,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         self._fill()
 
     def _ask_elsewhere(self, item: _Item, fault: Fault) -> None:
-        """Put back a request that no server took, before all others."""
+        """Put a request that no server took back to the front."""
         if not self._ending:
             item.attempts -= 1
             self._pending.appendleft(item)
@@ -296,11 +296,11 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             self._end(UnreachableError(words, item.request))
             return
         if item.costly > patience.retries or (fault.refused and tried > patience.minutes * 60):
-            words = f"a request failed {count(item.attempts, 'time')}, the last time because {fault}"
+            words = f"a request failed {count(item.attempts, 'time')}, most recently because {fault}"
             gone = UnreachableError if fault.refused and fault.status is None else ServerError
-            error = gone(f"{words}; run again to ask what is missing", item.request, status=fault.status)
+            error = gone(f"{words}; run again to ask the missing requests", item.request, status=fault.status)
             if fault.body:
-                error.add_note(f"the server's last answer: {fault.body}")
+                error.add_note(f"the server's last response: {fault.body}")
             if self._last_reply < item.since:
                 self._end(error)
             else:
@@ -318,7 +318,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         self._retrying(str(fault))  # last: whatever becomes of the words, the request is asked again
 
     def _end(self, error: JudgeError | None) -> None:
-        """Send no more, wait for what is on its way, and raise the first error then."""
+        """Stop sending, wait for replies in flight, then raise the first error."""
         self._ending, self._error = True, self._error or error
         self._pending.clear()
         self._again.clear()
@@ -344,5 +344,5 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
 def _left_out(errors: Sequence[JudgeError]) -> JudgeError | None:
     if len(errors) < 2:
         return errors[0] if errors else None
-    words = f"{len(errors):,} requests could not be answered, all others are; the first: {errors[0]}"
+    words = f"{len(errors):,} requests failed, all others were answered; the first failure: {errors[0]}"
     return type(errors[0])(words, errors[0].request)

@@ -1,4 +1,4 @@
-"""Write requests for an OpenAI-compatible server, and read its answers."""
+"""Write requests for an OpenAI-compatible server, and parse its responses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Wire:
     dialect: Literal["chat", "responses"] = "chat"
 
     def thinking_at(self, budget: ThinkingBudget | None) -> Thinking | None:
-        """Return how long the model may think, by the budget of a request or, where it sets none, by the judge's."""
+        """Return the thinking budget of a request or, if it sets none, of the judge."""
         if budget is None:
             return self.thinking
         return (self.thinking or Thinking()).at(budget, self.off_by_effort)
@@ -108,19 +108,19 @@ class Wire:
     def _prefilled(self, request: Request) -> Mapping[str, Any]:
         if self.prefill is None:
             words = (
-                "the conversation ends with the assistant's words, and most servers do not go on with them; where "
-                "yours does, say how: prefill='vllm', prefill='llama.cpp' for a server that needs no field, or fields "
-                "of your own; in a judge's name ?prefill=vllm"
+                "the conversation ends with an assistant message, which most servers do not continue; if yours does, "
+                "set prefill='vllm', prefill='llama.cpp' for a server that needs no field, or your own fields; in a "
+                "judge's name ?prefill=vllm"
             )
             raise UnsupportedRequestError(words, request)
         return self.prefill
 
     def with_parameters(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Add the fields of every request to a body; those that are None are left out."""
+        """Add the common fields to a body, omitting those that are None."""
         return {name: value for name, value in {**body, **self.parameters}.items() if value is not None}
 
     def read(self, request: Request, document: object, seen: bool = True) -> Reply:
-        """Turn what a server sent into a reply.
+        """Parse a server's response into a reply.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class Wire:
         if self.dialect == "responses":
             document = as_chat(document)
         if not isinstance(document, dict):
-            raise Fault("the server sent no JSON object")
+            raise Fault("the server did not send a JSON object")
         choices = document.get("choices")
         if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             error = document.get("error")
@@ -154,7 +154,7 @@ class Wire:
                 return Reply(logprobs=self._likelihood(request, choice, seen), **common)
             return self._reply(request, choice, common, seen)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise Fault(f"the server sent an answer of the wrong shape ({type(error).__name__})") from None
+            raise Fault(f"the server sent a malformed response ({type(error).__name__})") from None
 
     def _reply(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
         message, reason = choice["message"], reason_of(choice)
@@ -173,9 +173,7 @@ class Wire:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
         if any(_is_lost(entry, self.top_logprobs) for entry in logprobs["content"]):
-            raise Fault(
-                "the server lost the likeliest tokens of an answer, as vLLM may where other requests name theirs"
-            )
+            raise Fault("the server omitted top tokens of an answer, as vLLM may if other requests name theirs")
         why = next(filter(None, map(_why_impossible, logprobs["content"])), "")
         if why:
             return unusable(request, why, **common)
@@ -183,7 +181,7 @@ class Wire:
         if is_vague(mass):
             common |= {
                 "finish_reason": UNUSABLE,
-                "text": "labels that are not shown may be likelier than the others say",
+                "text": "omitted labels may be likelier than the returned ones",
             }
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
@@ -248,7 +246,7 @@ def text_part(
 
 
 def declined(request: Request, reason: str, usage: Usage | None = None, model: str | None = None) -> Reply:
-    """Return the reply of a server that declined: no text, or no label."""
+    """Return the reply for a refusal by the server: no text, or no label."""
     usage = usage or Usage()
     if isinstance(request, Completion):
         return Reply(text="", finish_reason=reason, usage=usage, model=model)
@@ -257,12 +255,12 @@ def declined(request: Request, reason: str, usage: Usage | None = None, model: s
 
 
 def unusable(request: Choice, why: str, usage: Usage | None = None, model: str | None = None) -> Reply:
-    """Return the reply of a server whose probabilities are no distribution: no label, and the reason as its text."""
+    """Return the reply for invalid probabilities: no label, and the reason as its text."""
     return replace(declined(request, UNUSABLE, usage, model), text=why)
 
 
 def tokens_of(labels: Sequence[str]) -> int:
-    """Return the number of tokens that an answer needs to tell labels apart: 1 where each is one token.
+    """Return the number of tokens needed to distinguish labels: 1 if each is one token.
 
     Examples
     --------
@@ -276,12 +274,12 @@ def tokens_of(labels: Sequence[str]) -> int:
 
 
 def seed_of(request: Completion) -> int:
-    """Return the seed of a sample, from all that tells it apart, so that replicates differ and a rerun may not."""
+    """Return the seed of a sample from everything that identifies it: replicates differ, reruns do not."""
     return int(hashlib.sha256(request_key(request, "sampling").encode()).hexdigest()[:7], 16)
 
 
 def prefix_order(request: Request) -> tuple[str, str]:
-    """Return the sort key that brings requests with a common beginning together."""
+    """Return a sort key that groups requests with a common prefix."""
     request = as_prompt(request)
     if isinstance(request, Likelihood):
         return PLAIN, request.given + request.text
@@ -299,7 +297,7 @@ def check(wire: Wire, request: Request) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        words = "the request holds a lone surrogate, which no server can read; remove it"
+        words = "the request contains a lone surrogate, which no server can read; remove it"
         raise JudgeError(words, request) from None
 
 
@@ -323,7 +321,7 @@ def _why_impossible(entry: dict[str, Any]) -> str:
 
 
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:
-    """Return whether top tokens were lost: vLLM then shows too few, among them one of probability 0."""
+    """Return whether top tokens were lost: vLLM then returns too few, including one with probability 0."""
     shown = entry.get("top_logprobs") or ()
     return len(shown) < asked and any(other["logprob"] <= IMPOSSIBLE for other in shown)
 

@@ -1,4 +1,4 @@
-"""Write trials to a Parquet file as they come; the file appears as a whole or not at all."""
+"""Write trials to a Parquet file incrementally; the file appears only once it is complete."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def require_target(
     """
     path = require_file("out", Path(out).expanduser(), ".parquet")
     if columns.mixed:
-        allowed = "a design whose conditions are each text, numbers, or true and false"
-        raise InputError("out", str(path), allowed, f"leave it out: {', '.join(columns.mixed)} mixes them")
+        allowed = "a design whose conditions are each only text, numbers or booleans"
+        raise InputError("out", str(path), allowed, f"omit out, because {', '.join(columns.mixed)} has mixed types")
     if not path.exists():
         return path
-    there, elsewhere = TrialsFile(path), "choose another path, or move that file away"
+    there, elsewhere = TrialsFile(path), "use another path, or move that file away"
     if set(columns.names) != set(there.columns) and not (grows and set(columns.names) < set(there.columns)):
         allowed = f"a new file, or one with the columns {', '.join(columns.names)}"
         raise InputError("out", str(path), allowed, f"it has {', '.join(there.columns)}; {elsewhere}")

@@ -139,7 +139,7 @@ def test_what_cannot_be_answered_in_the_last_window_is_refused_before_the_first_
 
 def test_a_budget_is_held_against_all_windows(graded, judge, small, tmp_path):
     watched, store = Watched(judge), tmp_path / "replies.sqlite"
-    with pytest.raises(BudgetExceededError, match=r"needs 240 requests, the budget allows 239: .* 7 of 8 contexts"):
+    with pytest.raises(BudgetExceededError, match=r"needs 240 requests, but the budget allows 239, .* 7 of 8 contexts"):
         bl.collect(PROBE, watched, graded, progress=False, budget=bl.Budget(requests=239))
     assert watched.calls == []
     with pytest.raises(BudgetExceededError, match="100 of 240 requests were answered"):
@@ -204,7 +204,7 @@ def test_conditions_that_fit_no_column_are_refused_with_a_file_and_kept_without(
                 yield dataclasses.replace(trial, condition={"odd": "yes" if at % 2 else 1})
 
     probe, watched = Mixed(["coherence"], [1]), Watched(judge)
-    with pytest.raises(InputError, match="odd mixes them"):
+    with pytest.raises(InputError, match="odd has mixed types"):
         bl.collect(probe, watched, graded, progress=False, out=tmp_path / "trials.parquet")
     assert watched.calls == []
     assert bl.collect(probe, judge, graded, progress=False)["odd"].tolist()[:2] == [1, "yes"]
