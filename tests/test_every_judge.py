@@ -216,4 +216,4 @@ def test_an_evaluator_is_asked_for_numbers_where_the_phenomenon_allows_it(data):
     assert (found["estimate"].notna()).any()
     _, found = outcome(PROBES["position"], Evaluator(), data, None)
     assert isinstance(found, UnsupportedRequestError)
-    assert "does not answer Choice requests, only Score; choose another judge" in str(found)
+    assert "does not answer Choice requests, only Score; use another judge" in str(found)

@@ -1,4 +1,4 @@
-"""Describe a request for judges that do not read its prompt: candidates and what is asked of them."""
+"""Describe the content of a request, for judges that do not read its prompt."""
 
 from __future__ import annotations
 
@@ -100,4 +100,4 @@ class About:
         held["template"], held["protocol"] = template, protocol
         for name, given in (("edits", edits or candidate_ids), ("texts", texts)):
             if len(given) != len(candidate_ids):
-                raise InputError(name, given, f"one for each of {', '.join(candidate_ids) or 'no candidates'}")
+                raise InputError(name, given, f"one value for each of {', '.join(candidate_ids) or 'no candidates'}")

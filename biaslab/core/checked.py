@@ -1,4 +1,4 @@
-"""Raise `InputError` that names the argument wherever the public interface is called with one of a wrong type.
+"""Raise `InputError` that names the argument if a public function is called with a wrong type.
 
 `checked` costs a call next to nothing as long as nothing fails. What escapes a function and is no error of biaslab is
 looked at once more: where an argument is not what its annotation says, `biaslab.core.errors.InputError` names it.
@@ -23,7 +23,7 @@ def checked(made: Made) -> Made: ...
 @overload
 def checked(*, eager: bool = ...) -> Callable[[Made], Made]: ...
 def checked(made: Any = None, *, eager: bool = False) -> Any:
-    """Decorate a function, or a class with its public methods: errors name the wrong argument.
+    """Decorate a function, or a class and its public methods, so that errors name the wrong argument.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def checked(made: Any = None, *, eager: bool = False) -> Any:
 
 
 def checked_class(kind: type[Any], eager: bool = False) -> type[Any]:
-    """Add such errors to a class and the public methods that it defines; returns the class itself."""
+    """Add such errors to a class and its own public methods; return the class."""
     own = vars(kind)
     if inspect.isfunction(own.get("__init__")):
         kind.__init__ = _wrapped(own["__init__"], after=eager)
@@ -64,7 +64,7 @@ def checked_class(kind: type[Any], eager: bool = False) -> type[Any]:
 
 
 def check_methods(kind: type[Any]) -> None:
-    """Add such errors to the public methods that a class defines itself."""
+    """Add such errors to a class's own public methods."""
     for name, method in list(vars(kind).items()):
         if name.startswith("_") or getattr(method, "__isabstractmethod__", False):
             continue
@@ -110,7 +110,7 @@ def checked_function(function: Made, eager: bool = False) -> Made:
 
 
 def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
-    """Wrap a function to look at its arguments where it fails, and if asked for before or after the call.
+    """Wrap a function to check its arguments when it fails and, optionally, before or after the call.
 
     The wrapper has the namespace of the function's module, so that its doctests are found as those of any other; what
     `call` needs is therefore in its closure.
@@ -118,7 +118,7 @@ def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
     passes, blamed, fault = _PASSES, blame, Exception
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the function; where it fails, say which argument is wrong."""
+        """Call the function; if it fails, report the wrong argument."""
         if before:
             blamed(function, args, kwargs)
         try:
@@ -144,7 +144,7 @@ def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
 
 
 def _iterated(function: Any) -> Any:
-    """Return a generator function that looks at the arguments where its iteration fails."""
+    """Return a generator function that checks its arguments if iteration fails."""
     passes, blamed, fault = _PASSES, blame, Exception
 
     def iterate(*args: Any, **kwargs: Any) -> Any:
@@ -160,7 +160,7 @@ def _iterated(function: Any) -> Any:
 
 
 def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception | None = None) -> None:
-    """Raise the error about the first wrong argument; return if all are right.
+    """Raise the error about the first wrong argument, if any.
 
     Parameters
     ----------

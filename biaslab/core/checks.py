@@ -1,4 +1,4 @@
-"""Checks of what a user gives: each raises an `InputError` that names the value and says what is allowed."""
+"""Check user input: raise an `InputError` that names the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -67,41 +67,41 @@ def shares_of(weights: Sequence[float], size: int) -> tuple[float, ...]:
     """
     values = [float(weight) for weight in weights]
     if len(values) != size or not all(isfinite(value) and value >= 0 for value in values) or not any(values):
-        raise InputError("weights", list(weights), f"{size} numbers, one a member, at least 0 and not all 0")
+        raise InputError("weights", list(weights), f"{size} numbers, one per member, at least 0 and not all 0")
     return tuple(value / sum(values) for value in values)
 
 
 def require_temperature(value: object) -> None:
     """Raise `InputError` unless a value is a temperature: a number from 0, which is greedy, to 10."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 10:
-        raise InputError("temperature", value, "a number from 0 to 10", "0 is greedy, 1 is what a model says")
+        raise InputError("temperature", value, "a number from 0 to 10", "0 is greedy, 1 the model's own distribution")
 
 
 def require_sampling(answer: str, replicates: int, temperature: float) -> None:
-    """Raise `InputError` unless a text is sampled so often, at a temperature; label probabilities are asked once."""
+    """Raise `InputError` unless replicates and temperature fit the answer; label probabilities are asked once."""
     require_whole("replicates", replicates, 1)
     require_temperature(temperature)
     if answer != "text" and replicates > 1:
-        raise InputError("replicates", replicates, f'1 where answer is "{answer}"', 'choose answer="text"')
+        raise InputError("replicates", replicates, f'1 with answer="{answer}"', 'use answer="text"')
 
 
 def require_one_of(name: str, value: object, allowed: Sequence[object], remedy: str = "") -> None:
-    """Raise `InputError` unless a value is one of those allowed; the message names those that are close to it."""
+    """Raise `InputError` unless a value is one of those allowed; the message suggests close ones."""
     if value not in allowed:
         raise unknown(name, value, allowed, remedy)
 
 
 def require_some_of(name: str, values: object, allowed: Sequence[object]) -> None:
-    """Raise `InputError` unless there is a list of some of what is allowed, each once."""
+    """Raise `InputError` unless the values are a list of allowed ones without repetition."""
     listed = [] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if not listed or any(value not in allowed or listed.count(value) > 1 for value in listed):
         strangers = [value for value in listed or [values] if value not in allowed]
-        words = f"a list of some of {_listed(allowed)}, each once"
+        words = f"a list of values among {_listed(allowed)}, each once"
         raise InputError(name, values, words, did_you_mean(strangers[0], allowed) if strangers else "")
 
 
 def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "") -> InputError:
-    """Return the error about an unknown value, with known ones that are close to it.
+    """Return the error about an unknown value, suggesting close ones.
 
     Examples
     --------
@@ -134,27 +134,27 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
 
 
 def check_spending(name: str, amounts: Mapping[str, float], known: Sequence[str]) -> None:
-    """Raise `InputError` unless prices or limits are numbers by names that are known."""
+    """Raise `InputError` unless prices or limits are numbers by known names."""
     for key, value in amounts.items():
         if key not in known:
-            raise InputError(name, key, f"some of {', '.join(known)}", did_you_mean(key, known))
+            raise InputError(name, key, f"names among {', '.join(known)}", did_you_mean(key, known))
         if not 0 <= value < inf or (name == "limits" and not value):
             allowed = "a number above 0" if name == "limits" else "a number of at least 0"
             raise InputError(f"{name}.{key}", value, allowed)
     if name == "prices" and "input" not in amounts:
-        raise InputError(name, sorted(amounts), "dollars for a million tokens of input, and others if wanted")
+        raise InputError(name, sorted(amounts), "dollars per million input tokens, and optionally others")
 
 
-_A_JUDGE = "write a class with ask, or load one by its name: biaslab.load_judge(name, data)"
+_A_JUDGE = "load one by name, biaslab.load_judge(name, data), or write a class with ask"
 
 
 def require_study(probe: object, judge: object, dataset: object) -> None:
     """Raise `InputError` unless these are a design, a judge and a data set."""
     if isinstance(probe, type) or not callable(getattr(probe, "design", None)):
-        raise InputError("probe", probe, "a probe, such as biaslab.probes.Position()", "make one: Position()")
+        raise InputError("probe", probe, "a probe, such as biaslab.probes.Position()", "create one: Position()")
     if isinstance(judge, type) or not callable(getattr(judge, "ask", None)):
-        named = f"make one: biaslab.load_judge({judge!r}, data)" if isinstance(judge, str) else _A_JUDGE
-        named = f"make one: {judge.__name__}()" if isinstance(judge, type) else named
+        named = f"load one: biaslab.load_judge({judge!r}, data)" if isinstance(judge, str) else _A_JUDGE
+        named = f"create one: {judge.__name__}()" if isinstance(judge, type) else named
         raise InputError("judge", judge, "a judge: an object with id, kinds, check and ask", named)
     if not hasattr(dataset, "candidates"):
         name = dataset if isinstance(dataset, str) else "graded"
@@ -167,13 +167,13 @@ def _listed(values: Iterable[object]) -> str:
 
 
 def require_attributes_list(value: Sequence[str] | None) -> None:
-    """Raise `InputError` if attributes are one string instead of several."""
+    """Raise `InputError` if attributes are a single string instead of a list."""
     if isinstance(value, str):
-        raise InputError("attributes", value, "a list of names", f"write [{value!r}]")
+        raise InputError("attributes", value, "a list of names", f"use [{value!r}]")
 
 
 def require_extra(extra: str, what: str) -> None:
-    """Raise `MissingDependencyError` unless the packages of an extra are installed; none of them is imported.
+    """Raise `MissingDependencyError` unless the packages of an extra are installed, without importing them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Write and read CSV files whose text no spreadsheet takes for a formula (CWE-1236).
+"""Write and read CSV files, preventing formula injection in spreadsheets (CWE-1236).
 
 A judge may be called ``=HYPERLINK(…)``. A spreadsheet that opens a table runs what begins with one of ``= + - @``, a
 tab or a line break, so such text is written with an apostrophe before it, which spreadsheets take for "this is text".
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?")
 
 
 def guarded(cell: Any) -> Any:
-    """Return a cell as it is written to a CSV file; anything but text stays as it is.
+    """Return a cell in the form written to a CSV file; only text is changed.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def guarded(cell: Any) -> Any:
 
 
 def unguarded(cell: Any) -> Any:
-    """Return the cell that `guarded` wrote.
+    """Invert `guarded`.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def unguarded(cell: Any) -> Any:
 
 
 def csv_of(frame: pd.DataFrame, float_format: str | None = None) -> str:
-    r"""Return a frame as CSV; everything here that becomes CSV goes through this.
+    r"""Return a frame as CSV; all CSV output goes through this function.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def csv_of(frame: pd.DataFrame, float_format: str | None = None) -> str:
 
 
 def write_csv(frame: pd.DataFrame, target: str | PathLike[str], float_format: str | None = None) -> None:
-    """Write a frame without its index to a CSV file, whole or not at all; see `csv_of`.
+    """Write a frame without its index to a CSV file, atomically; see `csv_of`.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def write_csv(frame: pd.DataFrame, target: str | PathLike[str], float_format: st
 
 
 def read_csv(source: str | PathLike[str], **options: Any) -> pd.DataFrame:
-    """Read a CSV file that `write_csv` wrote; ``options`` are those of `pandas.read_csv`."""
+    """Read a CSV file written by `write_csv`; ``options`` are passed to `pandas.read_csv`."""
     import pandas as pd
 
     frame: pd.DataFrame = pd.read_csv(Path(source), **options)
@@ -91,7 +91,7 @@ def read_csv(source: str | PathLike[str], **options: Any) -> pd.DataFrame:
 
 
 def _each_text(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
-    """Apply a function to names of columns and to all text."""
+    """Apply a function to column names and all text."""
     import pandas as pd
 
     changed = frame.rename(columns=change)

@@ -1,4 +1,4 @@
-"""Declare the metrics of a probe: how each is read and how it is calibrated."""
+"""Declare the metrics of a probe: interpretation and calibration."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Metric:
-    """Declare a metric of a probe: how it is read, whether it is primary, how it is calibrated.
+    """Declare a metric of a probe: interpretation, whether it is primary, calibration.
 
     Parameters
     ----------
@@ -166,5 +166,5 @@ class Metric:
 
     @property
     def axis(self) -> str:
-        """Label and unit, for an axis or the head of a column."""
+        """Label and unit, for an axis or a column header."""
         return f"{self.label} ({self.unit})" if self.unit else self.label

@@ -1,4 +1,4 @@
-"""Every error that biaslab raises on purpose, as one tree.
+"""The hierarchy of errors that biaslab raises on purpose.
 
 ::
 
@@ -47,7 +47,7 @@ _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class BiaslabError(Exception):
-    """Base of everything that biaslab raises on purpose; it can be pickled, and then says and carries the same."""
+    """Base of all errors raised on purpose; pickling keeps message and attributes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), self.args), self.__dict__
@@ -84,15 +84,15 @@ class InputError(BiaslabError, ValueError):
 
 
 class DatasetError(InputError):
-    """A data set breaks the schema; the name says the row and the column."""
+    """A data set violates the schema; the name gives row and column."""
 
 
 class TrialsError(InputError):
-    """A trials or estimates frame lacks what is read from it."""
+    """A trials or estimates frame lacks required content."""
 
 
 class UnreadableLogError(TrialsError):
-    """More than half of a log gives no judgement that can be read, so that the rest supports no finding."""
+    """More than half of a log could not be read, so the rest supports no finding."""
 
 
 class JudgeError(BiaslabError):
@@ -116,11 +116,11 @@ class UnsupportedRequestError(JudgeError):
 
 
 class PromptTooLongError(JudgeError):
-    """The prompt does not fit the judge's context window; nothing is ever cut silently."""
+    """The prompt does not fit the judge's context window; prompts are never truncated."""
 
 
 class CutOffError(JudgeError):
-    """Most of the first replies end before their answer: a model that reasons needs a larger limit of tokens."""
+    """Most of the first replies were cut off before the answer: a reasoning model needs a larger token limit."""
 
 
 class ModelLoadError(JudgeError):
@@ -128,7 +128,7 @@ class ModelLoadError(JudgeError):
 
 
 class ServerError(JudgeError):
-    """A server refused a request for good, or failed as often as was allowed.
+    """A server rejected a request permanently, or failed more often than allowed.
 
     Parameters
     ----------
@@ -146,11 +146,11 @@ class ServerError(JudgeError):
 
 
 class UnreachableError(ServerError):
-    """No server is there, or none any more: whatever else it would be asked fails too."""
+    """There is no server, or not any more: every further request would fail too."""
 
 
 class OutOfMemoryError(JudgeError):
-    """One single request does not fit in memory, so halving the batch cannot help.
+    """A single request does not fit in memory, so halving the batch does not help.
 
     Parameters
     ----------
@@ -182,23 +182,23 @@ class StoreError(BiaslabError):
 
 
 class ForeignStoreError(StoreError):
-    """The file is not a biaslab store; it was not touched."""
+    """The file is not a biaslab store; it was not modified."""
 
 
 class CorruptStoreError(StoreError):
-    """The file is a damaged biaslab store; it was not touched."""
+    """The file is a damaged biaslab store; it was not modified."""
 
 
 class BudgetExceededError(BiaslabError):
-    """The budget is spent, with all answers so far in the store, or does not cover the run and nothing was asked."""
+    """The budget is spent (all replies so far are stored), or does not cover the run (nothing was asked)."""
 
 
 class NotebookError(BiaslabError):
-    """A notebook failed while figures were regenerated."""
+    """A notebook failed while regenerating figures."""
 
 
 class OutputError(BiaslabError):
-    """A file cannot be written, such as when the disk is full; what was there before is as it was.
+    """A file cannot be written, for example because the disk is full; the previous version is unchanged.
 
     Parameters
     ----------
@@ -210,37 +210,37 @@ class OutputError(BiaslabError):
     Examples
     --------
     >>> print(OutputError("estimates.csv", OSError(28, "No space left on device")))
-    estimates.csv cannot be written (No space left on device); free some space, or name another file
+    cannot write estimates.csv (No space left on device); free some space, or use another file
     """
 
     def __init__(self, path: str | os.PathLike[str], error: OSError) -> None:
         self.path = Path(path)
         why = error.strerror or str(error)
-        super().__init__(f"{path} cannot be written ({why}); free some space, or name another file")
+        super().__init__(f"cannot write {path} ({why}); free some space, or use another file")
 
 
 class MissingDependencyError(BiaslabError, ImportError):
-    """An optional package is needed and not installed."""
+    """A required optional package is not installed."""
 
 
 class MissingDataWarning(UserWarning):
-    """More than 5 % of the judgements of a metric are missing, so its estimate may be biased by what is missing."""
+    """More than 5 % of the judgements of a metric are missing, which may bias its estimate."""
 
 
 class SharedRequestsWarning(UserWarning):
-    """Contexts share requests, so that they are not independent: they count as one cluster."""
+    """Contexts share requests and are therefore not independent: they count as one cluster."""
 
 
 class ModelChangedWarning(UserWarning):
-    """A server says that it runs another model, or another build of it, than it said before."""
+    """A server reports another model, or another build of it, than before."""
 
 
 class NearestDesignWarning(UserWarning):
-    """A judge refuses what a design plans, so that it is asked the nearest one that it can answer."""
+    """A judge refuses a design and is asked the nearest one that it can answer."""
 
 
 class InexactLabelsWarning(UserWarning):
-    """A server's log-probabilities depend on the order of requests, so that labels are read from its likeliest tokens.
+    """A server's log-probabilities depend on the order of requests, so labels are read from its top tokens.
 
     The bounds of these are those of any other server; `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold them.
     """
@@ -255,7 +255,7 @@ def _short(value: object, limit: int = 120) -> str:
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside biaslab that called it, however many calls lie between."""
+    """Warn at the calling line outside biaslab, whatever the depth of the call stack."""
     frame, level = sys._getframe(1), 2  # noqa: SLF001 - before Python 3.12 warnings cannot skip a package by themselves
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1

@@ -15,7 +15,7 @@ _BEGINNING = 3  # parts of a prompt that most requests of a context share: words
 
 
 def request_fields(request: Request) -> dict[str, object]:
-    """Return the fields of a request that decide its reply, ready for JSON.
+    """Return the fields of a request that determine its reply, ready for JSON.
 
     The list is explicit, so that replies stay found when a class grows: a new field enters only when it is not at its
     default.
@@ -48,7 +48,7 @@ def _thought(request: Choice | Completion) -> dict[str, object]:
 
 
 def request_from_fields(kind: str, fields: Mapping[str, object]) -> Request:
-    """Return the request that `request_fields` described; it says no more what it is about.
+    """Rebuild a request from `request_fields`; its `about` is lost.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def request_json(request: Request) -> str:
 
 
 def _budget(request: Choice | Completion) -> str:
-    """Return the budget for a thought as the last field of a request's JSON; nothing where none is set."""
+    """Return the thinking budget as the last field of a request's JSON; empty if not set."""
     return "" if request.thinking is None else f',"thinking":{json.dumps(request.thinking)}'
 
 
@@ -123,7 +123,7 @@ def _turns(request: Choice | Completion) -> str:
 
 
 def _digest(request: Request, judge_id: str) -> hashlib._Hash:
-    """Return the hash of a request's `_key_document`; what requests of a context begin with is hashed once."""
+    """Return the hash of a request's `_key_document`; the shared prefix of a context's requests is hashed once."""
     parts: tuple[str, ...] = request.__dict__.get("_parts", ())
     if not isinstance(request, Choice) or request.replicate or request.thinking is not None or len(parts) <= _BEGINNING:
         return hashlib.sha256(_key_document(request, judge_id).encode("ascii"))  # with fields behind the messages
@@ -134,13 +134,13 @@ def _digest(request: Request, judge_id: str) -> hashlib._Hash:
 
 @lru_cache(maxsize=256)
 def _begun(judge_id: str, labels: tuple[str, ...], parts: tuple[str, ...]) -> hashlib._Hash:
-    """Return the hash of what `_key_document` begins with for a choice of these labels and first parts."""
+    """Return the hash of the prefix of `_key_document` for a choice with these labels and first parts."""
     document = _key_document(Choice("".join(parts), labels, parts=parts), judge_id)
     return hashlib.sha256(document.removesuffix('"]]}').encode("ascii"))
 
 
 def _key_document(request: Request, judge_id: str) -> str:
-    """Return judge, kind and fields of a request as `canonical_json` writes them."""
+    """Return judge, kind and fields of a request in canonical JSON."""
     if isinstance(request, Choice | Completion):
         return f'{{"judge":{_quoted(judge_id)},"kind":"{request.kind}",{request_json(request)[1:]}'
     return canonical_json({"judge": judge_id, "kind": request.kind, **request_fields(request)})
@@ -152,7 +152,7 @@ def _escaped_part(text: str) -> str:
 
 
 def canonical_json(document: Mapping[str, object]) -> str:
-    """Write a document as JSON that is the same for equal documents: sorted keys, no blanks, ASCII only.
+    """Return the canonical JSON of a document: sorted keys, no white space, ASCII only.
 
     Raises
     ------

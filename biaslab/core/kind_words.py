@@ -1,4 +1,4 @@
-"""Describe in words what an annotation allows, and how to get such a value."""
+"""Describe the type that an annotation allows, and how to get such a value."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Frame(NamedTuple):
 
 
 _TRIALS = Frame(
-    "a frame of trials, as biaslab.collect returns it",
-    "give what biaslab.collect(probe, judge, data) returned",
+    "a frame of trials, as from biaslab.collect",
+    "pass the result of biaslab.collect(probe, judge, data)",
     ("context_id", "value", "status"),
 )
 _ESTIMATES = Frame(
-    "a frame of estimates, as probe.estimate returns it",
-    "give what probe.estimate(trials) returned",
+    "a frame of estimates, as from probe.estimate",
+    "pass the result of probe.estimate(trials)",
     ("metric", "estimate"),
 )
 #: Frames by the parameter that takes them.
@@ -36,26 +36,24 @@ FRAMES = {
     **dict.fromkeys(("trials", "pilot", "empty", "judgements", "judged", "teacher", "student", "control"), _TRIALS),
     **dict.fromkeys(("estimates", "found", "remedies", "quality", "cells", "biases"), _ESTIMATES),
     "scores": Frame(
-        "a frame of scores, as biaslab.scoring.scores returns it",
-        "give what biaslab.scoring.scores(trials) returned",
+        "a frame of scores, as from biaslab.scoring.scores",
+        "pass the result of biaslab.scoring.scores(trials)",
         ("context_id", "score"),
     ),
     "examples": Frame(
-        "a frame of examples, as biaslab.distill.examples returns it",
-        "give what biaslab.distill.examples(trials, data) returned",
+        "a frame of examples, as from biaslab.distill.examples",
+        "pass the result of biaslab.distill.examples(trials, data)",
         ("text", "score"),
     ),
     "human": Frame(
-        "a frame of human scores, as Dataset.human is",
-        "give data.human of a data set",
+        "a frame of human scores, like Dataset.human",
+        "pass data.human of a data set",
         ("context_id", "candidate_id", "score"),
     ),
-    "texts": Frame(
-        "a frame of texts, as biaslab.distill.collect_samples returns it", "give candidates with their texts"
-    ),
+    "texts": Frame("a frame of texts, as from biaslab.distill.collect_samples", "pass candidates with their texts"),
     "printed": Frame(
-        "a frame of printed numbers, as biaslab.published.load returns it",
-        "give what published.load() returned",
+        "a frame of printed numbers, as from biaslab.published.load",
+        "pass the result of published.load()",
         ("paper", "table"),
     ),
 }
@@ -64,10 +62,10 @@ _OTHER_FRAMES = frozenset({"found", "judgements", "judged", "texts", "remedies"}
 
 #: What a class is called and how one comes by it, by its name.
 _CLASSES = {
-    "Dataset": ("a data set, as biaslab.load_dataset returns it", "load one: biaslab.load_dataset('graded')"),
+    "Dataset": ("a data set, as from biaslab.load_dataset", "load one: biaslab.load_dataset('graded')"),
     "Judge": (
         "a judge: an object with id, kinds, check and ask",
-        "write a class with ask, or load one by its name: biaslab.load_judge(name, data)",
+        "load one by name, biaslab.load_judge(name, data), or write a class with ask",
     ),
     "Design": ("a probe or a scorer: an object with name, design and read", "make one: biaslab.probes.Position()"),
     "Probe": ("a probe", "make one: biaslab.probes.Position()"),
@@ -86,19 +84,19 @@ _CLASSES = {
     "Reply": ("a reply", "make one: biaslab.Reply(text='4')"),
     "Trial": ("a trial", "take one of probe.design(data)"),
     "Usage": ("a count of tokens", "make one: biaslab.Usage(100, 0, 5)"),
-    "TrialsFile": ("a file of trials", "give what biaslab.collect(…, out=path) returned"),
+    "TrialsFile": ("a file of trials", "pass the result of biaslab.collect(…, out=path)"),
     "Comparisons": ("comparisons", "make them: biaslab.ranking.comparisons_of(trials)"),
     "Conditionals": (
-        "chances of a better and a worse candidate",
+        "conditional probabilities of better and worse candidates",
         "fit them: biaslab.ranking.fit_conditionals(…)",
     ),
     "Edit": ("an edit", "name one of biaslab.edits.available()"),
     "Encoder": ("an encoder", "load one: biaslab.scoring.load_encoder()"),
     "Evaluator": ("an evaluator", "train one: biaslab.distill.train(examples)"),
     "Evaluators": ("evaluators", "train them: biaslab.distill.cross_fit(examples)"),
-    "Policy": ("a model that writes", "load one: biaslab.distill.load_policy(name)"),
-    "Settings": ("settings of a training", "make them: biaslab.distill.Settings()"),
-    "MinimumRisk": ("settings of a training", "make them: biaslab.distill.MinimumRisk()"),
+    "Policy": ("a text-generating model", "load one: biaslab.distill.load_policy(name)"),
+    "Settings": ("training settings", "make them: biaslab.distill.Settings()"),
+    "MinimumRisk": ("training settings", "make them: biaslab.distill.MinimumRisk()"),
     "Scale": ("a scale of scores", "take one of biaslab.core.scales"),
     "Metric": ("a metric", "find one: biaslab.probes.find_metric(name)"),
     "Cell": ("a cell of trials", "call estimate(trials), which makes its cells"),
@@ -106,9 +104,9 @@ _CLASSES = {
     "Estimate": ("an estimate", "take one that biaslab.stats returned"),
     "Case": ("a case of a remedy", "make one: biaslab.mitigation.Case(probe, metric, remedy, before, after)"),
     "Aspect": ("an aspect", "find one: biaslab.distill.find_aspect(task, name)"),
-    "Limit": ("a limit", "read one: biaslab.report.Limit.read(metric, '0.4..0.6')"),
-    "Axes": ("Axes of matplotlib", "give what a function of biaslab.report.plots returned"),
-    "Generator": ("a generator of random numbers", "make one: numpy.random.default_rng(0)"),
+    "Limit": ("a limit", "parse one: biaslab.report.Limit.read(metric, '0.4..0.6')"),
+    "Axes": ("Axes of matplotlib", "pass the result of a function of biaslab.report.plots"),
+    "Generator": ("a random number generator", "make one: numpy.random.default_rng(0)"),
     "Tensor": ("a tensor of torch", "make one: torch.tensor([…])"),
     "DataFrame": ("a data frame of pandas", "make one: pandas.DataFrame(…)"),
     "ArrowTable": ("a table of polars or Arrow", "make one: pyarrow.table(…)"),
@@ -126,11 +124,11 @@ _LOADERS = {
     "Dataset": "load one: biaslab.load_dataset({!r})",
 }
 _PLAIN = {
-    int: ("a whole number", "write it without quotes and without a point"),
-    float: ("a number", "give a number, without quotes"),
+    int: ("a whole number", "write it without quotes and decimal point"),
+    float: ("a number", "write it without quotes"),
     bool: ("true or false", "write True or False"),
     str: ("a string", "write it in quotes"),
-    type(None): ("None", "leave it out"),
+    type(None): ("None", "omit it"),
     object: ("any value", "give one"),
 }
 _ARRAY_LIKE = frozenset(get_args(npt.ArrayLike))
@@ -139,12 +137,12 @@ _PLURALS = {int: "whole numbers", float: "numbers", str: "names", bool: "true or
 
 
 def columns_of(name: str) -> tuple[str, ...]:
-    """Return the columns that a parameter of this name requires of its frame; empty if none are known."""
+    """Return the required columns of a frame parameter with this name; empty if unknown."""
     return FRAMES[name].columns if name in FRAMES.keys() - _OTHER_FRAMES else ()
 
 
 def words_for(annotation: Any, name: str = "") -> str:
-    """Describe in words what an annotation allows.
+    """Describe the type that an annotation allows.
 
     Examples
     --------
@@ -152,7 +150,7 @@ def words_for(annotation: Any, name: str = "") -> str:
     ('a whole number or None', 'a list of names', "one of 'a', 'b'")
     """
     kinds, is_array_like = parts_of(annotation)
-    arrays = ["a list of numbers, as numpy reads it"] if is_array_like else []
+    arrays = ["a list of numbers"] if is_array_like else []
     ordered = sorted(kinds, key=lambda kind: kind is type(None))
     return " or ".join(dict.fromkeys([*arrays, *(_one(kind, name)[0] for kind in ordered)]))
 
@@ -171,7 +169,7 @@ def remedy_for(annotation: Any, name: str, value: object) -> str:
     if inspect.isclass(value) and value.__module__.startswith("biaslab"):
         return f"make one: {value.__name__}()"
     if not kinds:
-        return "give a list, an array or a column of a frame"
+        return "pass a list, an array or a column of a frame"
     return _one(kinds[0], name)[1]
 
 
@@ -179,15 +177,15 @@ def _one(kind: Any, name: str) -> tuple[str, str]:
     origin = _origin(kind)
     if origin is Literal:
         words = ", ".join(map(repr, get_args(kind)))
-        return f"one of {words}", f"choose one, such as {get_args(kind)[0]!r}"
+        return f"one of {words}", f"such as {get_args(kind)[0]!r}"
     if origin is type:
-        return "a class", "give the class itself, not an object of it"
+        return "a class", "pass the class itself, not an instance"
     if getattr(origin, "__name__", "") == "DataFrame" and name in FRAMES:
         return FRAMES[name][:2]
     if origin in _PLAIN:
         return _PLAIN[origin]
     if origin is Callable:
-        return "a function", "give its name, without brackets"
+        return "a function", "pass it by name, without parentheses"
     if origin in _LISTS:
         return _of_items(kind, origin, name)
     if origin in (Mapping, dict):
@@ -201,16 +199,16 @@ def _of_items(kind: Any, origin: Any, name: str) -> tuple[str, str]:
     if not items:
         return "a list", "write it in square brackets"
     if origin is tuple and len(items) > 1 and Ellipsis not in get_args(kind):
-        return f"{len(items)} values: {', '.join(words_for(each, name) for each in items)}", "write them in brackets"
+        return f"{len(items)} values: {', '.join(words_for(each, name) for each in items)}", "write them in parentheses"
     item = items[0]
-    words = f"a list of {_PLURALS[item]}" if item in _PLURALS else f"a list, each item {words_for(item, name)}"
+    words = f"a list of {_PLURALS[item]}" if item in _PLURALS else f"a list whose items are {words_for(item, name)}"
     return words, "write it in square brackets"
 
 
 def _of_mapping(kind: Any, name: str) -> tuple[str, str]:
     of = get_args(kind)
     words = f"a dictionary from {words_for(of[0])} to {words_for(of[1], name)}" if len(of) == 2 else "a dictionary"
-    return words, "write it in curly brackets, {name: value}"
+    return words, "write it in curly braces, {name: value}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Compare values with annotations; imported only after a call failed, or where arguments are checked eagerly.
+"""Compare values with annotations; imported only after a call failed, or if arguments are checked eagerly.
 
 `typeguard` compares; what it does not know is here: that numbers of numpy are numbers and true is none, that one
 string is no list of names, and which columns a frame has that is one of ours.
@@ -74,11 +74,11 @@ def wrong_frame(name: str, value: object) -> InputError | None:
 def wrong_value(name: str, value: object) -> InputError | None:
     """Return the error about an empty or non-finite value; None if it is neither."""
     if isinstance(value, float | np.floating) and not math.isfinite(value):
-        return InputError(name, value, "a finite number", f"check where {name} comes from")
+        return InputError(name, value, "a finite number", f"check the source of {name}")
     if isinstance(value, pd.DataFrame | pd.Series | str | Sequence | np.ndarray) and _length(value) == 0:
-        what = "a frame with at least one row" if isinstance(value, pd.DataFrame) else "at least one"
+        what = "a frame with at least one row" if isinstance(value, pd.DataFrame) else "at least one item"
         what = "a text of at least one character" if isinstance(value, str) else what
-        return InputError(name, value, what, f"check where {name} comes from: there is nothing in it")
+        return InputError(name, value, what, f"check the source of {name}, which is empty")
     return None
 
 
@@ -101,7 +101,7 @@ def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputErr
     if len(lacking) != 1:
         return None
     [(name, frame)] = lacking
-    expected = FRAMES.get(name, Frame("a frame with the columns that are read", f"see what {name} is to hold"))
+    expected = FRAMES.get(name, Frame("a frame with the required columns", f"check the columns of {name}"))
     return TrialsError(name, frame, f"{expected.words}; it lacks {said}", expected.remedy)
 
 
@@ -210,7 +210,7 @@ def _check_list(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> No
     """Take for a list what has a length and items, of numpy and pandas too; leave an iterator as it is."""
     is_one = isinstance(value, str | bytes | Mapping | pd.DataFrame) or hasattr(value, "_fields")
     if is_one or not hasattr(value, "__iter__") or (isinstance(value, Iterator) and origin is not Iterable):
-        raise typeguard.TypeCheckError("is no list")
+        raise typeguard.TypeCheckError("is not a list")
     items = [each for each in args if each is not Ellipsis]
     if isinstance(value, Iterator) or not items:
         return
@@ -227,7 +227,7 @@ def _check_class(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> N
     names = _members(wanted)
     fits = inspect.isclass(value) and all(hasattr(value, name) or name in _annotated(value) for name in names)
     if not fits or (inspect.isclass(wanted) and not names and not issubclass(value, wanted)):
-        raise typeguard.TypeCheckError("is another class")
+        raise typeguard.TypeCheckError("is a different class")
 
 
 def _offers(value: Any, origin: Any) -> bool:

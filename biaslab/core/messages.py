@@ -1,4 +1,4 @@
-"""Messages of a conversation, as requests hold them."""
+"""Messages of a conversation."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def as_messages(messages: Messages) -> tuple[Message, ...]:
         if turn.role not in ("system", "user", "assistant"):
             raise InputError("messages", turn.role, "the roles system, user and assistant")
         if not isinstance(turn.content, str):
-            raise InputError("messages", turn.content, "a content that is a string")
+            raise InputError("messages", turn.content, "a string as content")
     return turns

@@ -1,4 +1,4 @@
-"""Look up metrics by name, as their probe declares them.
+"""Look up metrics, as declared by their probes, by name.
 
 A probe declares its metrics when its class is made, in a notebook as in this package. What is not imported yet is found
 by the entry points of installed packages: the group ``biaslab.probes`` has probes by their name, ``biaslab.metrics``
@@ -47,7 +47,7 @@ def declare_metrics(probe: str, metrics: Iterable[Metric], again: bool = False) 
 
 @checked
 def find_metric(name: str, probe: str | None = None) -> Metric:
-    """Return how a metric is read: as its probe declares it, else as any probe does, else by its name alone.
+    """Return a metric's declaration: its probe's, else any probe's, else a default from its name.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
 
 @checked
 def difference_of(metric: Metric) -> Metric:
-    """Return how the difference of a metric between two judges is read: see `biaslab.compare`.
+    """Return the metric for a difference between two judges; see `biaslab.compare`.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def is_primary(name: str, probe: str) -> bool:
 
 @cache
 def import_declared() -> dict[str, Any]:
-    """Import all that installed packages announce as probes or as declaring metrics; returns the probes by name."""
+    """Import everything that installed packages announce as probes or metrics; return the probes by name."""
     probes = {entry.name: _imported(entry) for entry in entry_points(group=PROBES)}
     for entry in entry_points(group=_METRICS):
         _imported(entry)
@@ -101,17 +101,17 @@ def import_declared() -> dict[str, Any]:
 
 
 def _imported(entry: EntryPoint) -> Any:
-    """Return what an entry point names; a package that cannot be imported does not keep others from being used."""
+    """Load an entry point; warn, instead of failing, if it cannot be imported."""
     try:
         loaded = entry.load()
         return loaded() if entry.group == _METRICS and callable(loaded) else loaded
     except Exception as error:
-        warn(f"{entry.group} {entry.name} = {entry.value!r} is left out: {error!r}", UserWarning)
+        warn(f"ignored {entry.group} {entry.name} = {entry.value!r}: {error!r}", UserWarning)
         return None
 
 
 def _of(probe: str | None) -> dict[str, Metric]:
-    """Return what a probe declares; all that is announced is imported only if it is not known yet."""
+    """Return what a probe declares, importing announced packages only if it is not known yet."""
     if probe is not None and probe not in _declared:
         import_declared()
     return _declared.get(str(probe), {})

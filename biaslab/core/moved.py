@@ -1,4 +1,4 @@
-"""Shorter and former names of modules, which import the same module; a former one warns and says the new one."""
+"""Aliases of modules: shorter names, and former names that warn and give the new one."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ MOVED = {name: f"{room}.{name}" for room, names in _INTO.items() for name in nam
 
 
 class MovedModules(Loader, MetaPathFinder):
-    """Find a module by a shorter or former name: the same object as by its own."""
+    """Find a module by a shorter or former name."""
 
     def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """Return a specification for a shorter or former name."""
         return ModuleSpec(fullname, self, is_package=True) if _now(fullname) != fullname else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Import the module by its own name, and name the submodules it loads alike.
+        """Import the module by its own name, and alias the submodules it loads.
 
         Without that, importing one of these later would put the module in place of a function of the same name.
         """
         now = _now(spec.name)
         if spec.name.split(".")[1] not in sys.modules["biaslab"].__all__:  # else a name that stays, as biaslab.plots
-            warnings.warn(f"{spec.name} is {now} now", DeprecationWarning, stacklevel=2)
+            warnings.warn(f"{spec.name} has been renamed to {now}", DeprecationWarning, stacklevel=2)
         module = importlib.import_module(now)
         self._own = module.__spec__
         loaded = {name: part for name, part in sys.modules.items() if name.startswith(f"{now}.")}
@@ -50,18 +50,18 @@ class MovedModules(Loader, MetaPathFinder):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own specification, which the import by another name replaced."""
+        """Restore the module's own specification, which the import by alias replaced."""
         module.__spec__ = self._own
 
 
 def install() -> None:
-    """Make the names importable."""
+    """Make the aliases importable."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())  # before files are looked for beside the new name
 
 
 def _now(name: str) -> str:
-    """Return the name of a module today.
+    """Return the current name of a module.
 
     Examples
     --------

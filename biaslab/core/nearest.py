@@ -1,4 +1,4 @@
-"""Find the nearest design that a judge can answer if it refuses a request."""
+"""Find the nearest design that a judge can answer when it refuses a request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Nearest:
-    """Another design of the same phenomenon, which does without what a judge refused.
+    """Another design for the same bias, without the requests that a judge refused.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Adaptable(Protocol):
     """Optional: the design has an alternative to requests that a judge refuses."""
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design without such requests; None where the phenomenon cannot be seen without them."""
+        """Return the nearest design without such requests; None if the bias cannot be measured without them."""
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ class Given(Protocol):
     """Optional: the design continues from the trials of another model."""
 
     def given(self, read: pd.DataFrame, dataset: Dataset) -> Design:
-        """Return the design that has the trials of the other model."""
+        """Return the design with the trials of the other model."""
 
 
 def reading_text(design: Any, refused: Request, **changes: object) -> Nearest | None:

@@ -1,4 +1,4 @@
-"""Write numbers, counted nouns and tables for people, and files whole or not at all."""
+"""Format numbers, counted nouns and tables for readers, and write files atomically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ABANDONED = 7 * 24 * 3600  # seconds since the last writing
 
 
 def count(number: int, noun: str) -> str:
-    """Put a noun after its number.
+    """Format a count with its noun, in the plural if needed.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def count(number: int, noun: str) -> str:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """Write a number with a real minus sign, an en dash where there is none, and no negative zero.
+    """Format a number with a proper minus sign and without negative zero; an en dash if missing.
 
     What lies halfway between two digits but for its last bits is written as if it lay there.
 
@@ -49,7 +49,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def html_table(caption: str, facts: Iterable[Sequence[str]], style: str = "") -> str:
-    """Write facts, each a name and a value, as an HTML table; ``style`` is the CSS of its cells.
+    """Format name–value facts as an HTML table; ``style`` is the CSS of its cells.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def html_table(caption: str, facts: Iterable[Sequence[str]], style: str = "") ->
 
 
 def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
-    """Return the path of a file that is to be written, in a folder that is made where it is missing.
+    """Check the path of an output file, creating its folder if missing, and return it.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
     try:
         place.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        allowed = "a file in a folder that exists or can be made"
-        raise InputError(name, str(target), allowed, f"choose another ({error.strerror})") from error
+        allowed = "a file in a folder that exists or can be created"
+        raise InputError(name, str(target), allowed, f"use another path ({error.strerror})") from error
     if place.is_dir():
         raise InputError(name, str(target), "a file, not a folder", "add a file name")
     return place
@@ -101,7 +101,7 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
 
 @contextmanager
 def replacing(target: str | PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path; its file replaces the target at the end, and is dropped after an error.
+    """Yield a temporary path; on success its file replaces the target, on error it is deleted.
 
     What a killed process left there is removed once nobody has written to it for a week.
 

@@ -1,4 +1,4 @@
-"""Parameters of notebooks: what their tagged cell sets, whether what papermill puts behind it fits, and what differs.
+"""Parameters of notebooks: read the tagged cell, and check and compare the values injected by papermill.
 
 Papermill runs on with the default where a name is misspelt, and hands a text over where a number is meant. So `import
 biaslab` looks, in a kernel, for the cell that papermill wrote, and refuses names that the cell before does not set, and
@@ -29,7 +29,7 @@ _INJECTED = "# Parameters\n"  # how papermill begins the cell that it writes
 
 
 def defaults(source: str) -> dict[str, Any]:
-    r"""Return what a cell of Python sets, name by name; None where it is no plain value.
+    r"""Return the values assigned in a Python cell, by name; None for anything but plain values.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def defaults(source: str) -> dict[str, Any]:
 
 
 def types_of(notebook: Path) -> dict[str, Any]:
-    """Return the parameters of a notebook with the types of their values, as `biaslab.core.written.read` takes them.
+    """Return the parameters of a notebook with the types of their values, for `biaslab.core.written.read`.
 
     Any may be None. The type is that of the default; where that is None, a comment that begins with "list" or "number"
     says what is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops
@@ -60,20 +60,20 @@ def _types(source: str) -> dict[str, Any]:
 
 
 def parameters_cell(notebook: Path) -> str:
-    """Return the source of a notebook's cell of parameters; empty where it has none."""
+    """Return the source of a notebook's parameter cell; empty if it has none."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     tagged = next((cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())), {"source": ""})
     return "".join(tagged["source"])
 
 
 def bundled() -> Path:
-    """Return the folder of the notebooks that come with biaslab: inside the package, or at the top of a checkout."""
+    """Return the folder of the bundled notebooks: inside the package, or at the top of a checkout."""
     package = Path(__file__).parents[1]
     return next(place for place in (package / "notebooks", package.parent / "notebooks") if place.is_dir())
 
 
 def recorded(notebook: Path) -> dict[str, Any]:
-    """Return the parameters that a notebook came with: as its metadata has them, else as its cell does.
+    """Return the original parameters of a notebook, from its metadata or else its cell.
 
     JupyterLab saves a cell that somebody edited, and leaves the metadata alone.
     """
@@ -83,14 +83,14 @@ def recorded(notebook: Path) -> dict[str, Any]:
 
 
 def record(notebook: Path) -> None:
-    """Write the parameters of a notebook's cell into its metadata, after its author changed them."""
+    """Record the parameters of a notebook's cell in its metadata, after its author changed them."""
     document = json.loads(notebook.read_text(encoding="utf-8"))
     document["metadata"].setdefault("biaslab", {})["parameters"] = defaults(parameters_cell(notebook))
     notebook.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def differing(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which of the values are not a notebook's own, but for the places where it keeps things.
+    """Return the values that differ from a notebook's own, except for paths of outputs.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def differing(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
 
 
 def folder_of(changes: Mapping[str, Any]) -> str:
-    """Name the folder for what is made with changed parameters, after them; empty where nothing is changed.
+    """Return a folder name that describes changed parameters; empty if nothing is changed.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def folder_of(changes: Mapping[str, Any]) -> str:
 
 
 def check_injected() -> None:
-    """Raise `InputError` if papermill gave this kernel's notebook a parameter that it does not have."""
+    """Raise `InputError` if papermill passed this kernel's notebook an unknown parameter."""
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -126,7 +126,7 @@ def check_injected() -> None:
 
 
 def require_known(cells: Sequence[str]) -> None:
-    r"""Raise `InputError` if a cell that papermill wrote does not fit the cell of parameters before it.
+    r"""Raise `InputError` if a cell injected by papermill does not fit the parameter cell before it.
 
     It may set no other names, and a value is of the type of the notebook's own, as `types_of` says it, or None.
 
@@ -151,14 +151,14 @@ def require_known(cells: Sequence[str]) -> None:
             known, own = _types(before), defaults(before)
             for name, value in defaults(cell).items():
                 if name not in known:
-                    allowed = f"parameters that the notebook has: {', '.join(known)}"
+                    allowed = f"parameters of the notebook: {', '.join(known)}"
                     raise InputError(name, value, allowed, did_you_mean(name, known))
                 if own[name] is not None:  # where nothing says what is meant, anything may be
                     _require_type(name, value, known[name])
 
 
 def _require_type(name: str, value: Any, kind: Any) -> None:
-    """Raise `InputError` unless a value is of a type that `types_of` gives; a text may look like a number."""
+    """Raise `InputError` unless a value has a type given by `types_of`; text may look like a number."""
     from biaslab.core.kind_words import remedy_for, words_for
     from biaslab.core.kinds import is_kind
 
@@ -177,7 +177,7 @@ def sets_parameters(cell: str) -> bool:
 
 
 def injected(cells: Sequence[str]) -> dict[str, Any]:
-    """Return what the cells that papermill wrote set."""
+    """Return the values set by the cells injected by papermill."""
     written = [defaults(cell) for cell in cells if cell.startswith(_INJECTED)]
     return {name: value for values in written for name, value in values.items()}
 

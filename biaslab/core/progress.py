@@ -1,4 +1,4 @@
-"""Progress bars that leave a line of text in a notebook, not a widget, which a notebook opened again cannot show."""
+"""Progress bars that leave a line of text in notebooks, because widgets are lost when a notebook is reopened."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 
 def progress_bar(*args: Any, **options: Any) -> plain[Any]:
-    """Make a tqdm bar; a notebook keeps its final state as text, or nothing with ``leave=False``.
+    """Create a tqdm bar; a notebook keeps its final state as text, or nothing with ``leave=False``.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def progress_bar(*args: Any, **options: Any) -> plain[Any]:
 
 
 class Postfix:
-    """Show the dollars spent and the judge's retries behind a progress bar."""
+    """Show the dollars spent and the judge's retries after a progress bar."""
 
     def __init__(self, bar: plain[Any]) -> None:
         self._bar, self._spent, self._retries = bar, "", ""
@@ -38,7 +38,7 @@ class Postfix:
         self._show(refresh=True)
 
     def spent(self, dollars: float) -> None:
-        """Show the dollars spent when the bar is drawn next."""
+        """Show the dollars spent at the next redraw."""
         self._spent = f"${dollars:,.2f}"
         self._show(refresh=False)
 
@@ -48,7 +48,7 @@ class Postfix:
 
 @cache
 def _kind() -> Any:
-    """Return the class of bars: that of tqdm or, in a notebook, one whose widget becomes text when it is closed."""
+    """Return the class of bars: tqdm's or, in a notebook, one whose widget becomes text when closed."""
     if not any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__):
         return tqdm
     from IPython.display import display

@@ -1,4 +1,4 @@
-"""Find the project folder, which holds store and figures for the command line, papermill and JupyterLab."""
+"""Find the project folder, shared by the command line, papermill and JupyterLab for store and figures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_project(start: str | os.PathLike[str] = ".") -> Path:
 
 
 def enter_project(notebook: str | None = None) -> None:
-    """Make the project folder the working directory of a notebook, wherever its kernel was started.
+    """Change a notebook's working directory to the project folder, wherever its kernel was started.
 
     Relative paths in a notebook, of the store and the figures above all, are then those of the command line: an answer
     that was paid for on one way is there on the other. See `find_project` for which folder that is; the environment
@@ -71,7 +71,7 @@ def enter_project(notebook: str | None = None) -> None:
     """
     named = os.environ.get(PROJECT)
     if named and not Path(named).is_dir():
-        raise InputError(PROJECT, named, "a folder that exists", "unset it to take the folder above the notebooks")
+        raise InputError(PROJECT, named, "an existing folder", "unset it to use the folder above the notebooks")
     os.chdir(named or find_project())
     if notebook is not None and "IPython" in sys.modules:
         _keep_apart(notebook)
@@ -83,7 +83,7 @@ def _keep_apart(notebook: str) -> None:
     if (shell := get_ipython()) is not None:
         known = sorted(path.stem for path in bundled().glob("*.ipynb"))
         if notebook not in known:
-            allowed = f"a notebook of biaslab: {', '.join(known)}"
+            allowed = f"a bundled notebook: {', '.join(known)}"
             raise InputError("notebook", notebook, allowed, did_you_mean(notebook, known))
         own = recorded(bundled() / f"{notebook}.ipynb")
         _settle(shell.user_ns, own)
@@ -103,10 +103,10 @@ class _Again:
 
 
 def _settle(values: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """Settle where the figures go of a notebook with these values."""
+    """Set the figure folder for a notebook with these values."""
     if values.get("out") != own["out"] or "out" in injected(values["In"]):
         return
     if changes := differing(values, own):
         values["out"] = str(Path(own["out"], folder_of(changes)))
         changed = ", ".join(f"{name} = {value!r}" for name, value in changes.items())
-        sys.stdout.write(f"not what this notebook came with: {changed}; its figures go to {values['out']}\n")
+        sys.stdout.write(f"changed parameters: {changed}; figures are saved in {values['out']}\n")

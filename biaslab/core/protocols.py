@@ -43,11 +43,11 @@ class Judge(Protocol):
 
     @property
     def id(self) -> str:
-        """Pins every reply."""
+        """Identifies the judge in keys of stored replies."""
 
     @property
     def kinds(self) -> frozenset[type]:
-        """Request kinds that are answered."""
+        """The kinds of requests that it answers."""
 
     def check(self, requests: Iterable[Request]) -> None:
         """Raise a `JudgeError` that carries the request if one of them cannot be answered; ask nothing."""
@@ -76,7 +76,7 @@ class Design(Protocol):
         """Plan the judgements of a data set."""
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Turn one raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
+        """Parse a raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
 
 
 def is_sequential(design: Design) -> bool:
@@ -86,7 +86,7 @@ def is_sequential(design: Design) -> bool:
 
 @runtime_checkable
 class Probe(Design, Protocol):
-    """Design judgements of one phenomenon and estimate it: a frozen dataclass. Pure: it never uses a judge.
+    """Design judgements of one bias and estimate it: a frozen dataclass. Pure: it never uses a judge.
 
     `biaslab.probes.base.Probe` is the class that all probes of the package derive from.
 
@@ -102,7 +102,7 @@ class Probe(Design, Protocol):
     primary: ClassVar[tuple[str, ...]]
 
     def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn trials into the estimates frame, one scalar a row; only the named metrics where some are named."""
+        """Turn trials into the estimates frame, one scalar per row; optionally only the named metrics."""
 
 
 def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
@@ -113,15 +113,15 @@ def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
     for request in requests:
         if thinking_of(request) is not None and not getattr(judge, "thinks", False):
             raise UnsupportedRequestError(
-                f"the judge {judge.id!r} cannot be given a budget for thoughts, so that nothing was asked; "
-                "take one that can: biaslab.ApiJudge of a model that reasons, or biaslab.LocalJudge(…, thinking=1024)",
+                f"the judge {judge.id!r} accepts no thinking budget; nothing was asked; use one that does: "
+                "biaslab.ApiJudge with a reasoning model, or biaslab.LocalJudge(…, thinking=1024)",
                 request,
             )
         if type(request) not in judge.kinds:
             able = ", ".join(sorted(kind.__name__ for kind in judge.kinds))
             raise UnsupportedRequestError(
                 f"the judge {judge.id!r} does not answer {type(request).__name__} requests, only {able}; "
-                "choose another judge or another way to ask",
+                "use another judge or another answer mode",
                 request,
             )
 
@@ -135,19 +135,19 @@ class Closable(Protocol[Item]):
     def __next__(self) -> Item: ...
 
     def close(self) -> None:
-        """Drop what is under way; nothing is yielded any more."""
+        """Drop requests in flight and stop yielding."""
 
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """Optional for the iterator that ``ask`` or ``packs`` returns: replies that are under way are paid for."""
+    """Optional for the iterator from ``ask`` or ``packs``: can stop and still yield replies already paid for."""
 
     def stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Begin nothing new, and yield what still comes in."""
+        """Start nothing new, and yield the replies that still arrive."""
 
 
 class BaseJudge:
-    """Base of judges: a subclass has ``id``, ``kinds``, and ``ask`` or ``packs``; everything else has a default.
+    """Base of judges: a subclass defines ``id``, ``kinds``, and ``ask`` or ``packs``; the rest has defaults.
 
     A judge need not derive from it: `as_judge` gives any `Judge` the same defaults.
 
@@ -202,23 +202,23 @@ class BaseJudge:
         return _OneByOne(self.packs(requests))
 
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
-        """Answer as `ask` does, replies that arrive together in one pack, which a store keeps in one step."""
+        """Answer like `ask`, yielding replies that arrive together as one pack, which a store writes in one step."""
         return _PacksOfOne(self, self.ask(requests))
 
     def expand(self, request: Request) -> Sequence[Request]:
-        """Return the requests that the judges in ``asks`` are asked for one request."""
+        """Return the requests to the judges in ``asks`` for one request."""
         return [request]
 
     def of_members(self, members: Sequence[Judge]) -> Judge:
-        """Return the same panel with other judges in the members' places, such as the same ones with a memory."""
+        """Return the same panel with other members, such as the same judges wrapped with a store."""
         raise NotImplementedError
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
-        """Return the token sequences that a request makes the judge read, one for each label of a `Choice`."""
+        """Return the token sequences that the judge reads for a request, one per label of a `Choice`."""
         raise NotImplementedError
 
     def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Report every retry after a fault, in a few words, until the context is left; called from another thread."""
+        """Report retries to a callback within this context; it is called from another thread."""
         return nullcontext()
 
 
@@ -226,12 +226,12 @@ Packing = Broad = Expanding = Encoding = BaseJudge  # former names of what a jud
 
 
 def as_judge(judge: Judge) -> BaseJudge:
-    """Return a judge with the defaults of `BaseJudge` for what its class does not have."""
+    """Return a judge, adding the defaults of `BaseJudge` that its class lacks."""
     return judge if isinstance(judge, BaseJudge) else _Adapted(judge)
 
 
 class _Adapted(BaseJudge):
-    """Adapt a judge of any class: its own attributes where present, else the defaults."""
+    """Adapt a judge of any class: its own attributes if present, else the defaults."""
 
     def __init__(self, judge: Any) -> None:
         self._judge, self.id, self.kinds = judge, judge.id, judge.kinds
@@ -267,12 +267,12 @@ class _OneByOne(Iterator[tuple[Request, Reply]]):
         return self._ready.popleft()
 
     def _stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Begin nothing new, and yield what was answered, the last pack again."""
+        """Start nothing new, and yield the answered replies, including the last pack again."""
         self._ready.clear()
         return self._packs.stop()  # type: ignore[attr-defined, no-any-return]
 
     def close(self) -> None:
-        """Begin nothing new, and drop what was answered."""
+        """Start nothing new, and drop answered replies."""
         self._ready.clear()
         self._packs.close()
 

@@ -1,4 +1,4 @@
-"""Check what a judge's `ask` yields: a class of a user's own may yield anything."""
+"""Check what a judge's `ask` yields, because user-defined classes may yield anything."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MOST_MASS = 1 + 1e-3  # rounding
 _LARGE = 700.0  # the exponential of more is no float
 _PAIR = "yield request, Reply(…) for each request"
 _REPLIES = {
-    Choice: "a Reply with logprobs, one natural logarithm a label; or with a text",
+    Choice: "a Reply with logprobs, one natural logarithm per label, or with a text",
     Completion: "a Reply with a text",
-    Likelihood: "a Reply with logprobs, one natural logarithm a token",
+    Likelihood: "a Reply with logprobs, one natural logarithm per token",
     Score: "a Reply with a score",
     Compare: "a Reply with a score, the probability that the first wins",
-    Rank: "a Reply with a text such as [2] > [1] > [3], or with logprobs, one natural logarithm a text",
+    Rank: "a Reply with a text such as [2] > [1] > [3], or with logprobs, one natural logarithm per text",
 }
 
 
@@ -47,28 +47,28 @@ def received(judge: Any, answer: Any) -> tuple[Request, Reply]:
     """
     if not isinstance(answer, tuple | list) or len(answer) != 2 or not isinstance(answer[1], Reply):
         wanted = next((words for kind, words in _REPLIES.items() if _asks(answer, kind)), "a biaslab.Reply")
-        raise JudgeError(f"{_named(judge)}.ask gave {short(answer)}, allowed: a request with {wanted}; {_PAIR}")
+        raise JudgeError(f"{_named(judge)}.ask yielded {short(answer)}, allowed: a request with {wanted}; {_PAIR}")
     request, reply = answer
     if isinstance(request, Choice) and reply.logprobs is not None:
         length, wanted_length = _length(reply.logprobs), len(request.labels)
         if length != wanted_length:
             raise JudgeError(
-                f"{_named(judge)}.ask gave {short(reply.logprobs)} as logprobs, allowed: {wanted_length} numbers, one "
-                f"natural logarithm for each of the labels {', '.join(map(repr, request.labels))}; give them in this "
+                f"{_named(judge)}.ask yielded {short(reply.logprobs)} as logprobs, allowed: {wanted_length} numbers, "
+                f"the natural logarithms for the labels {', '.join(map(repr, request.labels))}; return them in this "
                 "order",
                 request,
             )
         if reply.finish_reason != UNUSABLE and _mass(reply.logprobs) > _MOST_MASS:
             raise JudgeError(
-                f"{_named(judge)}.ask gave {short(reply.logprobs)} as logprobs, whose probabilities sum to "
+                f"{_named(judge)}.ask yielded {short(reply.logprobs)} as logprobs, whose probabilities sum to "
                 f"{_mass(reply.logprobs):.3g}, allowed: natural logarithms of probabilities that sum to at most 1; "
-                "give these, as log_softmax makes them from logits",
+                "compute them from logits with log_softmax",
                 request,
             )
     elif _is_empty(request, reply):
         words = next(words for kind, words in _REPLIES.items() if isinstance(request, kind))
         raise JudgeError(
-            f"{_named(judge)}.ask gave an empty Reply, allowed: {words}; a refusal is an empty text", request
+            f"{_named(judge)}.ask yielded an empty Reply, allowed: {words}; use an empty text for a refusal", request
         )
     return request, reply
 
@@ -83,7 +83,7 @@ def _asks(answer: Any, kind: type) -> bool:
 
 
 def _mass(logprobs: Any) -> float:
-    """Return the probability of all labels, 0 if they are no numbers."""
+    """Return the total probability of all labels, 0 if they are not numbers."""
     try:
         return math.fsum(math.exp(min(level, _LARGE)) for level in logprobs)
     except TypeError:
@@ -99,7 +99,7 @@ def _named(judge: Any) -> str:
 
 
 def short(value: object) -> str:
-    """Write a value in at most 60 characters, for a message."""
+    """Format a value in at most 60 characters, for a message."""
     if isinstance(value, tuple) and len(value) == 2:
         return f"a request with {short(value[1])}"
     text = " ".join(repr(value).split())

@@ -16,7 +16,7 @@ from biaslab.core.thinking import ThinkingBudget, as_thinking
 
 
 class _Copied:
-    """Base of requests: copies and pickles keep the fields, not the cached key."""
+    """Base of requests; copies and pickles keep the fields but not the cached key."""
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
@@ -75,7 +75,7 @@ class Choice(_Copied):
             held["thinking"] = None if thinking is None else as_thinking(thinking)
             if parts:
                 if "".join(parts) != messages:
-                    raise InputError("parts", parts, "what the one message was put together from")
+                    raise InputError("parts", parts, "the parts that the single message consists of")
                 held["_parts"] = parts
         except Exception as error:
             blame(Choice.__init__, (self, messages, labels, about, parts, replicate, thinking), {}, error)
@@ -173,7 +173,7 @@ class Likelihood(_Copied):
 
 @dataclass(frozen=True)
 class Score(_Copied):
-    """Ask an evaluator for one number: how good a text is (Wang et al. 2023).
+    """Ask an evaluator for one number, the quality of a text (Wang et al. 2023).
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class Score(_Copied):
 
 @dataclass(frozen=True)
 class Compare(_Copied):
-    """Ask a judge that reads no prompt which of two texts is better: a function, or a reward model.
+    """Ask a judge without prompts (a function or reward model) which of two texts is better.
 
     Its reply has a ``score``, the probability that the first wins.
 
@@ -244,7 +244,7 @@ class Compare(_Copied):
 
 @dataclass(frozen=True)
 class Rank(_Copied):
-    """Ask a judge that reads no prompt which of several texts is best, or how they rank: a function, a reward model.
+    """Ask a judge without prompts (a function or reward model) which of several texts is best, or to rank them.
 
     Its reply has a ``text``, ``[2]`` or ``[2] > [1] > [3]`` by places from 1; or ``logprobs``, one a text.
 
@@ -300,13 +300,13 @@ def as_prompt(request: Request) -> Prompt:
     if isinstance(request, Score | Compare | Rank):
         name = type(request).__name__
         raise UnsupportedRequestError(
-            f"a language model answers no {name} requests; ask an evaluator or a function", request
+            f"a language model cannot answer {name} requests; use an evaluator or a function", request
         )
     return request
 
 
 def thinking_of(request: Request) -> ThinkingBudget | None:
-    """Return the budget for a thought that a request sets; None where it sets none.
+    """Return the thinking budget of a request, or None.
 
     Examples
     --------
@@ -317,7 +317,7 @@ def thinking_of(request: Request) -> ThinkingBudget | None:
 
 
 def with_thinking(request: Request, budget: ThinkingBudget) -> Request:
-    """Return a request with a budget for a thought before the answer; one that takes none as it is.
+    """Return a request with a thinking budget; kinds that take none are unchanged.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Scales on which a judge gives a score: the literal answers, what they are worth, how a prompt states them.
+"""Scales for scores: the literal answers, their values, and their wording in prompts.
 
 The five of Stureborg et al. 2024 (arXiv 2405.01724, §3.2, Table 2) stand in `SCALES`.
 
@@ -62,7 +62,7 @@ class Scale:
         if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
             raise InputError("labels", self.labels, "at least two different strings")
         if len(self.values) != len(self.labels) or list(self.values) != sorted(set(self.values)):
-            raise InputError("values", self.values, "one number a label, in ascending order")
+            raise InputError("values", self.values, "one number per label, in ascending order")
 
     @property
     def low(self) -> float:
@@ -75,7 +75,7 @@ class Scale:
         return self.values[-1]
 
     def at(self, number: float) -> float:
-        """Return what an evaluator's number is worth: 0 the lowest value, 1 the highest; itself without bounds."""
+        """Map an evaluator's number from the unit scale to this scale; unchanged without bounds."""
         return number if math.isinf(self.high) else self.low + number * (self.high - self.low)
 
     def unit(self, value: float) -> float:
@@ -85,7 +85,7 @@ class Scale:
 
 @lru_cache(maxsize=64)
 def whole_numbers(low: int, high: int) -> Scale:
-    """Return the scale of all whole numbers from ``low`` to ``high``, both included.
+    """Return the scale of whole numbers from ``low`` to ``high``, inclusive.
 
     Raises
     ------
@@ -130,7 +130,7 @@ SCALES: dict[str, Scale] = {scale.name: scale for scale in _ALL}
 "strong 5" were left out; here every number takes both words, so there are 15."""
 
 REWARD = Scale("reward", ("-inf", "inf"), (-math.inf, math.inf), "any number")
-"""Of judges whose numbers have no bounds. Estimates take their standard deviation in a cell as one point."""
+"""Scale of judges with unbounded numbers; estimates use their standard deviation within a cell as one point."""
 
 
 def find_scale(name: str) -> Scale:
@@ -146,12 +146,12 @@ def find_scale(name: str) -> Scale:
     >>> find_scale("1-5 float").labels[:4]
     ('1.0', '1.33', '1.67', '2.0')
     """
-    require_one_of("scale", name, tuple(SCALES), "in Python whole_numbers(low, high) makes others")
+    require_one_of("scale", name, tuple(SCALES), "in Python, create others with whole_numbers(low, high)")
     return SCALES[name]
 
 
 def scale_named(name: str) -> Scale:
-    """Return one of `SCALES`, `REWARD`, or whole numbers such as "1-3", on which somebody else's judge answered.
+    """Return one of `SCALES`, `REWARD`, or whole numbers such as "1-3", for recorded scores.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def scale_named(name: str) -> Scale:
 
 
 def stated_scale(prompt: str) -> Scale | None:
-    """Return the scale whose wording comes last in a prompt; None if there is none.
+    """Return the scale whose wording comes last in a prompt, or None.
 
     Examples
     --------

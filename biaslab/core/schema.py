@@ -1,4 +1,4 @@
-"""Define `Dataset`, which every loader returns: two tidy, validated frames."""
+"""Define `Dataset`, the return type of all loaders: two tidy, validated frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HUMAN_COLUMNS = ("context_id", "candidate_id", "attribute", "annotator", "score"
 @checked(eager=True)
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Contexts, their candidates and what humans thought of them.
+    """Contexts with their candidates and human scores.
 
     Parameters
     ----------
@@ -90,18 +90,18 @@ class Dataset:
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """Columns of the candidates beyond the usual ones whose values are all strings."""
+        """Additional columns of the candidates whose values are all strings."""
         own = (str(name) for name in self.candidates.columns if name not in CANDIDATE_COLUMNS)
         return tuple(name for name in own if all(isinstance(value, str) for value in self.candidates[name]))
 
     @property
     def n_contexts(self) -> int:
-        """Number of contexts, which is the sample size of every estimate."""
+        """Number of contexts, the sample size of every estimate."""
         return int(self.candidates["context_id"].nunique())
 
     @cached_property
     def human_means(self) -> pd.DataFrame:
-        """Mean human score, shape (candidates, attributes), by (context_id, candidate_id); NaN where nobody rated."""
+        """Mean human score, shape (candidates, attributes), by (context_id, candidate_id); NaN if unrated."""
         means = self.human.pivot_table(
             index=["context_id", "candidate_id"], columns="attribute", values="score", aggfunc="mean"
         )
@@ -115,7 +115,7 @@ class Dataset:
         return {(row["context_id"], row["candidate_id"]): row for row in rows}
 
     def head(self, n: int | None) -> Dataset:
-        """Return the first ``n`` contexts with all their candidates and scores; everything when ``n`` is None.
+        """Return the first ``n`` contexts with all their candidates and scores; all if ``n`` is None.
 
         Raises
         ------
@@ -129,13 +129,13 @@ class Dataset:
         return self.of_contexts(self.candidates["context_id"].drop_duplicates().head(n))
 
     def of_contexts(self, contexts: Iterable[str]) -> Dataset:
-        """Return the contexts of these ids, in the order of this data set, with all their candidates and scores."""
+        """Return the contexts with these ids, in the order of this data set, with all their candidates and scores."""
         kept = set(contexts)
         candidates, human = (part[part["context_id"].isin(kept)] for part in (self.candidates, self.human))
         return replace(self, candidates=candidates, human=human)
 
     def require_attributes(self, names: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the attributes asked for, all of them when ``names`` is None.
+        """Return the named attributes, or all if ``names`` is None.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class Dataset:
         unknown = [name for name in chosen if name not in self.attributes]
         if unknown or not chosen:
             meant = did_you_mean(unknown[0], self.attributes) if unknown else ""
-            raise InputError("attributes", unknown or chosen, f"some of {', '.join(self.attributes)}", meant)
+            raise InputError("attributes", unknown or chosen, f"names among {', '.join(self.attributes)}", meant)
         return chosen
 
 
@@ -158,7 +158,9 @@ def count_words(text: str) -> int:
 def _columns(frame: pd.DataFrame, wanted: tuple[str, ...], which: str) -> pd.DataFrame:
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
-        raise DatasetError(f"{which} column", missing, f"the columns {', '.join(wanted)}", "map or add what is missing")
+        raise DatasetError(
+            f"{which} column", missing, f"the columns {', '.join(wanted)}", "map or add the missing columns"
+        )
     return frame[list(wanted)].reset_index(drop=True)
 
 
@@ -171,7 +173,7 @@ def _refuse(bad: pd.Series, frame: pd.DataFrame, which: str, column: str, allowe
             f"{which} row {row}, column {column!r}",
             frame[column].iloc[row],
             allowed,
-            f"{others} more rows have the same fault" if others else "",
+            f"{others} more rows have the same problem" if others else "",
         )
 
 
@@ -180,7 +182,7 @@ def _check_candidates(frame: pd.DataFrame) -> None:
         is_text = frame[column].map(lambda value: isinstance(value, str)).astype(bool)
         _refuse(~is_text, frame, "candidates", column, "a string")
         if column in ("context_id", "candidate_id", "text"):
-            _refuse(frame[column].str.strip() == "", frame, "candidates", column, "a string that is not blank")
+            _refuse(frame[column].str.strip() == "", frame, "candidates", column, "a non-blank string")
     if frame.empty:
         raise DatasetError("candidates", "empty", "at least one row")
     repeated = frame.duplicated(["context_id", "candidate_id"])

@@ -1,4 +1,4 @@
-"""``biaslab.toml``: judges and protocols by names of one's own, shared by the command line, notebooks and Python."""
+"""``biaslab.toml``: user-defined names of judges and protocols, shared by command line, notebooks and Python."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FORMS = {
 
 
 def find_file() -> Path | None:
-    """Return the ``biaslab.toml`` of the working folder or of the nearest folder above it, None if there is none."""
+    """Return the ``biaslab.toml`` in the working folder or the nearest parent folder, or None."""
     folder = Path.cwd()
     return next((place / SETTINGS for place in (folder, *folder.parents) if (place / SETTINGS).is_file()), None)
 
 
 def named_tables(kind: str) -> dict[str, dict[str, Any]]:
-    """Return what the file names, each with its table; nothing where there is no file.
+    """Return the named tables in the file; empty if there is no file.
 
     Parameters
     ----------
@@ -53,5 +53,5 @@ def named_tables(kind: str) -> dict[str, dict[str, Any]]:
         raise InputError(str(path), unknown[0] if unknown else kind, form, remedy)
     for name, table in tables.items():
         if not _NAME.fullmatch(name) or not isinstance(table, Mapping):
-            raise InputError(str(path), name, f"{form}; the name of letters, digits, dots and hyphens")
+            raise InputError(str(path), name, f"{form}; names may contain letters, digits, dots and hyphens")
     return {name: dict(table) for name, table in tables.items()}

@@ -1,4 +1,4 @@
-"""End a run by a signal without losing what is paid for: begin nothing new, keep what comes in, then end.
+"""End a run on a signal without losing paid replies: start nothing new, store what arrives, then end.
 
 Ctrl-C (SIGINT), a pre-emption (SIGTERM) and a closed terminal (SIGHUP) are the same to a run that has requests
 on their way. It has ``BIASLAB_GRACE`` seconds for their replies, 25 unless that is set, fewer than the 30 after which
@@ -36,7 +36,7 @@ class Stopped(SystemExit):
 
 
 class Run:
-    """Something that has requests on their way, made by `heeding`.
+    """A run with requests in flight; made by `heeding`.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Run:
 
 
 class _Heed:
-    """Runs of this process that heed signals, and the signal that came."""
+    """Runs of this process that handle signals, and the signal received."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -61,7 +61,7 @@ class _Heed:
         self.waits = False
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Let go of what is on its way and raise; the second time end at once."""
+        """Stop and raise; on the second signal end at once."""
         if self.received is not None:
             self._end_now(number)
         self.received, self.deadline = number, time.monotonic() + grace()
@@ -80,13 +80,13 @@ class _Heed:
         os.kill(os.getpid(), number)
 
     def install(self) -> None:
-        """Take the signals that nobody else took."""
+        """Handle signals that have no other handler."""
         for number, default in _DEFAULTS.items():
             if signal.getsignal(number) == default:
                 self.before[number] = signal.signal(number, self.handle)
 
     def forget(self) -> None:
-        """Take the next signal for the first one."""
+        """Treat the next signal as the first."""
         self.received, self.deadline, self.waits = None, math.inf, False
 
     def restore(self) -> None:
@@ -106,7 +106,7 @@ _HEED = _Heed()
 
 @contextlib.contextmanager
 def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
-    """Heed signals until the context is left; in threads other than the main one, nothing happens.
+    """Handle signals within this context; no effect outside the main thread.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
 
 @contextlib.contextmanager
 def draining() -> Iterator[None]:
-    """Hold the first signal back until what comes in is kept."""
+    """Defer the first signal until arriving replies are stored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -152,12 +152,12 @@ def draining() -> Iterator[None]:
 
 
 def seconds_left() -> float:
-    """Return the seconds until the grace after a signal is over, infinity where none came."""
+    """Return the remaining grace period after a signal in seconds; infinite without a signal."""
     return max(_HEED.deadline - time.monotonic(), 0.0)
 
 
 def grace() -> float:
-    """Return the seconds that a run has after a signal.
+    """Return the grace period after a signal, in seconds.
 
     Raises
     ------

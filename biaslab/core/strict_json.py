@@ -1,4 +1,4 @@
-"""JSON that says one thing: an object with two values of one key is refused, for nobody knows which is meant."""
+"""Strict JSON: objects with duplicate keys are refused, because it is unclear which value is meant."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class RepeatedKeyError(ValueError):
-    """A JSON object has two values of one key."""
+    """A JSON object has a duplicate key."""
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of some pairs; for ``object_pairs_hook`` of the package json.
+    """Return the object for key–value pairs; for ``object_pairs_hook`` of json.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(whole) < len(pairs):
         key = next((key for key, value in pairs if value != whole[key]), None)
         if key is not None:
-            raise RepeatedKeyError(f"the key {key!r} stands twice, with different values")
+            raise RepeatedKeyError(f"duplicate key {key!r} with different values")
     return whole
 
 

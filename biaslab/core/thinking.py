@@ -1,4 +1,4 @@
-"""Budgets for the thought of a model that reasons before it answers, as requests carry them."""
+"""Thinking budgets in requests to reasoning models."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from biaslab.core.errors import InputError
 EFFORTS: Mapping[str, int] = {"none": 0, "minimal": 1024, "low": 4096, "medium": 16_384, "high": 32_768}
 #: Tokens at most, 0 for an answer without a thought, or an effort.
 ThinkingBudget: TypeAlias = int | str
-_ALLOWED = f"a whole number of tokens, 0 for no thought, or one of {', '.join(EFFORTS)}"
+_ALLOWED = f"a whole number of tokens, 0 for no thinking, or one of {', '.join(EFFORTS)}"
 
 
 def as_thinking(value: ThinkingBudget | None, name: str = "thinking") -> ThinkingBudget | None:
-    """Return a budget as requests hold it: one way to write each, and None for the judge's own.
+    """Return a budget in canonical form; None for the judge's own.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def as_thinking(value: ThinkingBudget | None, name: str = "thinking") -> Thinkin
 
 
 def thinking_tokens(budget: ThinkingBudget) -> int:
-    """Return the tokens that a thought may take.
+    """Return the maximum thinking tokens of a budget.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Replies of judges, and trials: the planned judgements that they answer."""
+"""Replies of judges, and trials (planned judgements)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MANY = 10_000  # new objects: looking at them takes as long as declaring them o
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens that one or more replies cost: read, of these from a server's cache, written, of these for the thought.
+    """Token counts of one or more replies: input, cached input, output, and thinking.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """Tokens read and written."""
+        """Input plus output tokens."""
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -68,7 +68,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """Raw reply of a judge, which probes interpret.
+    """Raw reply of a judge, to be parsed by probes.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Trial:
-    """One planned judgement: a request and the condition it belongs to.
+    """One planned judgement: a request and its condition.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Unpack compressed data as a stream, up to a limit: 4 kB of bzip2 can hold 6 GB of zeros."""
+"""Decompress data as a stream, up to a limit: 4 kB of bzip2 can contain 6 GB of zeros."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {
 
 
 class Allowance:
-    """Limit the bytes that the compressed parts of one file may unpack to.
+    """Limit the decompressed size of one file.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Allowance:
         self._whole = self._left = min(_MOST, max(_SURE, _RATIO * size)) if allowed is None else allowed
 
     def unpacked(self, data: bytes) -> bytes:
-        """Return data without compression, of several layers too.
+        """Return decompressed data, also of several layers.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Allowance:
         return data
 
     def read(self, stream: IO[bytes] | io.BufferedIOBase) -> bytes:
-        """Read a stream to its end, and raise as `unpacked` does."""
+        """Read a stream to its end, raising like `unpacked`."""
         whole = io.BytesIO()
         while part := stream.read(_PART):
             self.take(len(part))
@@ -73,15 +73,15 @@ class Allowance:
         return whole.getvalue()
 
     def take(self, size: int) -> None:
-        """Count bytes that are unpacked, and raise as `unpacked` does."""
+        """Count decompressed bytes, raising like `unpacked`."""
         self._left -= size
         if self._left < 0:
-            allowed = f"a file that unpacks to {self._whole / _GB:.3g} GB at most"
-            raise InputError("path", self._name, allowed, f"if it is no bomb, set {LIMIT} to the GB that it may become")
+            allowed = f"a file of at most {self._whole / _GB:.3g} GB when decompressed"
+            raise InputError("path", self._name, allowed, f"if you trust it, set {LIMIT} to a larger size in GB")
 
 
 def _told() -> int | None:
-    """Return the bytes that the environment allows."""
+    """Return the size limit set in the environment, in bytes."""
     setting = os.environ.get(LIMIT, "").strip()
     try:
         gigabytes = float(setting) if setting else math.nan

@@ -1,4 +1,4 @@
-"""Read values from text, as on a command line or in a judge's name, by the type that a parameter declares.
+"""Parse values from text, as on a command line or in a judge's name, by the parameter's declared type.
 
 Examples
 --------
@@ -28,7 +28,7 @@ _WORDS = {bool: "true or false", int: "a whole number", float: "a number", NoneT
 
 
 def read(name: str, text: str, hint: Any) -> Any:
-    """Read a text as a value of a type.
+    """Parse a text as a value of a type.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def read(name: str, text: str, hint: Any) -> Any:
 
 
 def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
-    """Return names and values of an option that is written ``NAME=VALUE`` and may be repeated; a value may be empty.
+    """Parse a repeatable option ``NAME=VALUE``; values may be empty.
 
     Raises
     ------
@@ -80,13 +80,13 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
         if not (name and equals):
             raise InputError(option, each, form)
         if name in written:
-            raise InputError(option, each, "every name once", f"{name} is {written[name]} already")
+            raise InputError(option, each, "each name once", f"{name} is already set to {written[name]}")
         written[name] = value
     return written
 
 
 def _kinds(hint: Any) -> list[Any]:
-    """Return the members of a union, those first that take fewest texts."""
+    """Return the members of a union, the most restrictive first."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     order = [Literal, NoneType, bool, int, float]
     ranks = {id(kind): next((i for i, k in enumerate(order) if k in (kind, get_origin(kind))), 9) for kind in members}
@@ -134,7 +134,7 @@ def _describe(kind: Any) -> str:
     if inner == (float, float):
         return "the lowest and the highest number, such as 1-5"
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return "name=value, with commas between several"
+        return "name=value, several separated by commas"
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return f"a list with commas, each {_describe(inner[0])}"
-    return "set in Python"
+        return f"a comma-separated list, each {_describe(inner[0])}"
+    return "a value that can only be set in Python"

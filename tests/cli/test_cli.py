@@ -120,7 +120,7 @@ def test_missing_answers_are_a_warning_in_one_line():
         (["probe"], 2, "Missing"),
         (["probe", "nope"], 2, "position"),
         (["probe", "position", "--contexts", "0"], 2, "contexts is 0"),
-        (["probe", "position", "--out", "notebooks/position.ipynb/x.csv"], 2, "a folder that exists or can be made"),
+        (["probe", "position", "--out", "notebooks/position.ipynb/x.csv"], 2, "a folder that exists or can be created"),
         (["probe", "position", "--judge", "simulated", "--attribute", "wit"], 2, "coherence"),
         (["store", "prune", "x.sqlite"], 3, "x.sqlite"),
         (["store", "info", "x.sqlite"], 3, "x.sqlite"),

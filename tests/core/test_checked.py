@@ -61,7 +61,7 @@ class Kept:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: half("4"), "number is '4', allowed: a number; give a number, without quotes"),
+        (lambda: half("4"), "number is '4', allowed: a number; write it without quotes"),
         (lambda: half(None), "number is None, allowed: a number"),
         (lambda: half(1, names=4), "names is 4, allowed: a list of names"),
         (lambda: list(halves([1, "2"])), "numbers is [1, '2'], allowed: a list of numbers"),
@@ -115,7 +115,7 @@ def test_columns_that_a_frame_lacks():
     trials = pd.DataFrame({"context_id": ["a"], "value": [1.0], "status": ["ok"]})
     with pytest.raises(InputError, match=r"column is 'valu', allowed: a column of trials: .*did you mean value\?"):
         first(trials, "valu")
-    with pytest.raises(TrialsError, match=r"a frame of trials, as biaslab.collect returns it"):
+    with pytest.raises(TrialsError, match=r"a frame of trials, as from biaslab.collect"):
         first(FRAME, "value")
     assert wrong_column([("frame", FRAME)], ValueError()) is None
 
@@ -166,11 +166,11 @@ def test_empty_values_and_no_numbers():
 def test_words():
     assert words_for(int | None) == "a whole number or None"
     assert words_for(Sequence[str] | None) == "a list of names or None"
-    assert words_for(pd.DataFrame, "trials") == "a frame of trials, as biaslab.collect returns it"
+    assert words_for(pd.DataFrame, "trials") == "a frame of trials, as from biaslab.collect"
     assert words_for(Mapping[str, float]) == "a dictionary from a string to a number"
     assert remedy_for(Sequence[str], "names", "a") == "write ['a']"
 
 
 def test_annotations_that_are_imported_for_types_alone():
-    with pytest.raises(InputError, match=r"allowed: a data set, as biaslab.load_dataset returns it"):
+    with pytest.raises(InputError, match=r"allowed: a data set, as from biaslab.load_dataset"):
         bl.load_judge("simulated:position=1", 3)

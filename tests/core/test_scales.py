@@ -60,7 +60,7 @@ def test_bad_scales_are_named():
         whole_numbers(-1, 5)
     with pytest.raises(InputError, match="ascending"):
         Scale("x", ("a", "b"), (2.0, 1.0), "a or b")
-    with pytest.raises(InputError, match="one number a label"):
+    with pytest.raises(InputError, match="one number per label"):
         Scale("x", ("a", "b"), (1.0,), "a or b")
     with pytest.raises(InputError, match="different"):
         Scale("x", ("a", "a"), (1.0, 2.0), "a")

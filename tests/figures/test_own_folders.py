@@ -55,11 +55,11 @@ def run(shell, *cells):
 def test_a_notebook_knows_where_its_figures_go(shell, cells, out, capsys):
     assert run(shell, *cells) == out
     said = capsys.readouterr().out
-    assert (f"n_contexts = 4; its figures go to {FOUR}" in said) == (out == FOUR or cells[0] == EDITED)
+    assert (f"n_contexts = 4; figures are saved in {FOUR}" in said) == (out == FOUR or cells[0] == EDITED)
 
 
 def test_a_notebook_that_biaslab_does_not_have_is_named(shell):
-    with pytest.raises(InputError, match=r"notebook is 'positon', allowed: a notebook of biaslab: .*did you mean"):
+    with pytest.raises(InputError, match=r"notebook is 'positon', allowed: a bundled notebook: .*did you mean"):
         bl.enter_project("positon")
 
 

@@ -204,7 +204,7 @@ def test_a_judge_may_say_itself_what_it_costs_and_what_may_be_spent(judge_of, gr
     for limits, words in (({"dollar": 1}, "did you mean dollars"), ({"tokens": 0}, "limits.tokens is 0")):
         with pytest.raises(InputError, match=words):
             judge_of(server, limits=limits)
-    with pytest.raises(InputError, match="tokens of input"):
+    with pytest.raises(InputError, match="input tokens"):
         judge_of(server, prices={"output": 1.0})
 
 

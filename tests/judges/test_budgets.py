@@ -82,7 +82,7 @@ def test_a_request_without_a_budget_keeps_its_key():
 
 @pytest.mark.parametrize("budget", [-1, 1.5, True, "lots", "", "-4"])
 def test_what_is_no_budget_is_refused(budget):
-    with pytest.raises(InputError, match="0 for no thought, or one of none, minimal, low, medium, high"):
+    with pytest.raises(InputError, match="0 for no thinking, or one of none, minimal, low, medium, high"):
         Completion("Is it good?", thinking=budget)
 
 

@@ -245,7 +245,7 @@ def test_it_is_loaded_by_name(graded):
         ([], None, "at least two judges"),
         (["one"], None, "at least two judges"),
         (["one", "one"], None, r"judges is \['one'\].*different judges"),
-        (["one", "two"], [1.0], "2 numbers, one a member"),
+        (["one", "two"], [1.0], "2 numbers, one per member"),
         (["one", "two"], [1.0, -1.0], "at least 0"),
         (["one", "two"], [0.0, 0.0], "not all 0"),
         (["one", "two"], {"c": [1.0, math.nan]}, "2 numbers"),

@@ -236,7 +236,7 @@ def test_lists_of_several_lengths_or_places_that_stand_twice_are_refused(graded)
         ({"k": 1}, "k"),
         ({"k": 21}, "k"),
         ({"answer": "words"}, "answer"),
-        ({"replicates": 2}, 'choose answer="text"'),
+        ({"replicates": 2}, 'use answer="text"'),
         ({"protocol": bl.Protocol.from_template("{first} {second}", verdicts={"A": 1, "B": 0})}, "this one is a pair"),
         ({"protocol": bl.Protocol.from_template("{answer}", "score", scale="1-5")}, "this one is a score"),
     ],

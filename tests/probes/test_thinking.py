@@ -229,7 +229,7 @@ class Deaf(Plain):
 @pytest.mark.parametrize("answer", ["distribution", "text"])
 def test_a_judge_that_cannot_think_says_so_before_it_is_asked(graded, answer):
     judge = Plain()
-    with pytest.raises(UnsupportedRequestError, match="'plain' cannot be given a budget for thoughts") as refused:
+    with pytest.raises(UnsupportedRequestError, match="'plain' accepts no thinking budget") as refused:
         bl.collect(Thinking(**TWO, answer=answer), judge, graded, progress=False)
     assert judge.asked == 0
     assert "\n" not in str(refused.value)

@@ -240,7 +240,7 @@ def test_export_refuses_other_suffixes_and_itself(tmp_path: Path) -> None:
             store.export(tmp_path / "out.xlsx")
         with pytest.raises(InputError, match="the store itself"):
             store.export(tmp_path / "store.csv")
-        with pytest.raises(InputError, match="a folder that exists or can be made"):
+        with pytest.raises(InputError, match="a folder that exists or can be created"):
             store.export(tmp_path / "store.csv" / "out.csv")
         assert store.export(tmp_path / "new" / "folder" / "out.csv") == len(store) == 0
 

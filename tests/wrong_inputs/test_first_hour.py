@@ -109,7 +109,7 @@ COMMANDS = {
     ),
     "a parameter twice": (
         ["plan", "position", *SIMULATED[:2], "-p", "n_pairs=3", "-p", "n_pairs=4"],
-        *("param", "'n_pairs=4'", "every name once", "n_pairs is 3 already"),
+        *("param", "'n_pairs=4'", "each name once", "n_pairs is already set to 3"),
     ),
     "a word for a number": (
         ["probe", "position", *SIMULATED, "-p", "n_pairs=few"],
@@ -153,7 +153,7 @@ COMMANDS = {
     ),
     "a folder that cannot be made": (
         ["card", "simulated", "--out", "ratings.csv/card"],
-        *("out", "'ratings.csv/card'", "a folder that exists or can be made", "choose another"),
+        *("out", "'ratings.csv/card'", "a folder that exists or can be created", "use another path"),
     ),
     "a notebook, misspelt": (
         ["figures", "--only", "positon"],
@@ -183,7 +183,7 @@ CALLS = {
     ),
     "a probe by its class": (
         lambda: bl.collect(bl.probes.Position, judge(), data()),
-        *("probe", "<class 'biaslab.probes.position.Position'>", "a probe", "make one: Position()"),
+        *("probe", "<class 'biaslab.probes.position.Position'>", "a probe", "create one: Position()"),
     ),
     "a data set by its name": (
         lambda: bl.collect(position(), judge(), "graded"),

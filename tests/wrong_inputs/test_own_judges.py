@@ -37,12 +37,12 @@ ANSWERS = {
     "a string": (lambda requests: "A", "Own.ask returned 'A', allowed: pairs of request and reply; yield request"),
     "a string for each": (
         lambda requests: [(request, "A") for request in requests],
-        "Own.ask gave a request with 'A', allowed: a request with a Reply with logprobs, one natural logarithm a label",
+        "Own.ask yielded a request with 'A', allowed: a request with a Reply with logprobs, one natural logarithm per",
     ),
     "replies alone": (lambda requests: [GOOD for _ in requests], "allowed: a request with a biaslab.Reply"),
     "one log-probability for two labels": (
         lambda requests: [(request, bl.Reply(logprobs=(-0.1,))) for request in requests],
-        "as logprobs, allowed: 2 numbers, one natural logarithm for each of the labels",
+        "as logprobs, allowed: 2 numbers, the natural logarithms for the labels",
     ),
     "nothing": (lambda requests: None, "Own.ask returned None, allowed: pairs of request and reply"),
     "nothing for each": (
@@ -51,7 +51,7 @@ ANSWERS = {
     ),
     "an empty reply": (
         lambda requests: [(request, bl.Reply()) for request in requests],
-        "gave an empty Reply, allowed: a Reply with logprobs",
+        "yielded an empty Reply, allowed: a Reply with logprobs",
     ),
     "too few": (lambda requests: [(requests[0], GOOD)], "left requests unanswered"),
 }
@@ -84,9 +84,7 @@ def test_an_answer_that_is_none(case, stored, probe, data, tmp_path):
 
 
 def test_one_log_probability_for_three_labels():
-    with pytest.raises(
-        JudgeError, match="allowed: 3 numbers, one natural logarithm for each of the labels 'A', 'B', 'T'"
-    ):
+    with pytest.raises(JudgeError, match="allowed: 3 numbers, the natural logarithms for the labels 'A', 'B', 'T'"):
         received(Own(None), (bl.Choice("Which?", ("A", "B", "T")), bl.Reply(logprobs=(-0.1,))))
 
 

@@ -53,7 +53,7 @@ def test_a_file_that_becomes_too_large_is_refused_and_the_option_named(name, tmp
     file = tmp_path / name
     file.write_bytes(BOMBS[name])
     monkeypatch.setenv(LIMIT, "0.001")
-    with pytest.raises(InputError, match=rf"{name}.*unpacks to 0.001 GB at most; if it is no bomb, set {LIMIT}"):
+    with pytest.raises(InputError, match=rf"{name}.*at most 0.001 GB when decompressed; if you trust it, set {LIMIT}"):
         bl.read_judgements(file)
 
 
@@ -72,7 +72,7 @@ def test_four_kilobytes_that_hold_six_gigabytes_are_given_up_on_at_once(tmp_path
     bomb = bz2.compress(b"\0" * 4 * 10**7) * 150
     assert len(bomb) < 20_000
     (tmp_path / "bomb.jsonl.bz2").write_bytes(bomb)
-    with pytest.raises(InputError, match=r"unpacks to 0.256 GB at most"):
+    with pytest.raises(InputError, match=r"at most 0.256 GB when decompressed"):
         bl.read_judgements(tmp_path / "bomb.jsonl.bz2")
 
 
@@ -110,13 +110,13 @@ def test_two_values_of_one_key_are_told(tmp_path, form):
     file = tmp_path / "log.json"
     file.write_text(texts[form])
     if form == "object":
-        with pytest.raises(InputError, match="line 1: the key 'winner' stands twice, with different values"):
+        with pytest.raises(InputError, match="line 1: duplicate key 'winner' with different values"):
             bl.read_judgements(file)
         return
     trials = bl.read_judgements(file)
     assert list(trials["context_id"]) == ["d"]
     [problem] = trials.attrs["problems"]
-    assert problem[1:] == (3 if form == "list" else 2, "the key 'winner' stands twice, with different values")
+    assert problem[1:] == (3 if form == "list" else 2, "duplicate key 'winner' with different values")
 
 
 def test_one_value_twice_is_one_value(tmp_path):

@@ -66,7 +66,7 @@ def test_an_item_that_nobody_rated_has_nan():
         ({"answer": "score"}, "one of distribution, text$"),
         ({"replicates": 0}, "at least 1"),
         ({"answer": "text", "replicates": True}, "whole number"),
-        ({"replicates": 2}, 'choose answer="text"'),
+        ({"replicates": 2}, 'use answer="text"'),
         ({"max_tokens": 0}, "at least 1"),
         ({"seed": -1}, "at least 0"),
         ({"seed": 1.5}, "whole number"),

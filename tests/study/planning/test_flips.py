@@ -107,7 +107,7 @@ def test_assumed_flips_are_as_many_as_said(trials):
 
 def test_flips_are_of_one_metric_only(data):
     judge = bl.SimulatedJudge(data)
-    with pytest.raises(InputError, match="only first_position_rate"):
+    with pytest.raises(InputError, match="only to first_position_rate"):
         plan(PROBE, judge, data, metric="order_consistency", flips=0.1, contexts=8)
 
 

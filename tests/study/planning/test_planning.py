@@ -239,7 +239,7 @@ def test_pilots_that_say_nothing(data):
     with pytest.raises(InputError, match="pilot="):
         plan(PROBE, Silent(), unrated, effect=0.1)
     one_sided = bl.collect(PROBE, bl.SimulatedJudge(data, position=50), data, progress=False)
-    with pytest.raises(InputError, match="that vary"):  # the logit has no bounds
+    with pytest.raises(InputError, match="with variation between them"):  # the logit has no bounds
         plan(PROBE, Silent(), data, effect=0.1, metric="first_position_logit", pilot=one_sided)
     with pytest.raises(InputError, match="6 contexts"):
         plan(PROBE, Silent(), data.head(3), effect=0.1)

@@ -127,8 +127,8 @@ def test_a_plan_for_a_card_says_both():
     trials = bl.collect(probe, judge, data, progress=False)
     alone, card = (bl.plan(probe, judge, data, contexts=60, pilot=trials, tests=tests) for tests in (1, 14))
     assert card.effect > 1.2 * alone.effect == pytest.approx(1.2 * card.effect_alone)
-    assert f"alone: ≥ {alone.effect:.3g}; on a card of 14 tests: ≥ {card.effect:.3g}" in str(card)
-    assert "α = 0.05 over 14 tests" in str(card)
+    assert f"can detect ≥ {alone.effect:.3g} alone, ≥ {card.effect:.3g} on a card of 14 tests" in str(card)
+    assert "α = 0.05, 14 tests" in str(card)
     assert "alone" not in str(alone)
     with pytest.raises(bl.errors.InputError, match="tests"):
         bl.plan(probe, judge, data, contexts=60, pilot=trials, tests=0)
