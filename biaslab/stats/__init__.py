@@ -1,4 +1,4 @@
-"""Statistics with the context as the sampling unit; what other rooms use of them is named here."""
+"""Statistics clustered by context; this module exports what other parts of the package use."""
 
 from biaslab.stats.attenuation import disattenuated_difference
 from biaslab.stats.averages import average_over

@@ -1,4 +1,4 @@
-"""Coefficients divided by a reliability that is itself estimated: a jackknife of the ratio, or Fieller's interval."""
+"""Coefficients divided by an estimated reliability, with a jackknife of the ratio or Fieller's interval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SINGULAR = 1e12
 
 @dataclass(frozen=True)
 class Attenuated:
-    """A coefficient times the reliability that it is divided by, and the reliability; of all contexts and without each.
+    """A coefficient times its reliability, and the reliability, over all contexts and leaving out each.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Attenuated:
 
     @classmethod
     def of(cls, coefficients: Floats, gram: Floats, error: Floats) -> Attenuated:
-        """Correct the last coefficient but one for the error in the last variable, the human score.
+        """Correct the second-to-last coefficient for error in the last variable, the human score.
 
         Least squares of the true score on all variables, its best linear prediction (regression calibration), takes the
         place of the human score h: γ + γ_h E M⁻¹[·, h] / λ, with γ the uncorrected coefficients, M = Σ x xᵀ, E what of
@@ -79,12 +79,12 @@ class Attenuated:
             A coefficient times the reach is in the unit of the outcome, whose size is given; for rounding.
         """
         contexts, reliability = len(self.product) - 1, float(self.reliability[0])
-        beside = f"{reliability:.2f} of the variance of human scores beside {what}"
+        beside = f"reliability {reliability:.2f} of human scores given {what}"
         if not reliability > LEAST_BESIDE:
-            return undefined(f"undefined: annotators agree too little ({beside} is true)", contexts)
+            return undefined(f"undefined: annotators agree too little ({beside})", contexts)
         value = self._rounded(float(self.product[0]) / reliability, reach, size)
         if np.isnan(self.product).any():
-            return without_interval(value, contexts, "no interval: one context decides the term")
+            return without_interval(value, contexts, "no interval: the term depends on one context")
         spread = self._covariance(self.reliability, self.reliability)
         if (self.reliability > LEAST_BESIDE).all() and reliability >= _STRONG * math.sqrt(spread):
             ratio = self.product / self.reliability
@@ -92,7 +92,7 @@ class Attenuated:
             return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t")
         quantile = float(stats.t.ppf((1 + level) / 2, contexts - 1))
         if reliability <= quantile * math.sqrt(spread):
-            known = f"{beside} is true, with a standard error of {math.sqrt(spread):.2f}"
+            known = f"{beside}, standard error {math.sqrt(spread):.2f}"
             return undefined(f"undefined: annotators agree too little for so few contexts ({known})", contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
 

@@ -1,4 +1,4 @@
-"""Differences of correlations where the second column, the human score, errs: corrected for attenuation."""
+"""Differences of correlations, corrected for attenuation by error in the human scores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAST_LEFT = 0.1  # reliability without a context, below which that context dec
 def disattenuated_difference(
     frame: pd.DataFrame, first: str, y: str, resampling: Resampling, level: Level = "context"
 ) -> Corrected:
-    """Estimate how much better one column correlates with `y` than error-free human scores would, by Spearman's ρ.
+    """Estimate Spearman's ρ of a column with `y` minus that of error-free human scores.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ def disattenuated_difference(
     """
     given = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
     if given.empty:
-        return lambda _: undefined("no item has all three scores")
+        return lambda _: undefined("undefined: no item has all three scores")
     given, groups = grouped(given, level == "context", resampling)
     of_judge, of_humans, entering = _correlations(given, [first, "human"], y, level, groups)
     if not entering.any() or math.isnan(of_judge[0] - of_humans[0]):
-        reason, contexts = "no context in which all three scores vary", given["context_id"].nunique()
+        reason, contexts = "undefined: in no context do all three scores vary", given["context_id"].nunique()
         return lambda _: undefined(reason, contexts)
     error, contexts = rating_error(given, level == "context").of_clusters(groups), int(entering.sum())
 
@@ -117,7 +117,7 @@ def _by_t(values: Floats, contexts: int, confidence: float) -> Estimate:
     """Return the first of the values, with the spread of the others, which lack one context each."""
     value, left_out = float(values[0]), values[1:]
     if contexts < 2 or np.isnan(left_out).any():
-        return without_interval(value, contexts, "no interval: a single context decides whether there is a value")
+        return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
     error = float(np.sqrt((contexts - 1) / contexts * np.sum((left_out - left_out.mean()) ** 2)))
     if is_rounding(error, np.abs(left_out).max()):
         return without_interval(value, contexts, "no interval: no variation between contexts")

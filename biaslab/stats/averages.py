@@ -1,4 +1,4 @@
-"""Averages of estimates over attributes or prompts, as papers print them, with an interval."""
+"""Averages of estimates over attributes or prompts, as printed in papers, with an interval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METHOD = "mean of {} estimates, with the mean of their intervals"
 
 @checked
 def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> pd.DataFrame:
-    """Average estimates over the values of one condition, all else alike.
+    """Average estimates over the values of one condition, with all others equal.
 
     The estimates are of the same contexts and rise and fall together, by how much is not known from the frame. A
     standard error of a mean is never greater than the mean of the standard errors, which it is where they rise and fall
@@ -60,7 +60,7 @@ def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> p
     conditions = [each for each in estimates.columns if each not in TRAILING]
     require_one_of("column", column, tuple(conditions))
     if estimates.duplicated(conditions).any():
-        raise InputError("estimates", "two rows of one cell", "rows that differ in some condition")
+        raise InputError("estimates", "two rows of the same cell", "rows that differ in a condition")
     keys = [each for each in conditions if each != column]
     rows = []
     for _, group in estimates.groupby(keys, sort=False, dropna=False):
@@ -75,7 +75,7 @@ def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
         for each in ("estimate", "se", "ci_low", "ci_high", "bound_low", "bound_high")
     }
     undefined = group.loc[group["estimate"].isna(), column]
-    note = f"undefined of {', '.join(map(str, undefined))}" if len(undefined) else ""
+    note = f"undefined for {', '.join(map(str, undefined))}" if len(undefined) else ""
     counts = {"n_contexts": group["n_contexts"].min()} | {e: group[e].sum() for e in ("n_trials", "n_dropped")}
     none = dict.fromkeys(("p_value", "q_value", "mde"), np.nan)
     return means | counts | none | {"method": METHOD.format(len(group)), "note": note}

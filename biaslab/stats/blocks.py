@@ -1,4 +1,4 @@
-"""Cells, items and clusters of trials: whole blocks of conditions, and contexts that share requests."""
+"""Cells, items and clusters of trials: complete blocks of conditions, and contexts that share requests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def whole_blocks(
     planned, at = trials[at >= 0], at[at >= 0]
     missing = [level for place, level in enumerate(wanted) if not (at == place).any()]
     if missing:
-        raise InputError(condition, missing, "conditions with judgements", "collect them too")
+        raise InputError(condition, missing, "conditions with judgements", "collect these conditions too")
     item, first = number_items(planned)
     value, found = planned["value"].to_numpy(float), has_value(planned)
     means = _means(item[found], at[found], value[found], (len(first), len(wanted)))
@@ -87,7 +87,7 @@ def whole_blocks(
     blocks = pd.concat([blocks, pd.DataFrame(means[whole], columns=wanted)], axis=1)
     entering = int((found & np.isin(item, whole)).sum())
     blocks.attrs.update(n_trials=entering, n_dropped=len(planned) - entering)
-    why = "they or their counterpart under another condition are missing"
+    why = "they or their counterparts under another condition are missing"
     warn_missing(what, len(planned) - entering, len(planned), why)
     return blocks
 
@@ -283,15 +283,15 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
     if clusters:
         count, example = len(set(clusters.values())), ", ".join(map(repr, [*clusters][:2]))
         message = (
-            f"{what}: {len(clusters)} contexts share requests with others ({example}, …); they are resampled and "
-            f"tested as {count} cluster{'s' * (count > 1)}"
+            f"{what}: {len(clusters)} contexts share requests with others ({example}, …) and count as "
+            f"{count} cluster{'s' * (count > 1)} in resampling and tests"
         )
         warn(message, SharedRequestsWarning)
 
 
 @checked
 def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Reduce items to one sum a context; items where a value is NaN, or the context is missing, do not enter.
+    """Sum items within contexts, leaving out items with a NaN value or a missing context.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.f
     codes, names = pd.factorize(context if isinstance(context, pd.Series | pd.Index) else np.asarray(context))
     columns = [np.asarray(column, float) for column in values]
     if any(column.shape != codes.shape for column in columns):
-        raise InputError("values", [column.shape for column in columns], f"shape {codes.shape}, that of the contexts")
+        raise InputError("values", [column.shape for column in columns], f"shape {codes.shape}, like the contexts")
     keep = codes >= 0
     for column in columns:
         keep &= ~np.isnan(column)

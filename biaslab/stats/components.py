@@ -1,4 +1,4 @@
-"""Variance components of scores of the same items under several conditions: what items, conditions and chance make.
+"""Variance components of scores of the same items under several conditions: items, conditions and residual.
 
 Generalizability theory: a score is a sample from a universe of admissible conditions (prompts, say), and the components
 tell how much of its variance each facet has (Brennan 2001, *Generalizability Theory*; Shavelson & Webb 1991,
@@ -32,7 +32,7 @@ _TWO = 2  # conditions, and contexts, at least
 @checked
 @dataclass(frozen=True, eq=False)
 class Crossed:
-    """Scores of items, which lie in contexts, each under all conditions, and how samples of one request vary.
+    """Scores of items nested in contexts, crossed with conditions, and the variance of samples of one request.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class Crossed:
 
     @property
     def why_undefined(self) -> str:
-        """Why nothing can be told; "" where it can."""
+        """Why components are undefined; "" if they are defined."""
         if self.scores.shape[1] < _TWO:
-            return "undefined: one condition only"
+            return "undefined: only one condition"
         if self.contexts < _TWO:
-            return "undefined: no item is left" if self.contexts == 0 else "undefined: one context only"
+            return "undefined: no items left" if self.contexts == 0 else "undefined: only one context"
         return ""
 
     def sampling(self, weights: Floats) -> tuple[Floats, Floats]:
@@ -95,7 +95,7 @@ class Crossed:
 @checked
 @dataclass(frozen=True)
 class Components:
-    """Variance components; each of shape (replicates,). One below 0 is what chance makes of one near 0.
+    """Variance components, each of shape (replicates,). Negative values are sampling error of values near 0.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class _Squares:
 
 
 def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Fit the mixed model to the contexts that count; NaN where it does not converge."""
+    """Fit the mixed model to contexts with weight; NaN if it does not converge."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     kept = weight[crossed.context] > 0
@@ -258,7 +258,7 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
 
 @checked
 def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) -> Estimate:
-    """Estimate by how much the means of conditions differ, and test whether they differ at all.
+    """Estimate the standard deviation of condition means, and test whether they are equal.
 
     Parameters
     ----------
@@ -287,12 +287,12 @@ def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) 
     """
     contexts, j = deviations.shape
     if contexts == 0 or j < _TWO:
-        return undefined("undefined: no item is left", contexts)
+        return undefined("undefined: no items left", contexts)
     total, norm = counts.sum(), math.sqrt(j - 1)
     mean = deviations.sum(axis=0) / total
     seen = float(np.linalg.norm(mean)) / norm
     if contexts < _TWO:
-        return Estimate(seen, *(math.nan,) * 5, contexts, "none", "no interval: one context only")
+        return Estimate(seen, *(math.nan,) * 5, contexts, "none", "no interval: only one context")
     left = deviations - counts[:, None] * mean
     noise = float((left**2).sum()) * contexts / (contexts - 1) / (total * norm) ** 2
     order = np.lexsort(np.round(deviations, 12).T)
@@ -308,6 +308,6 @@ def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) 
 
 
 def _norms(deviations: Floats, seed: int, scale: float) -> Floats:
-    """Return how far the means lie apart where contexts deviate the other way, for each pattern of signs."""
+    """Return the spread of means for each pattern of context signs."""
     every = patterns(len(deviations), seed)
     return np.concatenate([np.linalg.norm((1 - 2 * flips) @ deviations, axis=1) for flips in every]) / scale

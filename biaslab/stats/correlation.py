@@ -24,7 +24,7 @@ _LARGE = 64  # candidates of a context; beyond, comparing all pairs is slower th
 
 
 class Correlation(NamedTuple):
-    """A correlation and what it rests on.
+    """A correlation and its sample size.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def correlation(
         values = context_correlations(scored, x, y, method, context)
         values = values[~np.isnan(values)]
         if not len(values):
-            return Correlation(math.nan, 0, "no context in which both scores vary")
+            return Correlation(math.nan, 0, "in no context do both scores vary")
         return Correlation(float(np.mean(values)), len(values), "")
     if level == "system":
         scored = scored.groupby(system)[[x, y]].mean()
@@ -121,7 +121,7 @@ def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFr
     scored = frame[frame[scores].notna().all(axis=1)]
     for column in scores:
         if np.isinf(scored[column].to_numpy(float)).any():
-            raise InputError(f"column {column!r}", math.inf, "finite numbers, and NaN where there is none")
+            raise InputError(f"column {column!r}", math.inf, "finite numbers, or NaN if missing")
     return scored
 
 

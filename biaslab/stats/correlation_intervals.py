@@ -1,4 +1,4 @@
-"""Correlations with humans, and what another judge or condition changes of them, with intervals over contexts."""
+"""Correlations with humans, and their differences between judges or conditions, with intervals over contexts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def estimate_correlation(
         if constant == "zero":
             spread = given.groupby(context, sort=False)[[x, y]].nunique()
             values[((spread[x] == 1) & (spread[y] > 1)).to_numpy()] = 0.0
-        missing = "no context in which both scores vary"
+        missing = "in no context do both scores vary"
         return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(given[context].unique()))
     whole = correlation(given, x, y, level, method, context, system)
     if math.isnan(whole.value):
@@ -114,7 +114,7 @@ def correlation_difference(
     system: str = "system",
     inference: Inference = "resampling",
 ) -> Estimate:
-    """Estimate how much better one column correlates with `y` than another does, on the same candidates.
+    """Estimate the difference of two columns' correlations with `y`, on the same candidates.
 
     Parameters
     ----------
@@ -151,8 +151,9 @@ def correlation_difference(
     given = paired(frame, [first, second, y], keys)
     if level == "context":
         firsts, seconds = (context_correlations(given, x, y, method, context) for x in (first, second))
-        missing = "no context in which all three scores vary"
+
         by_number = resampling.numbered(given[context].unique())
+        missing = "in no context do all three scores vary"
         return _mean(firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(by_number)
     for x in (first, second):
         whole = correlation(given, x, y, level, method, context, system)
@@ -216,7 +217,7 @@ def relative_loss(
     level: Level = "context",
     method: Method = "spearman",
 ) -> Estimate:
-    """Estimate 1 − r(second, y) / r(first, y), the share of the first correlation that the second lacks.
+    """Estimate 1 − r(second, y) / r(first, y), the relative loss of correlation.
 
     Parameters
     ----------
@@ -240,13 +241,11 @@ def relative_loss(
     given = paired(frame, [first, second, y], ["context_id"])
     whole = estimate_correlation(given, first, y, resampling, level, method)
     if not whole.ci_low > 0:
-        reason = (
-            whole.note if np.isnan(whole.estimate) else "undefined: the agreement itself is not shown to be above 0"
-        )
+        reason = whole.note if np.isnan(whole.estimate) else "undefined: the first agreement is not shown to be above 0"
         return undefined(reason, whole.n_contexts)
     if level == "context":
         both = _by_context(given, first, second, y, method, resampling)
-        missing = "undefined: no context in which all three scores vary"
+        missing = "undefined: in no context do all three scores vary"
         return cluster_statistic(lambda w: _share(*(w @ both).T), len(both), resampling, missing=missing)
     given = _clustered(given, "context_id", resampling)
     make, contexts = arranged(given, [first, second, y], level, method, ["context_id"])
@@ -270,7 +269,7 @@ def _mean(
 def _of_ranked_systems(
     statistic: Statistic, contexts: int, resampling: Resampling, bounds: tuple[float, float]
 ) -> Estimate:
-    """Estimate with a percentile interval and no test: a context more or less makes ranks jump or changes nothing."""
+    """Estimate with a percentile interval and no test, because ranks of systems are discontinuous in the data."""
     method = "percentile" if resampling.method == "studentised" else resampling.method
     estimate = cluster_statistic(statistic, contexts, replace(resampling, method=method), None, bounds)
     note = "ranks of systems jump: no test, and the coverage of the interval is not established"
@@ -278,7 +277,7 @@ def _of_ranked_systems(
 
 
 def _clustered(given: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:
-    """Name contexts after their clusters: what is pooled over all candidates asks nothing else of a context."""
+    """Rename contexts to their clusters, which suffices for statistics pooled over all candidates."""
     return given.assign(**{context: resampling.cluster_of(given[context])}) if resampling.clusters else given
 
 

@@ -1,4 +1,4 @@
-"""Describe a distribution of scores, with intervals over contexts: round numbers, use of the scale, ties."""
+"""Describe the distribution of scores with intervals over contexts: round numbers, scale use, ties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from biaslab.stats.scale_use import effective_levels, tie_sums
 Floats = NDArray[np.float64]
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
-_NONE = "undefined: no score is left"
+_NONE = "undefined: no scores left"
 
 
 @checked
@@ -35,7 +35,7 @@ def describe_distribution(
     null: float | None = 1.0,
     margin: float = 0.0,
 ) -> dict[str, Estimate]:
-    """Estimate how scores are distributed over the levels of a scale.
+    """Estimate metrics of the distribution of scores over the levels of a scale.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def describe_distribution(
     table = np.asarray(weights, float)
     unknown = [metric for metric in metrics if metric not in _ESTIMATORS]
     if unknown:
-        raise InputError("metrics", unknown, f"some of {', '.join(DISTRIBUTION)}")
+        raise InputError("metrics", unknown, f"names among {', '.join(DISTRIBUTION)}")
     kept = table.sum(axis=1) > 0
     names = np.asarray(context, dtype=object)[kept]
     scores = _Scores(names, table[kept], np.asarray(levels, float), resampling, null, margin)
@@ -89,7 +89,7 @@ def describe_distribution(
 
 @dataclass(frozen=True)
 class _Scores:
-    """Scores over the levels of a scale, and how they are estimated: the arguments of `describe_distribution`."""
+    """Scores over the levels of a scale and estimation settings: the arguments of `describe_distribution`."""
 
     context: NDArray[Any]
     table: Floats
@@ -117,7 +117,7 @@ class _Scores:
                 f"undefined: fewer than three multiples of {multiple} fit into the scale with their windows"
             )
         up, down = whipple_sums(self.table, self.values.tolist(), multiple)
-        missing = "undefined: no score lies between the ends of the scale"
+        missing = "undefined: no score lies strictly inside the scale"
         bounds = (0.0, float(multiple))
         ratio = Ratio(self.context, up, down, self.null, bounds, missing, inference="t", margin=self.margin)
         return ratio.estimate(self.resampling)
@@ -125,15 +125,15 @@ class _Scores:
     def myers(self) -> Estimate:
         """Myers' blended index."""
         if not self.whole or len(self.values) < 2 * 10 - 1:
-            return undefined("undefined: the scale has no whole decades, shifted by every digit")
+            return undefined("undefined: the scale does not contain complete decades at every offset")
         return myers_estimate(self.context, self.table, self.values.tolist(), self.resampling)
 
     def scale_use(self) -> Estimate:
-        """exp(entropy) of all scores together, as a share of the levels."""
+        """exp(entropy) of all scores, as a share of the levels."""
         return self._of_pooled(lambda pooled: effective_levels(pooled) / len(self.values), (0.0, 1.0))
 
     def spread(self) -> Estimate:
-        """Return the standard deviation of all scores together."""
+        """Return the standard deviation of all scores."""
         centred = self.values - self.values.mean()
 
         def deviation(pooled: Floats) -> Floats:
@@ -143,7 +143,7 @@ class _Scores:
         return self._of_pooled(deviation, (0.0, float(self.values[-1] - self.values[0]) / 2))
 
     def range(self) -> Estimate:
-        """Return the share of the scale's range that the central 98 % of the scores take."""
+        """Return the share of the scale's range covered by the central 98 % of the scores."""
         sums, values = self.sums(), self.values
 
         def distance(pooled: Floats) -> Floats:

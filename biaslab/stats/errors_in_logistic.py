@@ -1,4 +1,4 @@
-"""Log odds of verdicts at equal human score where human scores err: regression calibration (Carroll et al. 2006)."""
+"""Log odds of verdicts given noisy human scores: regression calibration (Carroll et al. 2006)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST_LEFT = 0.25  # of the variance of a latent verdict that human errors leav
 def log_odds_at_equal(
     frame: pd.DataFrame, outcome: str, terms: Sequence[str], sides: pd.DataFrame, resampling: Resampling
 ) -> Corrected:
-    """Regress verdicts on differences between two texts, with the difference in human scores less its error.
+    """Regress verdicts on differences between two texts, correcting for error in the human scores.
 
     Parameters
     ----------
@@ -116,14 +116,14 @@ def log_odds_at_equal(
 
 
 def _of_differences(sides: pd.DataFrame, codes: NDArray[np.intp], spread: Floats) -> RatingError:
-    """Return the error in a sum of squares of differences: what two sides have about their mean is half of it."""
+    """Return the error in a sum of squares of differences, twice that of the two sides about their mean."""
     verdicts = sides["context_id"].drop_duplicates().to_numpy(np.intp)
     found = rating_error(sides).of_clusters(codes[verdicts])
     return RatingError(spread, 2 * found.error, found.estimated)
 
 
 def _given_back(slope: Floats, reliability: Floats, error: Floats) -> Floats:
-    """Return by what log odds are lower because something of the true difference is left, √(1 + .346 β²τ²).
+    """Return the attenuation of log odds by the residual true difference, √(1 + .346 β²τ²).
 
     In terms of the slope as it was found, β_m = β / √(1 + .346 β²τ²), that is 1 / √(1 − .346 β_m²τ²).
     """

@@ -1,4 +1,4 @@
-"""Slopes at equal human score where human scores err: errors-in-variables regression (Fuller 1987)."""
+"""Slopes given noisy human scores: errors-in-variables regression (Fuller 1987)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def slope_at_equal(
     within: bool = True,
     beside: Sequence[str] = (),
 ) -> Corrected:
-    """Regress an outcome on a feature and the mean human score, less the error variance of the latter.
+    """Regress an outcome on a feature and the mean human score, subtracting the error variance of the latter.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def slope_at_equal(
 
 @dataclass(frozen=True)
 class _NormalEquations:
-    """Normal equations of least squares, of all contexts and without each; the last column is the human score.
+    """Normal equations of least squares over all contexts and leaving out each; the last column is the human score.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class _NormalEquations:
         return cls(gram, score, error, scale)
 
     def corrected(self, shared: float) -> Attenuated:
-        """Return the slope on the last column but one, corrected, as a product and the reliability to divide it by."""
+        """Return the corrected slope on the second-to-last column, as a product and the reliability to divide by."""
         naive = np.full(self.score.shape[:2], np.nan)
         fine = np.linalg.cond(self.gram) < 1e12
         naive[fine] = np.linalg.solve(self.gram[fine], self.score[fine])[:, :, 0]
@@ -140,7 +140,7 @@ class _NormalEquations:
 
 
 def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:
-    """Return sums of products of all contexts and without each, shape (1 + contexts, columns, columns)."""
+    """Return sums of products over all contexts and leaving out each, shape (1 + contexts, columns, columns)."""
     columns = products.reshape(len(products), -1).T
     own: Floats = np.array([np.bincount(codes, column, contexts) for column in columns], float).T
     return without_each(own.reshape(contexts, *products.shape[1:]))

@@ -1,4 +1,4 @@
-"""An estimate over contexts: the value, its standard error, interval and test, or why there is none."""
+"""An estimate over contexts: value, standard error, interval and test, or the reason why it is undefined."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDING_OF_SQUARES = 1e-12
 #: A q-value below this rejects the null.
 ALPHA = 0.05
 #: Noted where nothing but a value was asked for.
-VALUES_ONLY = "no interval: only values were asked for"
+VALUES_ONLY = "no interval: only values were requested"
 #: How the interval of what does not vary is made: not at all, or exactly.
 EXACT = "clopper-pearson over contexts"
 WITHOUT_SPREAD = ("none", EXACT)
@@ -36,7 +36,7 @@ _DECIMALS, _BITS = 10, 1e-14  # of short decimals; how far the last bits are fro
 @checked
 @dataclass(frozen=True)
 class Estimate:
-    """A value over contexts with its uncertainty; NaN with a note where it is undefined.
+    """A value over contexts with its uncertainty; NaN with a note if undefined.
 
     Attributes
     ----------
@@ -80,17 +80,17 @@ class Estimate:
 
 @checked
 def undefined(reason: str, contexts: int = 0) -> Estimate:
-    """Return an estimate that is NaN throughout, with the reason."""
+    """Return an undefined estimate (all NaN) with the reason."""
     return without_interval(_NAN, contexts, reason)
 
 
-def without_interval(value: float, contexts: int, reason: str = "no interval: one context only") -> Estimate:
-    """Return a value about whose uncertainty nothing can be said, with the reason."""
+def without_interval(value: float, contexts: int, reason: str = "no interval: only one context") -> Estimate:
+    """Return a value without interval and test, with the reason."""
     return Estimate(value, _NAN, _NAN, _NAN, _NAN, _NAN, contexts, "none", reason)
 
 
 def by_construction(value: float, contexts: int, reason: str) -> Estimate:
-    """Return a value that could be no other, with the reason; nothing is tested."""
+    """Return a value that is certain by construction, with the reason and without a test."""
     return Estimate(value, 0.0, value, value, _NAN, _NAN, contexts, BY_CONSTRUCTION, reason)
 
 
@@ -103,7 +103,7 @@ def unvarying(
     test: str = "",
     null: float | None = None,
 ) -> Estimate:
-    """Return the estimate where every context shows the same value, so that resampling has no width.
+    """Return the estimate if all contexts have the same value, so that resampling shows no variation.
 
     With bounds the interval is Clopper and Pearson's, each context one trial: contexts that differ may be a share of up
     to 1 − (α/2)^(1/G) and yet none be seen, and they may lie at either bound. That is conservative. Without bounds
@@ -133,7 +133,7 @@ def unvarying(
 
 @checked
 def unseen_share(contexts: int, level: float) -> float:
-    """Return the largest share of contexts that may differ although all those that were seen are alike.
+    """Return the largest share of contexts that may differ although all observed ones are equal.
 
     The upper end of Clopper and Pearson's interval for 0 of G contexts: 1 − (α/2)^(1/G).
 
@@ -153,7 +153,7 @@ def unseen_share(contexts: int, level: float) -> float:
 
 
 def reaching(interval: tuple[float, float], null: float | None, p_value: float, level: float) -> tuple[float, float]:
-    """Return the interval, extended to the null where its test does not reject that.
+    """Return the interval, extended to the null if the test does not reject it.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def reaching(interval: tuple[float, float], null: float | None, p_value: float, 
 def settled(
     interval: tuple[float, float], null: float | None, p_value: float, level: float
 ) -> tuple[float, float, float]:
-    """Return the ends of an interval and the p-value of a test that is not its own, such that they agree.
+    """Make an interval and the p-value of a separate test consistent, and return both.
 
     The null is rejected where both leave it out, and nowhere else: the interval then reaches as far as the null, or the
     p-value is that of its level. Neither becomes more confident than it was.
@@ -189,7 +189,7 @@ def settled(
 
 
 def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, float]) -> float:
-    """Return the p-value of Clopper and Pearson's interval: contexts at a bound must be a share, and none was seen."""
+    """Return the p-value matching Clopper and Pearson's interval for a share of contexts that was never observed."""
     bound = bounds[0] if null < value else bounds[1]
     unseen = (value - null) / (value - bound) if value != null else 0.0
     return min(1.0, 2 * max(0.0, 1 - unseen) ** contexts)
@@ -197,7 +197,7 @@ def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, 
 
 @checked
 def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
-    """Return whether numbers are rounding errors relative to those they were computed from; NaN is not.
+    """Return whether numbers are rounding errors relative to their inputs; False for NaN.
 
     Metrics are rates, log odds, correlations, and points of a scale: numbers around 1. So whatever is not above 1e-9 is
     rounding, and more of what comes of larger numbers: a spread, a standard error, a distance from a null.
@@ -221,7 +221,7 @@ def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
 
 @checked
 def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
-    """Return numbers with those that are a short decimal but for their last bits as that decimal.
+    """Round numbers that differ from a short decimal only in their last bits.
 
     Values that are equal then are equal to the last bit, however they were computed: ties are ties, and ½ is ½.
 
@@ -243,7 +243,7 @@ def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
 
 @checked
 def is_above(value: float, other: float, size: float = 0.0) -> bool:
-    """Return whether a value is above another by more than rounding; where either is NaN, it is not.
+    """Return whether a value exceeds another by more than rounding error; False for NaN.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def is_above(value: float, other: float, size: float = 0.0) -> bool:
 
 @checked
 def significant(q: float) -> bool:
-    """Return whether a q-value is below .05 by more than rounding; NaN is not.
+    """Return whether a q-value is below .05 by more than rounding error; False for NaN.
 
     Examples
     --------
@@ -274,7 +274,7 @@ def significant(q: float) -> bool:
 
 @checked
 def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | None:
-    """Return on which side of the null an estimate and its interval lie, if they do.
+    """Return the side of the null on which an estimate and its interval lie, if any.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Multiple testing: q-values of one family of tests, or of families, and the p-value that a test needs to be found."""
+"""Multiple testing: q-values of one or several families of tests, and critical p-values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @checked
 def adjust(p_values: ArrayLike) -> Floats:
-    """Return the q-values of one family of tests; reject where they are at most the level.
+    """Return the q-values of one family of tests; reject if at most the level.
 
     That keeps the expected share of false discoveries below the level under independence and positive dependence
     (Benjamini & Hochberg 1995).
@@ -45,7 +45,7 @@ def adjust(p_values: ArrayLike) -> Floats:
     known = ~np.isnan(given)
     tested = given[known]
     if ((tested < 0) | (tested > 1)).any():
-        raise InputError("p_values", tested.tolist(), "numbers from 0 to 1, and NaN where there is none")
+        raise InputError("p_values", tested.tolist(), "numbers from 0 to 1, or NaN if missing")
     adjusted = np.full(given.shape, np.nan)
     if tested.size:
         adjusted[known] = stats.false_discovery_control(tested)
@@ -54,7 +54,7 @@ def adjust(p_values: ArrayLike) -> Floats:
 
 @checked
 def adjust_families(p_values: ArrayLike, family: ArrayLike) -> Floats:
-    """Return the q-values of tests in families, such as rows of one metric; reject where they are at most the level.
+    """Return the q-values of tests in families, such as the rows of one metric; reject if at most the level.
 
     A family is selected by its Simes p, corrected over the m families (Benjamini & Hochberg 1995); within each of the R
     selected families, tests are corrected at the level times R/m (Benjamini & Bogomolov 2014). A family is
@@ -96,7 +96,7 @@ def adjust_families(p_values: ArrayLike, family: ArrayLike) -> Floats:
     """
     given, of = np.asarray(p_values, float), np.asarray(family)
     if of.shape != given.shape:
-        raise InputError("family", of.shape, f"one for each test: {given.shape}")
+        raise InputError("family", of.shape, f"one per test: {given.shape}")
     within, simes = np.full(given.shape, np.nan), []
     for name in dict.fromkeys(of[~np.isnan(given)].tolist()):
         within[of == name] = adjust(given[of == name])
@@ -112,7 +112,7 @@ def _hierarchical(within: Floats, simes: Floats) -> Floats:
 
 @checked
 def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> Floats:
-    """Return the largest p-value with which each test would be rejected, the other tests being as they are.
+    """Return the critical p-value of each test, given the other tests.
 
     A test is decided by its own p-value and by those beside it: `adjust_families` rejects it at alpha if and only if
     its p-value is at most this. So the power of the test, as it is decided, is its power at this level.
@@ -165,7 +165,7 @@ def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> 
 
 
 def _step_up(others: ArrayLike, alpha: float) -> float:
-    """Return the largest p-value with which one more test is rejected among others (Benjamini & Hochberg)."""
+    """Return the critical p-value of an additional test among others (Benjamini & Hochberg)."""
     ordered = np.sort(np.asarray(others, float))
     tests = len(ordered) + 1
     steps = alpha * np.arange(1, tests + 1) / tests

@@ -1,4 +1,4 @@
-"""The estimates frame: one scalar a row, with its uncertainty, the only thing that plots, tables and papers see."""
+"""The estimates frame: one scalar per row with its uncertainty, the only input of plots, tables and papers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def estimates_frame(
 
 @checked
 def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.DataFrame:
-    """Return estimates with q-values over exactly the rows that are tested here, whatever they were corrected over.
+    """Return estimates with q-values recomputed over exactly these rows.
 
     The rows of one metric and judge are a family: see `biaslab.stats.adjust_families`.
 
@@ -124,7 +124,7 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
 
 @checked
 def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
-    """Return the smallest effect that each test detects with 80 % power after correction over all rows.
+    """Return the smallest effect that each test detects with 80 % power after correction for all rows.
 
     ``mde`` is that of a test alone, at .05. Beside others it is rejected below a lower p-value (`critical_p`), which
     their p-values decide, and takes a larger effect.
@@ -152,12 +152,12 @@ def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
 
 
 def _inflation(contexts: int, level: float, note: str) -> float:
-    """Return by what factor a detectable effect grows at a lower level; where few contexts differ, by their model."""
+    """Return the growth of a detectable effect at a lower level, with its own model if few contexts differ."""
     return float(np.maximum(inflation(contexts, level), rare_inflation(contexts, note, level)))
 
 
 def _families(estimates: pd.DataFrame) -> list[int]:
-    """Return the number of the family of each row: the rows of one metric of one judge."""
+    """Return the family number of each row; a family is one metric of one judge."""
     names = [*zip(*(map(str, estimates[name]) for name in FAMILY), strict=True)]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return [numbers[name] for name in names]
@@ -165,7 +165,7 @@ def _families(estimates: pd.DataFrame) -> list[int]:
 
 @checked
 def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the metrics that are wanted, all known ones when ``wanted`` is None, in the order of the known ones.
+    """Return the requested metrics (all if ``wanted`` is None), in the order of the known ones.
 
     Raises
     ------
@@ -182,15 +182,17 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
     unknown = [wanted] if isinstance(wanted, str) else [name for name in wanted if name not in known]
     if unknown or not wanted:
         meant = did_you_mean(unknown[0], known) if unknown else ""
-        raise InputError("metrics", unknown or wanted, f"a list of some of {', '.join(known)}", meant)
+        raise InputError("metrics", unknown or wanted, f"a list of names among {', '.join(known)}", meant)
     return tuple(name for name in known if name in wanted)
 
 
 @checked
 def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
-    """Raise `TrialsError` if a frame, or a file of trials, lacks one of the columns that are read from it."""
+    """Raise `TrialsError` if a frame, or a file of trials, lacks a required column."""
     if not hasattr(frame, "columns"):
-        raise TrialsError(what, frame, f"a frame with the columns {', '.join(wanted)}", "make one: pandas.DataFrame(…)")
+        raise TrialsError(
+            what, frame, f"a frame with the columns {', '.join(wanted)}", "create one: pandas.DataFrame(…)"
+        )
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
@@ -198,7 +200,7 @@ def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
 
 @checked
 def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
-    """Warn if more than 5 % of the planned judgements do not enter an estimate.
+    """Warn if more than 5 % of the planned judgements of an estimate are missing.
 
     Parameters
     ----------
@@ -215,13 +217,13 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
         Naming what is estimated.
     """
     if missing > MISSING_SHARE * planned:
-        share = f"{missing} of {planned} judgements do not enter"
-        warn(f"{what}: {share}, because {why}; missing judgements may bias the estimate", MissingDataWarning)
+        share = f"{missing} of {planned} judgements are left out"
+        warn(f"{what}: {share} because {why}; missing judgements may bias the estimate", MissingDataWarning)
 
 
 @checked
 def without_breakdowns(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of an estimates frame that are about whole cells.
+    """Return the rows of an estimates frame that are over whole cells.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Digit heaping: demography's measures of a liking for round numbers, for scores on a whole-number scale.
+"""Digit heaping: demographic measures of a preference for round numbers, for scores on integer scales.
 
 Every measure takes *weights*, one row per item and one column per level of the scale: a 1 at the score that was given
 (`biaslab.stats.scale_use.score_weights`), or the exact probabilities of the labels. They are sums or functions of sums,
@@ -88,7 +88,7 @@ def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10
     reach = multiple // 2
     centres = [m for m in scale if m % multiple == 0 and m - reach >= scale[0] and m + reach <= scale[-1]]
     if not centres:
-        raise InputError("multiple", multiple, f"one whose window fits between {scale[0]} and {scale[-1]}")
+        raise InputError("multiple", multiple, f"a multiple whose window fits between {scale[0]} and {scale[-1]}")
     distance = np.abs(scale[:, None] - np.array(centres))
     window = (distance < multiple / 2) + 0.5 * (distance == multiple / 2)
     return multiple * table @ (distance == 0).sum(axis=1), table @ window.sum(axis=1)
@@ -130,7 +130,7 @@ def myers_sums(weights: ArrayLike, levels: Sequence[float]) -> Floats:
 
 
 def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[float], resampling: Resampling) -> Estimate:
-    """Estimate Myers' blended index: the least share of scores whose last digit would have to change to be fair.
+    """Estimate Myers' blended index: the minimum share of scores whose last digit would have to change to be fair.
 
     M = ½ Σ_d |B_d / Σ B - 1/10| with the blended sums B of `myers_sums`. 0 is fair, .9 is one digit only; Myers' own is
     100 times this. Unlike Whipple's it sees a liking for any digit, such as 7. On a 1-100 scale a score of 100 does not
@@ -174,7 +174,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     sums = in_order(sums[sums.sum(axis=1) > 0])
     contexts, total = len(sums), sums.sum()
     if not contexts:
-        return undefined("undefined: no score within the range of the index")
+        return undefined("undefined: no score in the range of the index")
     share = sums.sum(axis=0) / total
     value, nan = float(np.abs(share - 1 / _DIGITS).sum() / 2), float("nan")
     if contexts == 1:
@@ -187,11 +187,11 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     fair = (np.abs(gap.sum(axis=0) - 2 * flips @ gap).sum(axis=1) / (2 * total)).mean()
     low, high = max(value - reach, 0.0), min(value + reach, 1 - 1 / _DIGITS)
     method = "cluster bootstrap (total variation, conservative)"
-    return Estimate(value, nan, low, high, nan, nan, contexts, method, f"expected of a fair judge: {fair:.3f}")
+    return Estimate(value, nan, low, high, nan, nan, contexts, method, f"expected for a fair judge: {fair:.3f}")
 
 
 def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArray[np.int_]]:
-    """Return weights as an array and the levels as whole numbers, or say what is wrong."""
+    """Return weights as an array and levels as integers; raise `InputError` if invalid."""
     table, scale = np.asarray(weights, float), np.asarray(levels, float)
     if scale.ndim != 1 or not len(scale) or (scale != np.arange(len(scale)) + round(scale[0])).any():
         raise InputError("levels", list(scale), "consecutive whole numbers, such as range(1, 101)")
@@ -199,5 +199,5 @@ def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArr
         raise InputError("weights", table.shape, f"one weight per level, shape (..., {len(scale)})")
     if not (table >= 0).all():
         strange = table[~(table >= 0)][0]
-        raise InputError("weights", float(strange), "numbers of at least 0", "leave out rows without weights")
+        raise InputError("weights", float(strange), "numbers of at least 0", "remove rows without weights")
     return table, scale.astype(int)

@@ -1,4 +1,4 @@
-"""Resampling of contexts: the bootstrap of smooth functions of sums, and the intervals that it gives.
+"""Resampling of contexts: the bootstrap of smooth functions of sums, and its intervals.
 
 Judgements of one context are not independent, so contexts are resampled, never judgements. A bootstrap is one product
 of a weight matrix with the sums of each context, and the gradient of the function gives the standard error of every
@@ -83,28 +83,28 @@ class Resampling:
         if self.n < 100:
             raise InputError("resampling.n", self.n, "at least 100 bootstrap replicates")
         if not 0 < self.level < 1:
-            raise InputError("resampling.level", self.level, "a number between 0 and 1", "write 0.95 for 95 %")
+            raise InputError("resampling.level", self.level, "a number between 0 and 1", "use 0.95 for 95 %")
         if self.method not in ("studentised", "percentile", "bca"):
             raise InputError("resampling.method", self.method, "studentised, percentile or bca")
         if self.weights not in get_args(Weights):
             raise InputError("resampling.weights", self.weights, "items or contexts")
 
     def cluster_of(self, context: ArrayLike) -> Any:
-        """Return the cluster of each context: the context itself, unless it shares one with others."""
+        """Return the cluster of each context, by default the context itself."""
         if not self.clusters:
             return context
         codes, names = pd.factorize(pd.Index(np.asarray(context, object)))
         return np.array([*(self.clusters.get(name, name) for name in names), None], object)[codes]
 
     def numbered(self, names: ArrayLike) -> Resampling:
-        """Return the same where contexts go by their place among some names, as correlations within contexts do."""
+        """Return the same for contexts given by position in a list of names, as in correlations within contexts."""
         return (
             replace(self, clusters=dict(enumerate(pd.factorize(self.cluster_of(names))[0]))) if self.clusters else self
         )
 
 
 def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterator[Floats]:
-    """Yield how often each context is drawn in each of n resamples, in chunks of at most `most` weights.
+    """Yield the counts of each context in n resamples, in chunks of at most `most` weights.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterat
 
 @checked
 def in_order(sums: Floats) -> Floats:
-    """Sort contexts by what they add, so that a seed gives the same resamples however contexts are named or ordered."""
+    """Sort contexts by content, so that the resamples for a seed do not depend on names or order."""
     scale = np.abs(sums).max(axis=0, initial=0.0)
     keys = np.round(sums / np.where(scale > 0, scale, 1.0), 12)
     return sums[np.lexsort(keys.T)]

@@ -1,4 +1,4 @@
-"""Any statistic over contexts, such as a rank correlation or Krippendorff's alpha, with an interval and a test.
+"""Interval and test for any statistic over contexts, such as a rank correlation or Krippendorff's alpha.
 
 A statistic is a function of weights: how often each context is counted. All ones are the data, a row of draws is a
 bootstrap replicate, and a single 0 leaves a context out. A paired difference subtracts two statistics of the same
@@ -41,10 +41,10 @@ Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 Scale = Literal["fisher", "plain"]
 MANY = 2_000
-"""Contexts from which on the jackknife takes a time that grows in proportion to them."""
+"""Number of contexts above which groups of contexts are left out together."""
 
 GROUPS = 200
-"""Random groups of contexts that are left out, one at a time, where there are many contexts."""
+"""Number of random groups of contexts to leave out, one at a time, if there are many contexts."""
 
 _EDGE = 1e-9
 _CHUNK = 1 << 20  # weights at a time
@@ -126,7 +126,7 @@ def cluster_statistic(
     left_out, groups = _left_out(statistic, contexts, resampling.seed)
     units, unit = len(left_out), f"{groups} random groups of contexts" if groups else "contexts"
     if not np.isfinite(left_out).all():
-        return without_interval(value, contexts, "no interval: a single context decides whether there is a value")
+        return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
     if is_rounding(np.ptp(left_out), np.abs(left_out).max()):
         p_value = math.nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
         return unvarying(value, contexts, resampling.level, bounds, p_value, null=null)
@@ -156,7 +156,7 @@ def cluster_statistic(
 
 @checked
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
-    """Return a statistic of contexts as one of their clusters, and how many these are.
+    """Return a statistic of contexts as a statistic of their clusters, and the number of clusters.
 
     Parameters
     ----------
@@ -218,14 +218,14 @@ def _bootstrapped(
     replicates = np.concatenate([evaluate(statistic, chunk) for chunk in weights])
     replicates, note = replicates[np.isfinite(replicates)], ""
     if len(replicates) < (1 - _MISSING_SHARE) * resampling.n:
-        note = f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which do not enter"
+        note = f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which are left out"
     if resampling.method == "percentile":
         return percentile(replicates, resampling.level), note
     return bca(replicates, value, left_out, resampling.level), note
 
 
 class _LeaveOneOut:
-    """Weights that leave out each context in turn, without being written out: a product with sums is a subtraction.
+    """Implicit leave-one-out weights: a product with sums is a subtraction.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class _LeaveOneOut:
         return self.contexts
 
     def __matmul__(self, sums: Floats) -> Floats:
-        """Return the sums over contexts without each of them; what rounding leaves of 0 is 0."""
+        """Return leave-one-out sums over contexts, with rounding errors around 0 set to 0."""
         rest: Floats = sums.sum(axis=0) - sums
         rest[np.abs(rest) <= _NOTHING_LEFT * np.abs(sums).sum(axis=0)] = 0.0
         return rest
@@ -254,14 +254,14 @@ class _LeaveOneOut:
         raise TypeError("leave-one-out weights are known by their products with sums alone")
 
     def sum(self, axis: int) -> Floats:
-        """Return how many contexts are left, for each that is left out."""
+        """Return the number of remaining contexts, for each left out."""
         if axis != 1:
             raise TypeError("the sum of leave-one-out weights is that of each row")
         return np.full(self.contexts, self.contexts - 1.0)
 
 
 def _left_out(statistic: Statistic, contexts: int, seed: int) -> tuple[Floats, int]:
-    """Return the statistic without each context, or without each of random groups, and how many groups (0: none)."""
+    """Return the statistic leaving out each context or random group, and the number of groups (0: none)."""
     if contexts < MANY:
         return _leave_one_out(statistic, contexts), 0
     try:
@@ -295,7 +295,7 @@ def _leave_one_out(statistic: Statistic, contexts: int) -> Floats:
 
 @dataclass(frozen=True)
 class _Scale:
-    """Fisher's z for values between bounds, whose edges are kept finite; without bounds the values as they are."""
+    """Fisher's z for bounded values, kept finite at the bounds; identity without bounds."""
 
     centre: float
     half: float

@@ -1,4 +1,4 @@
-"""Compute from label distributions: other temperatures, means of N samples drawn from them, and agreement with humans.
+"""Compute with label distributions: temperatures, means of N samples, and agreement with humans.
 
 Agreement is expected over the randomness of the samples: it is averaged over draws before contexts are resampled.
 """
@@ -24,7 +24,7 @@ _AT_ONCE = 4096  # items: all their draws are in memory together
 
 @checked
 def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float64]:
-    """Return the distribution over labels at a temperature, exact instead of sampled.
+    """Return the exact distribution over labels at a temperature.
 
     p_T ∝ p^(1/T) holds where every label is one token and is sure to end there. A label of several tokens is tempered
     token by token when it is sampled, which this formula approximates; at T = 1 there is no difference.
@@ -132,7 +132,7 @@ class Agreement:
 
     def ratio(self) -> Ratio:
         """Return Kendall's τ-b, averaged over contexts and draws in which it is defined."""
-        missing = "undefined: no context in which both scores vary"
+        missing = "undefined: in no context do both scores vary"
         return Ratio(self.context, self.tau, self.defined, bounds=(-1.0, 1.0), missing=missing)
 
     def tie_ratio(self) -> Ratio:

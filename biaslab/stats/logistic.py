@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 _METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
 #: Noted where no log odds are finite.
 SEPARATED = (
-    "undefined: a combination of the terms predicts every verdict, so no log odds are finite: it takes more contexts, "
-    "or label probabilities in place of verdicts"
+    "undefined: the terms predict every verdict (separation), so log odds are infinite; use more contexts, or label "
+    "probabilities instead of verdicts"
 )
 _STEPS, _CLOSE = 50, 1e-12  # of the deviance
 _FAR = 20.0  # logits; where a fit goes on to grow beyond, the terms separate the verdicts
@@ -30,7 +30,7 @@ _FAR = 20.0  # logits; where a fit goes on to grow beyond, the terms separate th
 def logistic_model(
     frame: pd.DataFrame, outcome: str, terms: Sequence[str], resampling: Resampling
 ) -> dict[str, Estimate]:
-    """Fit the log odds of an outcome from 0 to 1 by quasi-likelihood, with intervals and tests over contexts.
+    """Fit a logistic model for an outcome from 0 to 1 by quasi-likelihood, with intervals and tests over contexts.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def logistic_model(
 
 
 def fitted_log_odds(y: Floats, x: Floats) -> Floats | None:
-    """Return the coefficients of the quasi-binomial GLM; None where they are not finite."""
+    """Return the coefficients of the quasi-binomial GLM; None if not finite."""
     from statsmodels.genmod.families import Binomial
     from statsmodels.genmod.generalized_linear_model import GLM
     from statsmodels.tools.sm_exceptions import PerfectSeparationWarning

@@ -1,4 +1,4 @@
-"""Missing judgements: how far an estimate could be off because of it, and whether it depends on the condition.
+"""Missing judgements: bounds on their effect, and tests whether missingness depends on the condition.
 
 A judgement that was refused has some value that nobody saw. Without an assumption about it, what is known of a mean is
 an interval: from all missing values at their least to all at their greatest (Horowitz & Manski 2000, *Nonparametric
@@ -31,7 +31,7 @@ _ALPHA = 0.05
 
 @checked
 def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
-    """Return trials of which none is missing: those without a value have the given one.
+    """Return trials with missing values replaced by a given value.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def shift_extremes(
     ends: tuple[float, float],
     shift: Callable[[pd.DataFrame], Ratio],
 ) -> tuple[Ratio, Ratio]:
-    """Return the least and the greatest shift between two conditions that the missing scores allow.
+    """Return the smallest and largest shift between two conditions that missing scores allow.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def shift_extremes(
         way round; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
     """
     if len(levels) != 2:
-        raise InputError("levels", levels, "two levels of the condition", "name the compared level, then the reference")
+        raise InputError("levels", levels, "two levels of the condition", "list the compared level, then the reference")
 
     def filled(values: Mapping[Any, float]) -> Ratio:
         whole = completed(trials, trials[condition].map(values).astype(float))
@@ -93,7 +93,7 @@ def shift_extremes(
 
 @checked
 def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> bool:
-    """Return whether what is missing decides: the bounds of an estimate hold the null, or nothing bounds its effect.
+    """Return whether a finding depends on missing data: its bounds contain the null, or there are no bounds.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> boo
 
 
 def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: ArrayLike) -> float:
-    """Test whether as much is missing under each condition.
+    """Test whether the share of missing judgements differs between conditions.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _differing(home: NDArray[Any], lost: NDArray[Any], one: NDArray[np.bool_], o
 
 @checked
 def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, what: str) -> str:
-    """Return what to note of an estimate of whose judgements more are missing under one condition than another.
+    """Return a note if more judgements are missing under one condition than another.
 
     Parameters
     ----------
@@ -169,4 +169,4 @@ def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, w
     if not np.any(missing):
         return ""
     p_value = missing_by_condition(context, missing, condition)
-    return f"what is missing depends on {what} (p = {p_value:.2g})" if p_value < _ALPHA else ""
+    return f"missing judgements depend on {what} (p = {p_value:.2g})" if p_value < _ALPHA else ""

@@ -1,4 +1,4 @@
-"""Tests by permutation over contexts: flip the sign, or swap the two conditions, of whole contexts."""
+"""Permutation tests over contexts: flip signs or swap two conditions for whole contexts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 0.5  # of the contexts, which add nothing
 
 
 def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
-    """Two-sided sign-flip test that contributions, one a context, are symmetric around 0.
+    """Two-sided sign-flip test that contributions, one per context, are symmetric around 0.
 
     All 2^G sign patterns are enumerated for up to 12 contexts, 9,999 are drawn beyond (and the observed one counted).
     Where half of the contexts or more add nothing, as where a sure judge rarely decides otherwise, the test is of the
@@ -115,7 +115,7 @@ def swap_test(
 
 
 def patterns(contexts: int, seed: int = 0) -> Iterator[Floats]:
-    """Yield all patterns of 0 and 1 for up to 12 contexts, and 9,999 drawn ones beyond, in chunks.
+    """Yield all patterns of 0 and 1 for up to 12 contexts, and 9,999 random ones for more, in chunks.
 
     Returns
     -------

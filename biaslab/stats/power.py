@@ -1,4 +1,4 @@
-"""The power of a test over contexts."""
+"""Power of tests over contexts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentr
 
 @checked
 def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.05) -> float:
-    """Return the power of a two-sided test against an effect, from the noncentral t with G - 1 degrees of freedom.
+    """Return the power of a two-sided test for an effect, from the noncentral t with G - 1 degrees of freedom.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.
 
 @checked
 def inflation(contexts: int, level: float, power: float = 0.8) -> float:
-    """Return by what factor the smallest detectable effect grows where a test is decided at a lower level than .05.
+    """Return the factor by which the smallest detectable effect grows at a level below .05.
 
     A test that stands beside others is decided at the level that the correction leaves it (`critical_p`).
 
@@ -116,14 +116,14 @@ def inflation(contexts: int, level: float, power: float = 0.8) -> float:
 
 @cache
 def _shift(contexts: int, level: float, power: float) -> float:
-    """Return the effect, in standard errors, against which a test has this power."""
+    """Return the effect, in standard errors, for which a test has this power."""
     most = float(stats.t.ppf(1 - level / 2, contexts - 1)) + _CERTAIN
     return float(brentq(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most))
 
 
 @checked
 def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.05, known_from: int = 0) -> float:
-    """Return the power against an effect, averaged over how well a pilot knows the standard error: its assurance.
+    """Return the power for an effect, averaged over the uncertainty of a pilot's standard error (assurance).
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.0
 
 @cache
 def assured_shift(contexts: int, power: float = 0.8, alpha: float = 0.05, known_from: int = 0) -> float:
-    """Return the effect, in standard errors of a pilot, against which a study has this power on average.
+    """Return the effect, in standard errors of a pilot, for which a study has this power on average.
 
     Parameters
     ----------

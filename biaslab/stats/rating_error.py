@@ -31,7 +31,7 @@ _HOLDS = "holds if human scores, one rating an item, have a reliability above"
 
 @dataclass(frozen=True)
 class RatingError:
-    """Sums of squares of the mean human score, and what of them is error, of all contexts and without each.
+    """Sums of squares of the mean human score and their error part, over all contexts and leaving out each.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class RatingError:
     estimated: bool
 
     def of_clusters(self, clusters: Codes | None) -> RatingError:
-        """Leave out clusters of contexts rather than contexts; the number of each context's cluster is given."""
+        """Leave out clusters instead of contexts, given each context's cluster number."""
         spread, error = (without_clusters(sums, clusters) for sums in (self.spread, self.error))
         return RatingError(spread, error, self.estimated)
 
     def with_shared(self, share: float) -> RatingError:
-        """Count a share (0 to 1) of the remaining variance as error too, because annotators may share errors.
+        """Count a share (0 to 1) of the remaining variance as error, to allow for error shared by annotators.
 
         Examples
         --------
@@ -64,7 +64,7 @@ class RatingError:
 
     @property
     def reliability(self) -> Floats:
-        """Share of the variance that is not error, shape (1 + contexts,); NaN where human scores do not vary."""
+        """Share of the variance that is not error, shape (1 + contexts,); NaN if human scores do not vary."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(1 - self.error / self.spread, float)
 
@@ -128,7 +128,7 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
 
 
 def too_unreliable(error: RatingError, shared: float) -> str:
-    """Return why human scores, at a share of shared errors, are no basis for a test; "" where they are.
+    """Return why human scores, with a share of shared error, do not support a test; "" if they do.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def too_unreliable(error: RatingError, shared: float) -> str:
 
 @checked
 def holds_above(reliability: float) -> str:
-    """Return the note of a finding that holds only if human scores, whose errors are unknown, are reliable enough.
+    """Return the note for a finding that depends on the unknown reliability of human scores.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def holds_above(reliability: float) -> str:
 
 @checked
 def needed_reliability(note: str) -> float:
-    """Return the reliability down to which a finding holds, as its note says; NaN where it says nothing of it.
+    """Parse from a note the reliability down to which a finding holds; NaN if not stated.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[
 
 
 def without_each(own: Floats) -> Floats:
-    """Return the sum over contexts, then the sum without each; shape (1 + contexts,) of shape (contexts,)."""
+    """Return the total over contexts, then the leave-one-out sums; shape (contexts,) to (1 + contexts,)."""
     total = own.sum(axis=0)
     return np.concatenate([[total], total - own])
 
@@ -241,7 +241,9 @@ def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
     given, names = (_split(frame, column) for column in ("ratings", "annotators"))
     named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(given, names, strict=True)]
     if [len(who) for who in named] != [len(scores) for scores in given]:
-        raise TrialsError("column 'annotators'", "a different number of annotators than ratings", "one per rating")
+        raise TrialsError(
+            "column 'annotators'", "a different number of annotators than ratings", "one annotator per rating"
+        )
     counts = np.array([len(scores) for scores in given], np.intp)
     score = np.array([float(score) for scores in given for score in scores])
     item = np.repeat(np.arange(len(frame)), counts)
@@ -252,7 +254,7 @@ def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
 
 
 def _split(frame: pd.DataFrame, column: str) -> list[list[str]]:
-    """Return the words of a column of texts; none where it has nothing, or is not there."""
+    """Return the space-separated items of a text column; empty if the column or value is missing."""
     texts = frame[column].fillna("").astype(str) if column in frame else [""] * len(frame)
     return [text.split() for text in texts]
 

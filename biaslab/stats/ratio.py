@@ -75,13 +75,13 @@ class Ratio:
     denominator: ArrayLike
     null: float | None = None
     bounds: tuple[float, float] | None = None
-    missing: str = "undefined: no trial is left"
+    missing: str = "undefined: no trials left"
     inference: Inference = "resampling"
     margin: float = 0.0
     extremes: tuple[Ratio, Ratio] | None = None
 
     def estimate(self, resampling: Resampling) -> Estimate:
-        """Sum within contexts and estimate over those with a denominator; items where a number is NaN do not enter.
+        """Sum within contexts and estimate over those with a denominator, leaving out items with NaN.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Ratio:
         return replace(found, ci_low=float(low), ci_high=float(high), note=said)
 
     def without_each(self, unit: ArrayLike, units: int) -> Floats:
-        """Return the ratio of all items, and then without each of some units, such as contexts.
+        """Return the ratio over all items, then leaving out each unit, such as each context.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Ratio:
             return np.where(bottom > _NOTHING * total[1], top / bottom, np.nan)
 
     def with_missing(self, found: Estimate, n_trials: int, n_dropped: int) -> Estimate:
-        """Add bounds to an estimate of this ratio from the number of judgements that are missing.
+        """Add bounds to an estimate of this ratio, given the number of missing judgements.
 
         With a share m of the items missing, the ratio of all lies between the interval's ends times 1 − m plus the
         least and the greatest value times m (Horowitz & Manski 2000, §3). Items that have no denominator might have had
@@ -174,7 +174,7 @@ class Ratio:
         return replace(found, bound_low=low, bound_high=high)
 
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
-        """Estimate how much larger this ratio is than another on the contexts where both have a denominator.
+        """Estimate the difference between this ratio and another, over contexts where both have a denominator.
 
         Both are recomputed with the same resampled contexts, so what the contexts have in common cancels. By
         resampling, the test swaps the two ratios' sums in whole contexts. By t, test and studentised interval are
@@ -210,7 +210,7 @@ class Ratio:
         return _estimate(sums, _difference, replace(made, null=0.0), resampling, None)
 
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
-        """Return the test, and the interval where it is not a bootstrap."""
+        """Return the test, and the interval unless it is a bootstrap."""
         null, level = self._tested(float(sums[:, 0].sum() / sums[:, 1].sum())), resampling.level
         untested = math.nan if self.null is None else 1.0  # nothing departs that lies within the margin
         if self.inference == "resampling":
@@ -231,33 +231,33 @@ class Ratio:
         )
 
     def _tested(self, value: float) -> float | None:
-        """Return the null, or the end of the margin that is nearer to the value; None where there is none to test."""
+        """Return the null, or the end of its margin nearer to the value; None if there is no null."""
         if self.null is None or abs(value - self.null) <= self.margin > 0:
             return None
         return self.null + math.copysign(self.margin, value - self.null)
 
     def _excess(self) -> Excess:
-        """Return what of the items' weight lies above and below ½."""
+        """Return the shares of the items' weight above and below ½."""
         up, down = (np.asarray(values, float) for values in (self.numerator, self.denominator))
         gap, total = 2 * up - down, np.nansum(np.where(np.isnan(up), 0.0, down))
         return Excess(float(np.nansum(np.maximum(gap, 0.0)) / total), float(np.nansum(np.maximum(-gap, 0.0)) / total))
 
     def _bounded(self, found: Estimate, resampling: Resampling) -> Estimate:
-        """Add the ends of the extremes' intervals; what is not there is not missing, so that it has no bounds."""
+        """Add the outer ends of the extremes' intervals as bounds; none if nothing is missing."""
         if self.extremes is None or not found.n_contexts:
             return found
         least, most = (replace(ratio, null=None).estimate(resampling) for ratio in self.extremes)
         return replace(found, bound_low=least.ci_low, bound_high=most.ci_high)
 
     def _sums(self, resampling: Resampling) -> Floats:
-        """Return numerator and denominator of what is resampled: contexts, or clusters of them."""
+        """Return numerator and denominator of the resampled units: contexts or clusters."""
         return _clustered(*self._of_contexts(resampling), resampling)
 
     def _of_contexts(self, resampling: Resampling) -> tuple[Floats, NDArray[Any]]:
         """Return numerator and denominator of the contexts that have one, and their names."""
         sums, names = sum_by_context(self.context, self.numerator, self.denominator)
         if not np.isfinite(sums).all():
-            raise InputError("numerator, denominator", np.inf, "finite numbers, and NaN where there is none")
+            raise InputError("numerator, denominator", np.inf, "finite numbers, or NaN if missing")
         entering = sums[:, 1] > 0
         sums, names = sums[entering], names[entering]
         return (sums / sums[:, 1:] if resampling.weights == "contexts" else sums), names
@@ -304,7 +304,7 @@ def _estimate(
 
 
 def _at_null(sums: Floats, gradient: Floats, value: float, null: float | None) -> Floats | None:
-    """Return what each context adds to the distance from the null; None where there is none to test."""
+    """Return each context's contribution to the distance from the null; None if there is no null."""
     if null is None:
         return None
     share = sums[:, 1] / sums[:, 1].sum() if sums.shape[1] == len(("numerator", "denominator")) else 1 / len(sums)

@@ -75,7 +75,7 @@ def linear_model(
     (2.0, 0.016)
     """
     if not 0 < level < 1:
-        raise InputError("level", level, "a number between 0 and 1", "write 0.95 for 95 %")
+        raise InputError("level", level, "a number between 0 and 1", "use 0.95 for 95 %")
     y, x, names, homes = _read_formula(frame, formula, context)
     codes = pd.factorize(homes)[0]
     if within and len(codes):
@@ -125,7 +125,7 @@ def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
 
 
 def jackknife_shifts(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
-    """Return what each context takes off coefficients when it is left out, b₍g₎ − b; shape (contexts, terms).
+    """Return the change of coefficients when each context is left out, b₍g₎ − b; shape (contexts, terms).
 
     Parameters are those of `jackknife_errors`; all is NaN where one context decides a term.
     """
@@ -148,7 +148,9 @@ def coefficient_by_t(value: float, error: float, contexts: int, level: float, me
     value, error = float(value), float(error)
     if not error > 0:
         reason = (
-            "no interval: one context decides the term" if math.isnan(error) else "residuals do not vary: no interval"
+            "no interval: the term depends on one context"
+            if math.isnan(error)
+            else "no interval: residuals do not vary"
         )
         return replace(without_interval(value, contexts, reason), method=method)
     low, high = student(value, error, contexts, level)
@@ -162,21 +164,21 @@ def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floa
     import patsy  # type: ignore[import-untyped]
 
     if context not in frame.columns:
-        raise TrialsError("frame columns", list(frame.columns), f"the column of the context, {context!r}")
+        raise TrialsError("frame columns", list(frame.columns), f"the context column {context!r}")
     known = frame[frame[context].notna()].reset_index(drop=True)
     if known.select_dtypes("number").isin([np.inf, -np.inf]).any(axis=None):
-        raise InputError("frame", math.inf, "finite numbers, and NaN where there is none")
+        raise InputError("frame", math.inf, "finite numbers, or NaN if missing")
     try:
         y, x = patsy.dmatrices(formula, known, return_type="dataframe")
     except (patsy.PatsyError, ValueError, SyntaxError) as error:
         raise InputError("formula", formula, f"a formula over the columns of the frame ({error})") from None
     if y.shape[1] != 1:
-        raise InputError("formula", formula, "an outcome that is one number a row")
+        raise InputError("formula", formula, "an outcome with one number per row")
     return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), known.loc[x.index, context]
 
 
 def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
-    """Return each column less the mean of its context; what is left of a constant after rounding is 0."""
+    """Centre each column within contexts, setting rounding errors to 0."""
     count = np.bincount(codes)
     means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])
     left = columns - means[codes]
@@ -184,9 +186,9 @@ def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
 
 
 def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
-    """Return the numbers of the terms that can be estimated, first come first served, and why the others cannot."""
+    """Return the indices of the estimable terms, in order, and the reasons for the others."""
     if contexts < 2:
-        reason = "undefined: no row is left" if contexts == 0 else "undefined: one context only"
+        reason = "undefined: no rows left" if contexts == 0 else "undefined: only one context"
         return [], dict.fromkeys(names, reason)
     if is_rounding(np.ptp(y), np.abs(y).max()):
         return [], dict.fromkeys(names, "undefined: the outcome does not vary")
@@ -198,7 +200,7 @@ def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[l
         if np.linalg.matrix_rank(scaled[:, [*kept, k]], tol=1e-9 * math.sqrt(len(x))) > len(kept):
             kept.append(k)
         else:
-            reasons[name] = "undefined: the term does not vary apart from the others"
+            reasons[name] = "undefined: the term is collinear with the others"
     if len(kept) >= len(x):
         return [], dict.fromkeys(names, "undefined: as many terms as rows")
     return kept, reasons

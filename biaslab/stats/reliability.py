@@ -1,4 +1,4 @@
-"""Krippendorff's alpha: how far annotators, or samples of one judge, agree beyond chance, with an interval."""
+"""Krippendorff's alpha: agreement beyond chance of annotators or of samples of one judge, with an interval."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def krippendorff_alpha(
     annotator: str = "annotator",
     score: str = "score",
 ) -> float:
-    """Compute Krippendorff's alpha of tidy scores without an interval, by the package `krippendorff`.
+    """Compute Krippendorff's alpha of tidy scores without an interval, with the package `krippendorff`.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def alpha_difference(
     null: float | None = 0.0,
     inference: Inference = "resampling",
 ) -> Estimate:
-    """Estimate how much higher alpha is in one frame than in another, over the contexts that both have.
+    """Estimate the difference of alpha between two frames, over their common contexts.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def alpha_difference(
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:
     if context not in scores.columns:
-        raise TrialsError("scores columns", list(scores.columns), f"the column of the context, {context!r}")
+        raise TrialsError("scores columns", list(scores.columns), f"the context column {context!r}")
     named = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
     return list(dict.fromkeys([context, *named]))
 
@@ -201,7 +201,7 @@ def _pairable(
     given = scores[scores[score].notna()]
     values = given[score].to_numpy(float)
     if np.isinf(values).any():
-        raise InputError(f"score column {score!r}", math.inf, "finite numbers, and NaN where there is none")
+        raise InputError(f"score column {score!r}", math.inf, "finite numbers, or NaN if missing")
     unit, who = number_items(given, units)[0], number_items(given, [annotator])[0]
     rating = unit * (who.max(initial=0) + 1) + who
     if len(np.unique(rating)) < len(rating):
@@ -216,7 +216,7 @@ def _pairable(
 
 @dataclass(frozen=True)
 class _Rated:
-    """Ratings, one element each: the score, the numbers of context, unit and annotator; and what contexts are called.
+    """Ratings as arrays: score and the numbers of context, unit and annotator; and the names of contexts.
 
     ``alone`` says that there were fewer than two annotators before units with one score were left out.
     """
@@ -229,7 +229,7 @@ class _Rated:
     alone: bool
 
     def only(self, kept: NDArray[np.bool_]) -> _Rated:
-        """Return some of the ratings, all of their units."""
+        """Return a subset of the ratings, with all units."""
         context, found = pd.factorize(self.context[kept])
         unit = pd.factorize(self.unit[kept])[0]
         return replace(
@@ -250,7 +250,7 @@ class _Rated:
 
     @property
     def why_undefined(self) -> str:
-        """Why alpha is undefined; empty where it is defined."""
+        """Why alpha is undefined; empty if it is defined."""
         if self.alone:
             return "fewer than two annotators"
         if not len(self.score):
@@ -258,7 +258,7 @@ class _Rated:
         return "all scores are the same" if (self.score == self.score[0]).all() else ""
 
     def contents(self) -> pd.Series:
-        """Return a number for the scores of each context's units, alike in no two contexts and dependent on no name.
+        """Return a fingerprint of each context's scores that does not depend on names.
 
         Contexts are numbered by it, so that a seed gives the same resamples whatever they are called.
         """
@@ -272,7 +272,7 @@ class _Rated:
         return pd.Series(of_context, self.names)
 
     def alpha(self, order: pd.Index, level: Measurement) -> Statistic:
-        """Return alpha as a function of the weights of contexts, which are in the given order."""
+        """Return alpha as a function of the weights of contexts, in the given order."""
         codes, unit = order.get_indexer(self.names)[self.context], self.unit
         values, at = np.unique(self.score, return_inverse=True)
         sequence = np.lexsort((at, unit, codes))
@@ -343,7 +343,7 @@ class _Parts:
 
 
 def _one_minus(observed: Floats, expected: Floats, n: Floats) -> Floats:
-    """Return 1 − observed / expected disagreement; NaN where chance would never disagree."""
+    """Return 1 − observed / expected disagreement; NaN if the expected disagreement is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         alpha: Floats = np.where(expected > ROUNDING_OF_SQUARES * n**2, 1 - observed * (n - 1) / expected, np.nan)
     return alpha

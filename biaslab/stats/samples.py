@@ -1,4 +1,4 @@
-"""Several samples of each score: how far they spread, and how far those of two conditions lie apart."""
+"""Several samples of each score: their spread, and differences between two conditions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[An
     context = items.get_level_values(0)
     one, other = (table.loc[items].to_numpy(float) for table in (first, second))
     (sums, pairs), (own, own_pairs) = _between(one, other), _within(one) + _within(other)
-    missing = "undefined: no item has a score under both conditions"
+    missing = "undefined: no item has scores under both conditions"
     return Ratio(context, sums, pairs, missing=missing), Ratio(context, own, own_pairs, missing=_TWO)
 
 

@@ -1,4 +1,4 @@
-"""Differences of agreement between two conditions whose scores are means of few samples (Spearman 1904).
+"""Differences of agreement between conditions whose scores are means of few samples (Spearman 1904).
 
 The mean of k samples is the judge's expected score and noise. Noise lowers every correlation, and the more the fewer
 the samples and the less sure the judge, so that a condition that only makes the judge less sure seems to cost
@@ -29,7 +29,7 @@ from biaslab.stats.weighted_correlation import whole
 Floats = NDArray[np.float64]
 _LEAST = 0.1  # a reliability below is no basis for a correction
 _MOST = 0.95  # correlation with the reference, for the correction: near 1 it hangs on the last error
-_NOTHING = "undefined: no context in which all three scores vary"
+_NOTHING = "undefined: in no context do all three scores vary"
 _GRID = np.linspace(-1, 1, 2001)
 
 
@@ -45,7 +45,7 @@ def expected_agreement_loss(
     method: Method = "spearman",
     relative: bool = False,
 ) -> Estimate:
-    """Estimate r(first, y) − r(second, y) of the scores that means of infinitely many samples would have.
+    """Estimate r(first, y) − r(second, y) for expected scores, the means of infinitely many samples.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def expected_agreement_loss(
     ]
     reliability = [float(one.reliability(np.ones((1, contexts)))[0]) for one in conditions]
     if not min(reliability) >= _LEAST:
-        reason = "undefined: samples of one request differ as much as those of different ones: ask for more samples"
+        reason = "undefined: samples of one request differ as much as those of different ones; use more samples"
         return undefined(reason, contexts)
     candidates = max(2.0, len(given) / contexts) if level == "context" else math.inf
     link = partial(_expected, method=method, candidates=candidates)
@@ -133,13 +133,13 @@ def expected_agreement_loss(
     null = None if relative else 0.0
     clustered, clusters = over_clusters(statistic, given["context_id"].unique(), resampling)
     estimate = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
-    how = f"corrected for the noise of few samples: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
+    how = f"corrected for sampling noise: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
     return replace(estimate, note="; ".join(filter(None, [estimate.note, how])))
 
 
 @dataclass(frozen=True)
 class _Condition:
-    """The agreement of one condition as it is found, and the reliability of its scores, as functions of weights."""
+    """The observed agreement of one condition and the reliability of its scores, as functions of weights."""
 
     agreement: Statistic
     reliability: Statistic
@@ -206,7 +206,7 @@ def _share(values: Floats) -> Floats:
 
 
 def _average(values: Floats, there: Floats, weights: Floats) -> Floats:
-    """Return the weighted mean of the values that are there; NaN where none is."""
+    """Return the weighted mean of non-missing values; NaN if all are missing."""
     with np.errstate(divide="ignore", invalid="ignore"):
         average: Floats = (weights @ values) / (weights @ there)
     return average
@@ -223,7 +223,7 @@ def _expected(r: Floats, method: Method, candidates: float) -> Floats:
 
 
 def _corrected(conditions: Sequence[_Condition], weights: Floats, link: Callable[[Floats], Floats]) -> list[Floats]:
-    """Return each agreement divided by what noise leaves of it at the correlation that both have in common."""
+    """Return each agreement divided by its attenuation at the common correlation."""
     found = [one.agreement(weights) for one in conditions]
     reliability = [np.maximum(one.reliability(weights), _LEAST / 2) for one in conditions]
     known = link(_GRID)

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @checked
 def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
-    """Return weights that count scores: a 1 at the level of each score, nothing for a missing one.
+    """Return indicator weights: 1 at the level of each score, 0 everywhere if missing.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
 
 
 def effective_levels(weights: ArrayLike) -> Floats:
-    """Return exp(entropy) of the distribution over the last axis: how many equally used levels would be as diverse.
+    """Return exp(entropy) over the last axis: the effective number of equally used levels.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def effective_levels(weights: ArrayLike) -> Floats:
 
 
 def tie_sums(context: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats, NDArray[Any]]:
-    """Return how many pairs of items of each context are tied, and how many pairs there are.
+    """Return the numbers of tied pairs and of all pairs of items in each context.
 
     Parameters
     ----------

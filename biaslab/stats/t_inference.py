@@ -71,7 +71,7 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
 
 @checked
 def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
-    """Two-sided one-sample t test that contributions, one a context, are 0 on average.
+    """Two-sided one-sample t test that the mean of contributions, one per context, is 0.
 
     A sign-flip test conditions on the contexts that are not 0. Where most are, as in pairs of which few flip, it is
     exact and far below its level: with 8 contexts of 3 pairs its type-I error is below .01, not .05. The
@@ -102,7 +102,7 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     0.0625
     """
     if widening < 0:
-        raise InputError("widening", widening, "a number of at least 0", "1 leaves the variance as it is")
+        raise InputError("widening", widening, "a number of at least 0", "1 leaves the variance unchanged")
     values = np.sort(np.asarray(contributions, float))
     contexts = len(values)
     if contexts == 0 or np.isnan(values).any():
@@ -117,7 +117,7 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
 
 @checked
 def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the smallest effect that a design detects: (t_{1−α/2} + t_{power}) · error with G − 1 degrees of freedom.
+    """Return the smallest detectable effect of a design: (t_{1−α/2} + t_{power}) · error, G − 1 degrees of freedom.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
 def effect_or_why_not(
     error: float, contexts: int, contributions: ArrayLike | None = None, by_signs: bool = False
 ) -> tuple[float, str]:
-    """Return the smallest detectable effect, or NaN, and what to know of it.
+    """Return the smallest detectable effect, or NaN, and a note.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def effect_or_why_not(
         Whether the test flips signs, with mid-p, and is no t test.
     """
     if contexts < FEWEST:
-        return math.nan, f"fewer than {FEWEST} contexts: no test can reach p < .05, whatever the effect"
+        return math.nan, f"fewer than {FEWEST} contexts: no test can reach p < .05"
     known = detectable_effect(error, contexts)
     if contributions is None or math.isnan(known):
         return known, ""
@@ -183,7 +183,7 @@ def effect_or_why_not(
 
 @checked
 def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float, int]:
-    """Return the effect that a test finds with 80 % power if contexts differ rarely, and all to one side.
+    """Return the effect detected with 80 % power if few contexts differ, all in the same direction.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float
 
 @checked
 def rare_inflation(contexts: int, note: str, level: float) -> float:
-    """Return by what factor `rare_effect` grows where a test is decided at a lower level than .05.
+    """Return the factor by which `rare_effect` grows at a level below .05.
 
     At a lower level more contexts have to differ, and a larger share of them, so that as many do in 80 % of studies.
 
@@ -257,14 +257,14 @@ def rare_inflation(contexts: int, note: str, level: float) -> float:
 
 
 def _share_of_rare(contexts: int, by_signs: bool, alpha: float) -> float:
-    """Return the share of contexts that have to differ, so that enough do in 80 % of studies; NaN where all are few."""
+    """Return the share of contexts that must differ so that enough do in 80 % of studies; NaN with too few contexts."""
     needed = _fewest_alike(contexts, by_signs, alpha)
     return float(stats.beta.ppf(_POWER, needed, contexts - needed + 1)) if needed < contexts else math.nan
 
 
 @cache
 def _fewest_alike(contexts: int, by_signs: bool, alpha: float = ALPHA) -> int:
-    """Return how many contexts have to differ by the same, while the others do not, for a p-value below alpha."""
+    """Return how many contexts must differ equally, with the others at 0, for a p-value below alpha."""
     for alike in range(1, contexts):
         p_value = 0.5**alike if by_signs else t_test([1.0] * alike + [0.0] * (contexts - alike))
         if p_value < alpha:
@@ -282,7 +282,7 @@ def estimate_by_t(
     null: float | None = 0.0,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Estimate:
-    """Return a value with the interval `student`, kept within bounds, and the test `p_by_t`, which agree."""
+    """Return a value with the interval `student`, clipped to bounds, and the consistent test `p_by_t`."""
     p_value = math.nan if null is None else p_by_t(value - null, error, contexts)
     low, high, p_value = settled(student(value, error, contexts, level), null, p_value, level)
     low, high = (float(np.clip(end, *bounds)) for end in (low, high))

@@ -1,4 +1,4 @@
-"""Variance of verdicts between and within thoughts: what an exact distribution given each thought spares."""
+"""Variance of verdicts between and within thoughts, and the saving by exact distributions given each thought."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from biaslab.stats.ratio import Ratio
 
 
 class ThoughtVariance(NamedTuple):
-    """Variance of one sampled verdict on an item, split by its thought: means over items.
+    """Variance of one sampled verdict per item, between and within thoughts: means over items.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def thought_variance(
         raise InputError("logprobs", levels.shape, "the shape (items, thoughts, labels), with at least two thoughts")
     top = levels.max(axis=2, keepdims=True)
     if not np.isfinite(top).all():
-        raise InputError("logprobs", "a thought without any probability", "thoughts that give some label one")
+        raise InputError("logprobs", "a thought without any probability", "thoughts with a label that has probability")
     worth = np.eye(levels.shape[2])[0] if values is None else np.asarray(values, float)
     if worth.shape != levels.shape[2:]:
         raise InputError("values", values, f"one number for each of {levels.shape[2]} labels")
@@ -107,7 +107,7 @@ def thought_variance(
 
 
 def _inverse(share: Estimate) -> Estimate:
-    """Return the inverse of a share, its interval with the ends exchanged, and its error by the delta method."""
+    """Return the inverse of a share, with the interval inverted and the error by the delta method."""
     if math.isnan(share.estimate):
         return share
     value, low, high = (

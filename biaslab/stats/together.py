@@ -1,4 +1,4 @@
-"""Estimates of several judges about the same contexts, which rise and fall together: jackknifed, and sums of them."""
+"""Joint jackknife of correlated estimates of several judges on the same contexts, and of their sums."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True)
 class Together:
-    """Values of several judges, and how they vary over contexts.
+    """Values of several judges with their joint variation over contexts.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Together:
         if np.isnan(self.values).any():
             return f"undefined: the {self.roles[int(np.isnan(self.values).argmax())]} has no estimate"
         if self.contexts < _FEWEST or not np.isfinite(self.errors).all():
-            return "no interval: one context decides whether there is an estimate"
+            return "no interval: whether there is an estimate depends on one context"
         return ""
 
     def combined(self, weights: ArrayLike) -> Estimate:
@@ -116,7 +116,7 @@ class Together:
 
 
 def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
-    """Return the trials about contexts that all judged, and how many contexts are left out.
+    """Return the trials about contexts that all judges judged, and the number of contexts left out.
 
     Parameters
     ----------
@@ -132,19 +132,19 @@ def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.Data
     common = set.intersection(*names)
     if len(common) < _FEWEST:
         of_each = "; ".join(f"{len(own)} of {name}" for name, own in zip(frames, names, strict=True))
-        found = f"{len(common)} that all judged ({of_each})"
-        raise TrialsError("context_id", found, "at least two contexts of all", "compare judgements of one data set")
+        found = f"{len(common)} in common ({of_each})"
+        raise TrialsError("context_id", found, "at least two common contexts", "compare judgements of the same data")
     kept = [frame[frame["context_id"].isin(common)] for frame in frames.values()]
     return kept, len(set.union(*names)) - len(common)
 
 
 def condition_names(estimates: pd.DataFrame, *besides: str) -> list[str]:
-    """Return the columns that tell the cells of one judge and data set apart, but for some."""
+    """Return the columns that define the cells of one judge and data set, except some."""
     return [name for name in estimates.columns if name not in (*LEADING, *TRAILING, *besides)]
 
 
 def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[Key, Mapping[Any, Any]]:
-    """Return rows by columns such as metric, data set and conditions, None where empty; without those of humans alone.
+    """Return rows keyed by columns such as metric, data set and conditions (None if empty), without human-only metrics.
 
     What humans alone say (``scorer`` "human") is of neither judge.
     """
@@ -153,18 +153,18 @@ def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[Key, M
 
 
 def where_apart(found: Sequence[Mapping[Key, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
-    """Name the columns in which judges have no value in common."""
+    """Describe the columns in which judges have no value in common."""
     parts = []
     for at, name in enumerate(columns):
         ours = [sorted({str(key[at]) for key in part}) for part in found]
         if not set.intersection(*map(set, ours)):
             of_each = [f"{', '.join(one)} for the {role}" for one, role in zip(ours, roles, strict=False)]
             parts.append(f"{name} is {' and '.join(of_each)}")
-    return "; ".join(parts) or "no combination of them is the same"
+    return "; ".join(parts) or "no combination of them occurs for all"
 
 
 def quickly(probe: Any) -> Any:
-    """Return a probe whose estimates are the same, without intervals that nobody reads, or with quick ones."""
+    """Return a probe with the same estimates but without intervals, or with fast ones."""
     given = getattr(probe, "resampling", None)
     if given is None:
         return probe
@@ -173,7 +173,7 @@ def quickly(probe: Any) -> Any:
 
 @contextmanager
 def suppressed_data_warnings() -> Iterator[None]:
-    """Suppress warnings of missing data and of shared requests, which were given before or are planted."""
+    """Suppress warnings of missing data and shared requests that were already shown or are planted."""
     with warnings.catch_warnings():
         for kind in (MissingDataWarning, SharedRequestsWarning):
             warnings.simplefilter("ignore", kind)
@@ -181,7 +181,7 @@ def suppressed_data_warnings() -> Iterator[None]:
 
 
 def texts_as_objects(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return trials whose rows are chosen and compared more quickly, as is worth it where that is done many times."""
+    """Return trials converted for faster selection and comparison of rows."""
     return trials.astype(dict.fromkeys(trials.columns[trials.dtypes == "str"], object))
 
 
@@ -192,7 +192,7 @@ def without_each(
     keys: Sequence[Key],
     bar: str = "",
 ) -> Floats:
-    """Estimate anew without each context, or without each cluster of contexts that share requests.
+    """Recompute estimates leaving out each context, or each cluster of contexts that share requests.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def by_system(x: Floats, y: Floats, codes: Codes, systems: Codes, method: Method
 
 
 def _kendall(x: Floats, y: Floats, codes: Codes) -> Statistic:
-    """Kendall's τ-b as a ratio of quadratic forms: pairs of contexts agree so often, whatever their weights."""
+    """Kendall's τ-b as a ratio of quadratic forms in the weights of contexts."""
     contexts = int(codes.max()) + 1
     order = np.argsort(codes, kind="stable")
     x, y, borders = x[order], y[order], np.searchsorted(codes[order], np.arange(contexts))
@@ -140,7 +140,7 @@ def _kendall(x: Floats, y: Floats, codes: Codes) -> Statistic:
 
 
 def _levels(values: Floats, codes: Codes) -> tuple[Floats, Codes]:
-    """Return how many candidates of each context have each distinct value, and the value's number of each candidate."""
+    """Return the counts of distinct values per context, and each candidate's value index."""
     distinct, level = np.unique(values, return_inverse=True)
     shape = (int(codes.max()) + 1, len(distinct))
     counts = np.bincount(codes * shape[1] + level, minlength=shape[0] * shape[1])
@@ -148,7 +148,7 @@ def _levels(values: Floats, codes: Codes) -> tuple[Floats, Codes]:
 
 
 def _midranks(counts: Floats) -> Floats:
-    """Return the midrank of each distinct value, less ½, from how often each occurs; shape (replicates, values)."""
+    """Return the midrank of each distinct value minus ½, from counts; shape (replicates, values)."""
     return np.cumsum(counts, axis=1) - counts / 2
 
 

@@ -164,6 +164,6 @@ def test_a_judge_that_is_less_sure_without_the_source_loses_no_agreement():
             seen = [row_of(found, "agreement", source=source)["estimate"] for source in ("with", "without")]
             assert seen[0] - seen[1] > 0.06
             assert abs(loss["estimate"]) < min(0.15, 3.3 * loss["se"])
-            assert "noise of few samples" in loss["note"]
+            assert "sampling noise" in loss["note"]
         else:
             assert np.isnan(loss["estimate"]) == (temperature > 0)

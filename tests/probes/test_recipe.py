@@ -133,7 +133,7 @@ def test_few_samples_leave_no_more_to_gain_than_many_and_one_tells_nothing():
         probe = Recipe(against=["rate_explain"], **NARROW, answer="text", samples=samples)
         gains[samples] = run(probe, bl.SimulatedJudge(data, **judge), data, ["recipe_gain"]).iloc[0]
     assert gains[2]["ci_low"] < gains[16]["estimate"] < gains[2]["ci_high"]
-    assert "noise of few samples: reliability 1.00" in gains[2]["note"]
+    assert "sampling noise: reliability 1.00" in gains[2]["note"]
     assert np.isnan(gains[1]["estimate"])
     assert "samples=2" in gains[1]["note"]
 

@@ -249,4 +249,4 @@ def test_own_texts_that_always_stand_first_are_not_told_from_the_place(tmp_path)
              "winner": "me" if c % 3 else "other", "human_gap": (-1) ** c} for c in range(20)]  # fmt: skip
     row = row_of(bl.audit(log(tmp_path, rows), only=["self_preference"], resampling=FAST), LOGIT)
     assert math.isnan(row["estimate"])
-    assert "apart from the others" in row["note"]
+    assert "collinear with the others" in row["note"]

@@ -76,7 +76,7 @@ def test_noise_as_large_as_the_differences_is_no_basis():
     samples["two"] = np.random.default_rng(5).normal(size=samples["two"].shape)
     found = expected_agreement_loss(frame, "one", "two", "human", samples, ONCE)
     assert np.isnan(found.estimate)
-    assert "ask for more samples" in found.note
+    assert "use more samples" in found.note
 
 
 def test_noise_of_a_mean_is_its_squared_standard_error():

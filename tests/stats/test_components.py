@@ -149,7 +149,7 @@ def test_the_test_of_means_keeps_its_level():
 def test_too_little_is_said():
     assert spread_of_means(np.zeros((0, 3)), np.zeros(0), Resampling()).note.startswith("undefined")
     assert "one context" in spread_of_means(np.array([[1.0, -1.0]]), np.ones(1), Resampling()).note
-    assert Crossed(np.zeros(0, int), np.zeros((0, 3))).why_undefined == "undefined: no item is left"
+    assert Crossed(np.zeros(0, int), np.zeros((0, 3))).why_undefined == "undefined: no items left"
     assert "one condition" in Crossed(np.arange(2), np.zeros((2, 1))).why_undefined
 
 

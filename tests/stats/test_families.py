@@ -66,7 +66,7 @@ def test_a_smaller_p_makes_no_q_larger(tests, at, factor):
 def test_input_is_checked():
     with pytest.raises(InputError, match="0 to 1"):
         adjust_families([1.2, 0.1], ["a", "a"])
-    with pytest.raises(InputError, match="one for each test"):
+    with pytest.raises(InputError, match="one per test"):
         adjust_families([0.2, 0.1], ["a"])
     assert adjust_families([], []).size == 0
     assert np.isnan(adjust_families([np.nan], ["a"])).all()

@@ -88,7 +88,7 @@ def test_undefined_is_nan_with_a_reason():
     never = cluster_statistic(lambda w: np.full(len(w), np.nan), 9, FEW, null=0.0)
     assert (math.isnan(never.p_value), never.note) == (True, "undefined for these data")
     single = cluster_statistic(lambda w: w[:, 0], 1, FEW)
-    assert (single.estimate, math.isnan(single.ci_low), single.note) == (1.0, True, "no interval: one context only")
+    assert (single.estimate, math.isnan(single.ci_low), single.note) == (1.0, True, "no interval: only one context")
     fragile = cluster_statistic(lambda w: np.where(w[:, 0] > 0, 1.0, np.nan), 9, FEW)
     assert (math.isnan(fragile.ci_low), "single context" in fragile.note) == (True, True)
     sparse = cluster_statistic(
@@ -175,7 +175,7 @@ def test_correlations_are_undefined_with_a_reason():
                 assert math.isnan(found.p_value)
                 assert found.note
     one = estimate_correlation(frame[frame["context_id"] == "0"], "one", "human", FEW, "dataset")
-    assert (math.isnan(one.ci_low), one.note) == (True, "no interval: one context only")
+    assert (math.isnan(one.ci_low), one.note) == (True, "no interval: only one context")
     perfect = estimate_correlation(frame.assign(one=frame["human"]), "one", "human", FEW, "dataset")
     assert perfect.estimate == 1
     assert perfect.ci_low < 0.95
@@ -229,7 +229,7 @@ def test_alphas_are_undefined_with_a_reason():
         assert math.isnan(found.estimate)
         assert found.note
     one = estimate_alpha(frame[frame["context_id"] == "0"], FEW, units=["unit"])
-    assert (math.isnan(one.ci_low), one.note) == (True, "no interval: one context only")
+    assert (math.isnan(one.ci_low), one.note) == (True, "no interval: only one context")
     agreed = frame.assign(score=frame["context_id"].astype(float))
     assert estimate_alpha(agreed, FEW, units=["unit"]).ci_low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 8)))
     for missing in ("context_id", "score", "unit"):
@@ -296,7 +296,7 @@ def test_one_context_that_decides_is_seen_among_many():
         return np.divide(down, up, where=up > 0, out=np.full(len(up), np.nan))
 
     found = cluster_statistic(ratio, MANY, Resampling(), inference="t")
-    assert "a single context decides" in found.note
+    assert "depends on a single context" in found.note
 
 
 @pytest.mark.slow

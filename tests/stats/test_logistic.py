@@ -61,8 +61,8 @@ def test_clusters_are_left_out_whole():
     ("changes", "words"),
     [
         ({"won": 1.0}, "does not vary"),
-        ({"won": np.nan}, "no row is left"),
-        ({"context_id": 0}, "one context only"),
+        ({"won": np.nan}, "no rows left"),
+        ({"context_id": 0}, "only one context"),
     ],
 )
 def test_undefined_says_why(changes, words):
@@ -82,7 +82,7 @@ def test_what_varies_with_nothing_else_is_given_to_the_first_term():
     """Own text always first: place and writer cannot be told apart."""
     found = logistic_model(verdicts(contexts=8).assign(first=1.0), "won", ["first", "own"], Resampling())
     assert math.isfinite(found["first"].estimate)
-    assert "apart from the others" in found["own"].note
+    assert "collinear with the others" in found["own"].note
 
 
 def rated_verdicts(contexts, seed, better=1.0, bias=0.0, error=1.4, annotators=3):

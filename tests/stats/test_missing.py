@@ -72,7 +72,7 @@ def test_more_missing_under_one_condition_is_found():
     rng = np.random.default_rng(0)
     missing = (rng.random(len(trials)) < 0.3) & (trials["source"] == "without")
     found = note_missing(trials["context_id"], missing, trials["source"], "the source")
-    assert found.startswith("what is missing depends on the source (p = ")
+    assert found.startswith("missing judgements depend on the source (p = ")
 
 
 def test_nothing_to_compare_is_no_test():

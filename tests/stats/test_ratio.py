@@ -182,7 +182,7 @@ def test_contexts_that_do_not_vary_have_an_honest_interval_or_a_note():
 def test_infinite_and_missing_sums():
     with pytest.raises(InputError, match="finite"):
         cluster_ratio([np.inf, 1], [1, 1], Resampling())
-    with pytest.raises(InputError, match="that of the contexts"):
+    with pytest.raises(InputError, match="like the contexts"):
         cluster_ratio([1], [1, 1], Resampling())
     assert cluster_ratio([np.nan, 1, 2], [1, 1, 1], Resampling()).n_contexts == 2
     assert np.isnan(cluster_ratio([np.nan] * 3, [np.nan] * 3, Resampling(), null=0.0).estimate)

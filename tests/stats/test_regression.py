@@ -72,21 +72,21 @@ def test_regressions_are_undefined_with_a_reason():
     for poor, reason in (
         (frame.iloc[:0], "no row"),
         (frame.assign(x=np.nan), "no row"),
-        (frame[frame["context_id"] == 1], "one context only"),
+        (frame[frame["context_id"] == 1], "only one context"),
         (frame.assign(won=1), "outcome does not vary"),
     ):
         found = linear_model(poor, "won ~ x")["x"]
         assert np.isnan([found.estimate, found.ci_low, found.p_value]).all()
         assert reason in found.note
     doubled = linear_model(frame.assign(twice=2 * frame["x"]), "won ~ x + twice")
-    assert "apart from the others" in doubled["twice"].note
+    assert "collinear with the others" in doubled["twice"].note
     same(doubled["x"], linear_model(frame, "won ~ x")["x"])
     constant = linear_model(frame.assign(z=frame["context_id"]), "y ~ x + z", within=True)
     assert np.isnan(constant["z"].estimate)
     exact = linear_model(frame.assign(y=2 * frame["x"]), "y ~ x")["x"]
     assert (round(exact.estimate, 9), np.isnan(exact.ci_low), exact.note[:9]) == (2, True, "residuals")
     lone = linear_model(frame.assign(flag=(frame["context_id"] == 3) * 1.0 * frame["x"]), "y ~ flag")["flag"]
-    assert (np.isnan(lone.ci_low), "one context decides" in lone.note) == (True, True)
+    assert (np.isnan(lone.ci_low), "depends on one context" in lone.note) == (True, True)
 
 
 def test_regressions_refuse_what_they_cannot_read():

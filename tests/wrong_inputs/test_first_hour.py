@@ -133,7 +133,7 @@ COMMANDS = {
     ),
     "a confidence level in percent": (
         ["probe", "position", *SIMULATED, "-p", "resampling.level=95"],
-        *("resampling.level", "95.0", "a number between 0 and 1", "write 0.95"),
+        *("resampling.level", "95.0", "a number between 0 and 1", "use 0.95"),
     ),
     "a temperature below 0": (
         ["probe", "position", *SIMULATED, "-p", "temperature=-1"],

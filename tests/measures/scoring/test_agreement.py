@@ -137,7 +137,7 @@ def test_systems_without_names_have_no_system_level():
 def test_what_is_missing_is_counted_and_said():
     part = scored(GIVEN)
     part.loc[0, "score"] = np.nan
-    with pytest.warns(MissingDataWarning, match=r"1 of 9 judgements do not enter"):
+    with pytest.warns(MissingDataWarning, match=r"1 of 9 judgements are left out"):
         found = agreement(part, dataset(), ["dataset"], ["pearson"])
     assert found[["n_trials", "n_dropped"]].to_numpy().tolist() == [[8, 1]]
     with warnings.catch_warnings(action="error"):
