@@ -1,4 +1,4 @@
-"""From biases to the numbers that people publish: corrected by a few labels, and judges compared.
+"""Correct published numbers with a few human labels, and compare judges.
 
 ``bl.correct(trials, labels)`` corrects; ``bl.correct.plan_labels`` and ``bl.correct.choose_contexts`` plan it.
 """

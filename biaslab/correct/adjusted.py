@@ -1,4 +1,4 @@
-"""Scores less what a covariate, such as length, buys at equal human score: the length-controlled mean and win rate."""
+"""Covariate-adjusted scores at equal human score, such as the length-controlled mean and win rate."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Slope:
 
     @classmethod
     def of(cls, items: pd.DataFrame, contexts: list[str], probability: pd.Series | None, within: bool) -> Slope:
-        """Fit value ~ covariate + human, with an intercept a context or one for all, on the labelled items.
+        """Fit value ~ covariate + human on the labelled items, with an intercept per context or a common one.
 
         Errors are those of whole contexts, each divided by √(1 − h), h being its leverage on the slope.
         """
@@ -68,7 +68,7 @@ class Slope:
 def adjusted(
     items: pd.DataFrame, all_items: pd.DataFrame, sums: Sums, contexts: list[str], slope: Slope, reference: bool
 ) -> Fitted:
-    """Estimate by the judge's values less slope × (covariate − that of all items).
+    """Estimate from the judge's values minus slope × (covariate − its mean over all items).
 
     Parameters
     ----------
@@ -104,16 +104,16 @@ def adjusted(
     sample = sums.rated if not is_rounding(away) else sums.contexts
     p_value = _p_of_no_other_bias(whole, contexts, slope, middle if reference else 0.0)
     if p_value < ALPHA:
-        why = f"no interval: the labels show another bias of the judge than that of the covariate (p = {p_value:.2g})"
+        why = f"no interval: the labels show a bias beyond that of the covariate (p = {p_value:.2g})"
         return replace(unfitted(sums, why), value=value)
     note = (
-        f"assumes no bias but that of the covariate; {sums.rated} labelled contexts do not reject it (p {p_value:.2g})"
+        f"assumes no bias except the covariate's; {sums.rated} labelled contexts do not reject this (p {p_value:.2g})"
     )
     return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts", note)
 
 
 def _p_of_no_other_bias(items: pd.DataFrame, contexts: list[str], slope: Slope, middle: float) -> float:
-    """Test that adjusted values of labelled items are the labels, on average; the error of the slope counts."""
+    """Test that adjusted values equal the labels on average, accounting for the error of the slope."""
     known = items[items[["value", "human"]].notna().all(axis=1)]
     moved = known["covariate"] - middle
     left = known.assign(value=known["value"] - slope.value * moved - known["human"])

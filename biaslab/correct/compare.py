@@ -1,4 +1,4 @@
-"""Judges compared: the difference of any metric of any probe, paired by the contexts that both judged."""
+"""Compare judges: the difference in any metric of any probe, paired over the contexts that both judged."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ def compare(
     ('first_position_rate_difference', True)
     """
     if not isinstance(by, str):
-        several = "give several frames as one list: biaslab.compare([first, second])"
+        several = "pass several frames as a list: biaslab.compare([first, second])"
         raise InputError("by", by, "the name of a column, such as 'judge'", several)
     if isinstance(reference, pd.DataFrame):
-        raise InputError("reference", reference, f"a value of the column {by!r}", "give all frames as one list")
+        raise InputError("reference", reference, f"a value of the column {by!r}", "pass all frames as a list")
     frame = found if isinstance(found, pd.DataFrame) else pd.concat(list(found), ignore_index=True)
     values = _values(frame, by)
     first = values[0] if reference is None else reference
@@ -174,22 +174,22 @@ class _Pair:
         return rows, conditions, left_out
 
     def _free(self, frames: Sequence[pd.DataFrame]) -> tuple[str, ...]:
-        """Return columns in which the two may differ: what is compared and, where each has one, how was answered."""
+        """Return the columns in which the two may differ: the compared one and, if each has a single value, ``how``."""
         single = all("answer" in frame and len(set(frame["answer"])) == 1 for frame in frames)
         return (self.by, "answer") if single else (self.by,)
 
     def _columns(self, conditions: Sequence[str]) -> list[str]:
-        """Return what tells cells apart."""
+        """Return the columns that identify cells."""
         return ["metric", "dataset", *(["judge"] if self.by != "judge" else []), *conditions]
 
     def _cells(self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]) -> list[dict[Key, Mapping[Any, Any]]]:
-        """Return the rows of both by the cells that both have, in the order of the first."""
+        """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
         found = [rows_by_cell(frame, columns) for frame in frames]
         both = [key for key in found[0] if key in found[1]]
         if not both:
             what = where_apart(found, columns, [str(name) for name in self.names])
-            raise TrialsError("conditions", what, "at least one cell of both", "ask both alike")
+            raise TrialsError("conditions", what, "at least one common cell", "ask both under the same conditions")
         return [{key: rows[key] for key in both} for rows in found]
 
     def _rows(self, key: Key, pair: Sequence[Mapping[Any, Any]], difference: Any) -> Iterator[dict[str, Any]]:
@@ -206,7 +206,7 @@ class _Pair:
 
 
 def _paired(left: np.ndarray, pair: Sequence[Mapping[Any, Any]]) -> Estimate:
-    """Estimate the difference of two that rise and fall together."""
+    """Estimate the difference of two paired estimates."""
     values = np.vstack([[row["estimate"] for row in pair], left])
     contexts = min(int(row["n_contexts"]) for row in pair)
     estimate = Together.jackknifed(values, contexts, float(pair[0]["ci_level"])).combined([-1.0, 1.0])
@@ -216,7 +216,7 @@ def _paired(left: np.ndarray, pair: Sequence[Mapping[Any, Any]]) -> Estimate:
 
 
 def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:
-    """Estimate the difference of two that are taken as independent."""
+    """Estimate the difference of two estimates treated as independent."""
     contexts = min(int(row["n_contexts"]) for row in pair)
     value = float(pair[1]["estimate"] - pair[0]["estimate"])
     error = math.hypot(*(float(row["se"]) for row in pair))
@@ -224,7 +224,7 @@ def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:
         return undefined("undefined: an estimate without standard error", contexts)
     low, high = student(value, error, contexts, float(pair[0]["ci_level"]))
     effect, note = effect_or_why_not(error, contexts)
-    note = "; ".join(filter(None, (note, "taken as independent: trials of the same contexts tell more")))
+    note = "; ".join(filter(None, (note, "treated as independent; pairing trials by context would be more precise")))
     return Estimate(value, error, low, high, p_by_t(value, error, contexts), effect, contexts, _UNPAIRED, note)
 
 
@@ -232,21 +232,22 @@ def _values(frame: pd.DataFrame, by: str) -> list[object]:
     require_one_of("by", by, tuple(map(str, frame.columns)))
     values = list(frame[by].dropna().unique())
     if len(values) < len(_ROLES):
-        allowed = "a column that holds two values or more"
-        raise InputError("by", by, allowed, f"here it is {', '.join(map(str, values)) or 'empty'} throughout")
+        allowed = "a column with at least two values"
+        raise InputError("by", by, allowed, f"here all rows have {', '.join(map(str, values)) or 'no value'}")
     return values
 
 
 def _of_probes(frame: pd.DataFrame, probe: Probe | None) -> Iterator[tuple[pd.DataFrame, Probe | None]]:
-    """Yield the rows of each probe and what estimates them, which estimates themselves do not need."""
+    """Yield the rows of each probe with their estimator, which frames of estimates do not need."""
     if "estimate" in frame:
         yield from ((rows, None) for _, rows in frame.groupby("probe", sort=False))
         return
     for name in [probe.name] if probe is not None else dict.fromkeys(frame["probe"]):
         if name == "recorded":
-            raise InputError("probe", None, "what estimates recorded judgements", "such as biaslab.probes.Position()")
+            remedy = "such as biaslab.probes.Position()"
+            raise InputError("probe", None, "a probe to estimate recorded judgements", remedy)
         wanted = probe or find_probe(str(name))()
         accepted = wanted.accepts(frame if probe is not None else frame[frame["probe"] == name])
         if accepted.trials.empty:
-            raise TrialsError("found", name, f"trials that the probe {name} can be estimated from: {accepted.note}")
+            raise TrialsError("found", name, f"trials that the probe {name} can estimate: {accepted.note}")
         yield accepted.trials, accepted.probe or wanted

@@ -51,12 +51,12 @@ class Contrast:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share or a correlation, whose ends an interval has to keep."""
+        """Whether it is a share or a correlation, whose interval must stay within its bounds."""
         return self.metric in ("win_rate", "accuracy", "rank_agreement")
 
 
 def contrasts(cell: Cell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[Contrast]:
-    """Yield what is to be estimated of a cell.
+    """Yield the numbers to estimate for a cell.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def contrasts(cell: Cell, estimand: Estimand, systems: Sequence[str] | None) -> 
         yield from (_against_all(cell, name) if cell.pairs else mean_score(cell, name) for name in chosen)
     else:
         if len(chosen) < 2:
-            raise InputError("systems", chosen, f"two systems or more of {', '.join(known)}")
+            raise InputError("systems", chosen, f"at least two of {', '.join(known)}")
         if estimand == "difference":
             _require_scores(cell, estimand)
         yield from _of_two(cell, estimand, chosen)
@@ -108,12 +108,12 @@ def _of_two(cell: Cell, estimand: Estimand, systems: Sequence[str]) -> Iterator[
         else:
             yield Contrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
     if not found:
-        what = f"no context in which two of {', '.join(map(str, systems))} meet"
+        what = f"no context has two of {', '.join(map(str, systems))}"
         raise TrialsError("judged", what, "two systems judged on the same contexts")
 
 
 def _of_pair(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
-    """Return the pairs of two systems, as the first one fares."""
+    """Return the pairs of two systems, from the first one's perspective."""
     straight = items[(items["system"] == one) & (items["opponent"] == two)]
     turned = items[(items["system"] == two) & (items["opponent"] == one)]
     return pd.concat([straight, _turned(turned)], ignore_index=True)
@@ -125,14 +125,14 @@ def _turned(items: pd.DataFrame) -> pd.DataFrame:
 
 
 def _against_all(cell: Cell, system: str) -> Contrast:
-    """Return the win rate of a system over all others that it met."""
+    """Return the win rate of a system over all systems it was compared with."""
     own, turned = (cell.items[cell.items[name] == system] for name in ("system", "opponent"))
     items = pd.concat([own, _turned(turned)], ignore_index=True)
     return Contrast("win_rate", system, "all others", items, 0.5, (0.0, 1.0))
 
 
 def _facing(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
-    """Return how much the first scores more than the second, context by context."""
+    """Return the difference in score between the first and the second, context by context."""
     columns = ["context_id", "value", "human", "covariate"]
     parts = [items.loc[items["system"] == name, columns] for name in (one, two)]
     both = parts[0].merge(parts[1], on="context_id", suffixes=("", "_two"))
@@ -145,7 +145,7 @@ def _won(items: pd.DataFrame) -> pd.DataFrame:
 
 
 def agreement(cell: Cell) -> Contrast:
-    """Return how well the judge agrees with humans; of contexts without labels the judge's confidence is what is known.
+    """Return the judge's agreement with humans; for contexts without labels, use the judge's confidence.
 
     Of pairs: the share of those decided by humans that the judge decides alike; its confidence is max(p, 1 − p). Of
     scores: Spearman's correlation within contexts; its confidence is the standard deviation of its scores there.
@@ -165,7 +165,7 @@ def agreement(cell: Cell) -> Contrast:
 
 
 def _agrees(items: pd.DataFrame) -> pd.Series:
-    """Return 1 where judge and humans decide alike, ½ where the judge does not decide, NaN where humans do not."""
+    """Return 1 if judge and humans decide alike, ½ if the judge does not decide, NaN if humans do not."""
     human, judge = (np.sign(np.round(items[name].to_numpy(float) - _TIE, 9)) for name in ("human", "value"))
     alike = np.where(np.isnan(human) | (human == 0), np.nan, (human * judge + 1) / 2)
     return pd.Series(alike, items.index)
@@ -173,4 +173,4 @@ def _agrees(items: pd.DataFrame) -> pd.Series:
 
 def _require_scores(cell: Cell, estimand: str) -> None:
     if cell.pairs:
-        raise InputError("estimand", estimand, "win_rate, ranking or agreement, where pairs were judged")
+        raise InputError("estimand", estimand, "win_rate, ranking or agreement if pairs were judged")

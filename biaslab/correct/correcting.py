@@ -1,4 +1,4 @@
-"""From a biased judge and a few labels to the number that people publish, with an honest interval."""
+"""Correct the estimate of a biased judge with a few human labels, with a valid interval."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METRICS = (
     Metric("mean_score", "mean score", "points"),
     Metric(
         "win_rate",
-        "win rate, a tie counting ½",
+        "win rate (ties count ½)",
         "share",
         null=0.5,
         above="wins more often than it loses",
@@ -45,12 +45,12 @@ METRICS = (
         "difference of mean scores",
         "points",
         null=0.0,
-        above="scores more than the other",
-        below="scores less than the other",
+        above="scores higher than the other",
+        below="scores lower than the other",
         primary=True,
     ),
-    Metric("rank", "rank, 1 the best"),
-    Metric("accuracy", "pairs decided as humans do", "share", null=0.5, quality=True),
+    Metric("rank", "rank (1 = best)"),
+    Metric("accuracy", "pairs decided as humans decide them", "share", null=0.5, quality=True),
     Metric("rank_agreement", "agreement with humans within contexts (Spearman's ρ)", null=0.0, quality=True),
 )
 declare_metrics(NAME, METRICS)
@@ -71,7 +71,7 @@ def correct(
     covariate: str = "words",
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
-    """Estimate what a study is about from judgements of everything and human labels of a part.
+    """Estimate a study's target quantity from judgements of everything and human labels of a part.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _rows(
 
 
 class _Work:
-    """Fits of one cell, with the slope that they share."""
+    """Fits of one cell, with their common slope."""
 
     def __init__(self, cell: Cell, estimand: Estimand) -> None:
         self.cell, self.estimand, self.contexts = cell, estimand, cell.contexts
@@ -215,7 +215,7 @@ class _Work:
         """Estimate one number in one way."""
         if not self.applies(name, [contrast]):
             allowed = [other for other in CORRECTIONS if self.applies(other, [contrast])]
-            why = {"rogan_gladen": "verdicts and labels have to be 0 or 1", "regression": "the covariate is missing"}
+            why = {"rogan_gladen": "verdicts and labels must be 0 or 1", "regression": "the covariate is missing"}
             raise InputError(
                 "corrections", name, f"for {contrast.metric} some of {', '.join(allowed)}", why.get(name, "")
             )
@@ -235,7 +235,7 @@ class _Work:
         return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
 
     def slope(self, contrast: Contrast) -> Slope:
-        """Return what the covariate buys; of wins over another system, that of their own pairs where scores are."""
+        """Return the covariate's slope; for wins over another system, from their own pairs if there are scores."""
         wins = contrast.metric == "win_rate" and not self.cell.pairs
         within = not (self.cell.pairs or wins)
         if wins:
@@ -257,7 +257,7 @@ class _Work:
 
 
 def _binary(items: pd.DataFrame) -> bool:
-    """Check that labels are 0 or 1 and the judge's values lie between."""
+    """Check that labels are 0 or 1 and the judge's values lie between 0 and 1."""
     human, value = items["human"].dropna(), items["value"].dropna()
     return bool(human.isin([0.0, 1.0]).all() and value.between(0, 1).all() and len(human))
 

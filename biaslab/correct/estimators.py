@@ -1,4 +1,4 @@
-"""The estimators side by side: the judge as it is, labels alone, and both together; each with what a context adds."""
+"""Estimators: judge alone, labels alone, and both combined, each with the contribution of every context."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Sums:
 
     @property
     def rated(self) -> int:
-        """Number of labelled contexts with an item that enters the estimate."""
+        """Number of labelled contexts with an item that is used in the estimate."""
         return int((self.human[:, 1] > 0).sum())
 
     @property
@@ -113,13 +113,13 @@ def summed(items: pd.DataFrame, contexts: Sequence[Any], probability: pd.Series 
 
 
 def _two(place: NDArray[np.intp], value: Floats, size: int) -> Floats:
-    """Return sum and count by place."""
+    """Return sum and count by index."""
     return np.column_stack([np.bincount(place, value, size), np.bincount(place, minlength=size)]).astype(float)
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """An estimate as a sum over contexts, so that its variance, and that of differences of such, is a sum of squares.
+    """An estimate as a sum over contexts, so that its variance, and that of differences, is a sum of squares.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Fitted:
     logit: bool = field(default=False, kw_only=True)
 
     def errors(self, target: Target) -> Floats:
-        """Return what each context adds to the error; the sum of squares is the variance."""
+        """Return the contribution of each context to the error; the sum of squares is the variance."""
         if target == "these contexts":
             return np.asarray(self.finite * self.labelled, float)
         return self.everywhere + self.labelled
@@ -173,7 +173,7 @@ class Fitted:
             return undefined(self.note or "undefined: fewer than two contexts", self.contexts)
         error = float(np.linalg.norm(self.errors(target)))
         if target == "these contexts" and not error > 0 and self.everywhere.any():
-            note, end = f"all {self.contexts} of these contexts are judged: no sampling error, only bias", self.value
+            note, end = f"all {self.contexts} contexts are judged: no sampling error, only bias", self.value
             return Estimate(end, math.nan, end, end, math.nan, math.nan, self.contexts, "none", note)
         if is_rounding(error, self.value):
             known = bounds if bounds[0] > -math.inf else None
@@ -191,9 +191,9 @@ class Fitted:
 
 
 def of_judge(sums: Sums) -> Fitted:
-    """Estimate by the judge as it is: Σ values / Σ items over all contexts."""
+    """Estimate by the judge alone: Σ values / Σ items over all contexts."""
     value, parts = ratio(sums.judged)
-    note, nothing = "as it is: the judge's bias is not corrected", np.zeros(len(sums.judged))
+    note, nothing = "the judge's bias is not corrected", np.zeros(len(sums.judged))
     return fitted(sums, value, parts, nothing, sums.contexts, "judge as it is, t over contexts", note)
 
 
@@ -211,7 +211,7 @@ def of_humans(sums: Sums) -> Fitted:
 
 
 def powered(sums: Sums, most: float = 1.0) -> Fitted:
-    """Estimate by power-tuned prediction-powered inference (PPI++) over sums of contexts.
+    """Estimate by power-tuned prediction-powered inference (PPI++) on sums per context.
 
     θ = r_h + β (R_j − r_j): the ratio of human sums on the labelled contexts, and how far the judge's own ratio is from
     that of all contexts. β = Cov(h, j) / Var(j), which is λ (1 + n / N) of PPI++, λ between 0 and ``most``; the judge's
@@ -232,9 +232,9 @@ def powered(sums: Sums, most: float = 1.0) -> Fitted:
     if slope > 0:
         leverage = leverage + judge**2 / weight / float(np.sum(judge**2 / weight))
     parts = (human - slope * judge) / kept(leverage)
-    note = "" if slope > 0 else "the judge is left out: its values do not increase with the labels"
+    note = "" if slope > 0 else "the judge is not used: its values do not increase with the labels"
     if sums.labelled == sums.contexts:
-        note = "all contexts are labelled: the judge has nothing to add"
+        note = "all contexts are labelled: the judge is not used"
     return fitted(
         sums, value + slope * (overall - beside), slope * everywhere, sums.spread(parts), sums.rated,
         "prediction-powered, t over contexts", note,
@@ -242,7 +242,7 @@ def powered(sums: Sums, most: float = 1.0) -> Fitted:
 
 
 def tuned(sums: Sums, most: float = 1.0) -> float:
-    """Return β of `powered`: 0 where the judge is of no use, or everything is labelled."""
+    """Return β of `powered`: 0 if the judge does not help, or everything is labelled."""
     rest = sums.contexts - sums.labelled
     if not rest:
         return 0.0
@@ -256,7 +256,7 @@ def tuned(sums: Sums, most: float = 1.0) -> float:
 
 
 def ratio(pairs: Floats, weight: Floats | None = None, centred: bool = True) -> tuple[float, Floats]:
-    """Return Σ w numerators / Σ w denominators, and what each context adds to its error."""
+    """Return Σ w numerators / Σ w denominators, and each context's contribution to its error."""
     weights = np.ones(len(pairs)) if weight is None else weight
     total = float(weights @ pairs[:, 1])
     value = float(weights @ pairs[:, 0]) / total
@@ -274,7 +274,7 @@ def share(sums: Sums) -> Floats:
 
 
 def kept(leverage: Floats) -> Floats:
-    """Return √(1 − leverage), by which residuals are divided."""
+    """Return √(1 − leverage), the divisor of residuals."""
     return np.asarray(np.sqrt(1 - np.minimum(leverage, _MOST_LEVERAGE)), float)
 
 

@@ -1,4 +1,4 @@
-"""Labels as they are given: a table, a file, a data set's human scores, or what the judgements themselves say."""
+"""Read labels: from a table, a file, a data set's human scores, or columns of the judgements themselves."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Labels:
     Parameters
     ----------
     table : pandas.DataFrame or None
-        ``context_id, candidate_id, score`` and perhaps ``attribute, opponent_id, system``; None where the judgements
-        say themselves what humans think.
+        ``context_id, candidate_id, score`` and optionally ``attribute, opponent_id, system``; None if the judgements
+        contain the human labels.
     probability : pandas.Series or None
-        By context: how likely it was to be labelled.
+        Probability that each context was labelled.
     scale : tuple of float or None
-        Of the scores, where it is known.
+        Scale of the scores, if known.
     named : pandas.Series or None
-        The system of each context and candidate, where a data set knows it.
+        System of each context and candidate, if the data set has it.
     """
 
     table: pd.DataFrame | None
@@ -51,23 +51,23 @@ class Labels:
         Raises
         ------
         InputError
-            If they are nothing of what is allowed, or there are none.
+            If the labels are of another type, or there are none.
         TrialsError
-            If a column is missing, or a score is no number.
+            If a column is missing, or a score is not a number.
         """
         if labels is None:
             if not {"human", "human_gap"} & set(judged.columns):
-                remedy = "give a table, a file or a data set"
+                remedy = "pass a table, a file or a data set"
                 raise InputError("labels", None, "judgements with a column human or human_gap", remedy)
             return cls(None)
         if isinstance(labels, str | Path):
             file = Path(labels)
             if not file.is_file():
-                raise InputError("labels", str(labels), "a CSV file that is there")
+                raise InputError("labels", str(labels), "an existing CSV file")
             try:
                 labels = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
             except ValueError as error:  # those of pandas too
-                raise InputError("labels", str(labels), "a CSV file", "save it as one, with a line of names") from error
+                raise InputError("labels", str(labels), "a CSV file", "save it as CSV with a header line") from error
         if not isinstance(labels, pd.DataFrame):
             if hasattr(labels, "human_means"):
                 return cls._of_dataset(labels)
@@ -88,7 +88,7 @@ class Labels:
         score = pd.to_numeric(table["score"], errors="coerce")
         wrong = score.isna() & table["score"].notna()
         if wrong.any():
-            raise TrialsError("labels, score", table.loc[wrong, "score"].iloc[0], "numbers, or nothing")
+            raise TrialsError("labels, score", table.loc[wrong, "score"].iloc[0], "numbers, or empty")
         ids = [name for name in ("context_id", "candidate_id", "opponent_id") if name in table]
         known = table.assign(score=score, **{name: table[name].astype(str) for name in ids})
         known = known[known["score"].notna()]
@@ -99,7 +99,7 @@ class Labels:
 
     @property
     def examples(self) -> str:
-        """Labelled contexts, described for a message."""
+        """Description of the labelled contexts, for messages."""
         if self.table is None or self.table.empty:
             return "none"
         names = self.table["context_id"].unique()
@@ -108,10 +108,10 @@ class Labels:
     @property
     def remedy(self) -> str:
         """Remedy for a message where no label matches an item."""
-        return "context_id, candidate_id and, where there is one, attribute have to be the same in both"
+        return "context_id, candidate_id and, if present, attribute must be the same in both"
 
     def systems(self, items: pd.DataFrame) -> pd.DataFrame:
-        """Name the systems of items: as the judgements do, else as a data set does, else by the candidate."""
+        """Return the systems of items: from the judgements, else from the data set, else the candidate ids."""
         if "opponent_id" not in items:
             items = items.assign(opponent_id="", opponent="")
         known = self.named
@@ -124,7 +124,7 @@ class Labels:
         return items
 
     def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> NDArray[np.float64]:
-        """Return the label of each item, NaN where there is none; of pairs 1, ½ or 0, as scores order them."""
+        """Return the label of each item, NaN if missing; for pairs 1, ½ or 0, by the order of the scores."""
         if self.table is None:
             return items["own"].to_numpy(float)
         table = self.table
@@ -132,14 +132,14 @@ class Labels:
             table = table[table["attribute"].astype(str) == attribute]
         if "opponent_id" in table:
             if not paired:
-                raise TrialsError("labels", "preferences of pairs", "scores of candidates, as were judged")
+                raise TrialsError("labels", "preferences between pairs", "scores of candidates, like the judgements")
             return _of_pairs(table, items)
         means = table.groupby(["context_id", "candidate_id"], sort=False)["score"].mean()
         first, second = (_looked_up(means, items, name) for name in ("candidate_id", "opponent_id"))
         return (np.sign(np.round(first - second, 12)) + 1) / 2 if paired else first
 
     def require_scale(self, judged: pd.DataFrame, items: pd.DataFrame, judge: str) -> tuple[float, float] | None:
-        """Return the scale, where it is known; raise `TrialsError` if labels are on another than the judge's values."""
+        """Return the scale if known; raise `TrialsError` if labels are on a different scale than the judge's values."""
         human = items["human"].dropna()
         theirs = self.scale or (float(human.min()), float(human.max()))
         own, exact = _scale_of(judged)
@@ -153,7 +153,7 @@ class Labels:
             differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
         if differ:
             found = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
-            raise TrialsError("labels", found, "scores on the judge's scale", "put one on the scale of the other")
+            raise TrialsError("labels", found, "scores on the judge's scale", "convert one to the other's scale")
         return own or self.scale
 
 
@@ -161,7 +161,7 @@ def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
     score = table["score"].to_numpy(float)
     if not ((score >= 0) & (score <= 1)).all():
         wrong = float(score[(score < 0) | (score > 1)][0])
-        raise TrialsError("labels, score", wrong, "1 where the candidate wins, 0 where its opponent does, ½ for a tie")
+        raise TrialsError("labels, score", wrong, "1 if the candidate wins, 0 if its opponent does, ½ for a tie")
     turned = (table["candidate_id"] > table["opponent_id"]).to_numpy()
     names = {"candidate_id": table["candidate_id"], "opponent_id": table["opponent_id"]}
     first = names["candidate_id"].where(~turned, names["opponent_id"])
@@ -177,7 +177,7 @@ def _looked_up(means: pd.Series, items: pd.DataFrame, name: str) -> NDArray[np.f
 
 
 def _scale_of(judged: pd.DataFrame) -> tuple[tuple[float, float] | None, bool]:
-    """Return the ends of the judge's scale, and whether the judgements say them."""
+    """Return the ends of the judge's scale, and whether the judgements state them."""
     named = list(judged["scale"].dropna().unique()) if "scale" in judged else []
     if len(named) != 1:
         return None, False

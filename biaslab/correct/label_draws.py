@@ -1,4 +1,4 @@
-"""How corrections fare when a part of the labels is drawn again and again: coverage and width of their intervals."""
+"""Coverage and interval width of corrections under repeated draws of a part of the labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEVEL = 0.95
 declare_metrics(
     NAME,
     (
-        Metric("coverage", "intervals that hold what all labels say", "share", null=_LEVEL),
+        Metric("coverage", "intervals that contain the estimate from all labels", "share", null=_LEVEL),
         Metric("interval_width", "width of the interval"),
     ),
 )
@@ -38,7 +38,7 @@ def draw_labels(
     corrections: Sequence[Correction] = ("judge", "human", "ppi"),
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Draw a part of the labelled contexts many times, and compare each interval with what all labels say.
+    """Draw a part of the labelled contexts many times, and compare each interval with the estimate from all labels.
 
     The truth is thus what humans say of these contexts, and intervals are for it (``target="these contexts"``). The
     judge's own interval needs no label and is the same in every draw.

@@ -1,4 +1,4 @@
-"""Which contexts to label, and how many: with the judge's help and without it, from a pilot."""
+"""Plan which contexts to label and how many, with and without the judge, from a pilot."""
 
 from __future__ import annotations
 
@@ -75,26 +75,26 @@ class LabelPlan:
         return pd.DataFrame([vars(self)])
 
     def __str__(self) -> str:
-        told = f"{100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
+        test = f"{100 * self.power:g} % power (two-sided, α = {self.alpha:g})"
         lines = [
-            f"To detect a shift of {self.effect:.3g} in {self.metric}{self._whose()} with {told}",
+            f"To detect a shift of {self.effect:.3g} in {self.metric}{self._whose()} with {test}",
             f"with the judge (ppi): {self._words(self.with_judge)}",
             f"with labels alone: {self._words(self.alone)}",
             f"{self.judge} judged {self.judged:,} contexts of {self.dataset}",
-            f"in a pilot of {self.pilot} labelled contexts humans vary by {self.deviation:.3g} (standard deviation)",
-            f"the judge goes with them at ρ = {self.correlation:.2f}",
+            f"pilot of {self.pilot} labelled contexts: standard deviation of human labels {self.deviation:.3g}",
+            f"correlation of judge and humans: ρ = {self.correlation:.2f}",
         ]
         return "\n  ".join(lines)
 
     def _whose(self) -> str:
-        """Name the systems."""
+        """Return the names of the systems."""
         between = {"win_rate": " over ", "score_difference": " − "}.get(self.metric, "")
         whose = between.join(filter(None, (self.system, self.other)))
         return f" of {whose}" if whose else ""
 
     def _words(self, contexts: int | None) -> str:
         if contexts is None:
-            return f"not even all {self.judged:,} contexts that are judged are enough"
+            return f"all {self.judged:,} judged contexts are not enough"
         return f"{contexts:,} labelled contexts"
 
 
@@ -110,17 +110,17 @@ def plan_labels(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> LabelPlan:
-    """Compute how many contexts to label to detect an effect, with the judge's help and without.
+    """Compute how many contexts to label to detect an effect, with and without the judge.
 
     Parameters
     ----------
     judged, labels, estimand, systems, labelled, target
-        As for `biaslab.correct.correct`; labels are those of a pilot, in at least five contexts. Of several numbers to
-        estimate the one that varies most between contexts is planned for.
+        As for `biaslab.correct.correct`; labels come from a pilot of at least five contexts. If there are several
+        numbers to estimate, the plan is for the one that varies most between contexts.
     effect : float
         Shift to detect, above 0, in the metric's unit.
     power, alpha : float
-        Wanted power, and two-sided level of the test.
+        Required power, and two-sided level of the test.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def plan_labels(
         planned += [_planned(cell, one, effect, target, power, alpha) for one in contrasts(cell, wanted, systems)]
     known = [plan for plan in planned if plan is not None]
     if not known:
-        allowed = f"labels in at least {FEWEST_LABELLED} contexts that vary"
+        allowed = f"varying labels in at least {FEWEST_LABELLED} contexts"
         raise InputError("labels", "a pilot with fewer", allowed, "label a few more contexts")
     return max(known, key=lambda plan: plan.deviation)
 
@@ -175,7 +175,7 @@ def _planned(
     size, least = sums.contexts, 1 / sums.contexts if target == "these contexts" else 0.0
 
     def required(rho: float, most: int) -> int | None:
-        """Return the fewest labels that suffice, at most ``most``; None if even these do not."""
+        """Return the smallest sufficient number of labels, up to ``most``; None if even that is too few."""
         low, high = FEWEST_LABELLED, most
         while low < high:
             middle = (low + high) // 2
@@ -195,7 +195,7 @@ def _planned(
 
 
 def _spread(sums: Sums) -> tuple[float, float]:
-    """Return the standard deviation of humans between contexts, and the judge's correlation with them, adjusted."""
+    """Return the standard deviation of human labels between contexts, and their adjusted correlation with the judge."""
     n, weight = sums.labelled, sums.weight
     human, beside = (n * ratio(part, weight)[1] / np.sqrt(weight) for part in (sums.human, sums.beside))
     deviation = math.sqrt(float(human @ human) / (n - 1))
@@ -248,7 +248,7 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
     read = judged[has_value(judged)] if "status" in judged else judged
     names = pd.Index(read["context_id"].astype(str).unique())
     if budget > len(names):
-        raise InputError("budget", budget, f"at most {len(names)}, the contexts that were judged")
+        raise InputError("budget", budget, f"at most {len(names)}, the number of judged contexts")
     doubt = _doubt(read).reindex(names).fillna(0.0).to_numpy(float)
     likely = np.full(len(names), budget / len(names))
     if how == "uncertain" and doubt.sum() > 0:
@@ -263,7 +263,7 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
 
 
 def _doubt(read: pd.DataFrame) -> pd.Series:
-    """Return the judge's uncertainty by context, on average over its items."""
+    """Return the judge's uncertainty by context, averaged over its items."""
     if "opponent_id" in read and read["opponent_id"].notna().all():
         items = pair_items(read, "words")
         return (items["value"] * (1 - items["value"])).pow(0.5).groupby(items["context_id"]).mean()

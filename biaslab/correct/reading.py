@@ -123,7 +123,7 @@ def _score_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
 
 
 def pair_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
-    """Turn every pair so that its candidates stand in one order, and average over both orders and replicates."""
+    """Reorient every pair to one candidate order, and average over both orders and replicates."""
     first, second = (read[name].astype(str) for name in ("candidate_id", "opponent_id"))
     turned = (first > second).to_numpy()
     value = read["value"].to_numpy(float)
@@ -144,7 +144,7 @@ def pair_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
 
 
 def _covariate(read: pd.DataFrame, name: str) -> NDArray[np.float64]:
-    """Return a covariate; of numbers of words, log2."""
+    """Return a covariate; word counts as log2."""
     if name not in read:
         return np.full(len(read), math.nan)
     values = pd.to_numeric(read[name], errors="coerce").to_numpy(float)
@@ -173,9 +173,9 @@ def _labelled_part(
 
 
 def _require_judged(labelled: Sequence[str] | Mapping[str, float] | None, frame: pd.DataFrame) -> None:
-    """Raise `InputError` unless the stated part is a list of contexts that the judge was asked about."""
+    """Raise `InputError` unless ``labelled`` is a list of contexts that the judge judged."""
     if isinstance(labelled, str):
-        raise InputError("labelled", labelled, "a list of contexts, or how likely each was to be labelled")
+        raise InputError("labelled", labelled, "a list of contexts, or the labelling probability of each")
     known = list(dict.fromkeys(frame["context_id"].astype(str)))
     strangers = sorted({str(name) for name in labelled or ()} - set(known))
     if strangers:
@@ -183,7 +183,7 @@ def _require_judged(labelled: Sequence[str] | Mapping[str, float] | None, frame:
 
 
 def _require_labels(items: pd.DataFrame, given: Labels, judge: str) -> None:
-    """Raise `TrialsError` where no item, or those of one context alone, are labelled."""
+    """Raise `TrialsError` if no items, or items of only one context, are labelled."""
     rated = items.loc[items["human"].notna(), "context_id"].unique()
     if not len(rated):
         mine = f"{judge} judged contexts such as {', '.join(items['context_id'].unique()[:2])}"
@@ -194,8 +194,8 @@ def _require_labels(items: pd.DataFrame, given: Labels, judge: str) -> None:
 
 
 def _require_one_condition(part: pd.DataFrame, by: Sequence[str]) -> None:
-    """Raise `InputError` if judgements under several conditions would be averaged."""
+    """Raise `InputError` if judgements under different conditions would be averaged."""
     for name in _CONDITIONS:
         if name in part and name not in by and len(part[name].unique()) > 1:
             found = ", ".join(map(str, part[name].unique()[:4]))
-            raise InputError(name, found, "one condition at a time", f"choose one, or give by=[{name!r}]")
+            raise InputError(name, found, "one condition at a time", f"select one, or pass by=[{name!r}]")

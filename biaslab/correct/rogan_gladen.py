@@ -1,4 +1,4 @@
-"""The true rate behind binary verdicts, from sensitivity and specificity on the labelled part (Rogan & Gladen 1978)."""
+"""Estimate the true rate behind binary verdicts from sensitivity and specificity (Rogan & Gladen 1978)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
     hit, hits = _rate(both, true, weight)
     alarm, alarms = _rate(sums.beside[:, 0] - both, false, weight)
     if not hit > alarm:
-        return unfitted(sums, "undefined: on the labelled contexts the judge does not separate 1 from 0")
+        return unfitted(sums, "undefined: the judge does not separate 1 from 0 on the labelled contexts")
     value = (overall - alarm) / (hit - alarm)
     where = (sums.spread(hits), sums.spread(alarms))
     slack = (_unseen(hit, true), _unseen(alarm, false))
@@ -58,7 +58,7 @@ def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
 
 @dataclass(frozen=True)
 class RoganGladen(Fitted):
-    """A rate with Fieller's interval: the rates at which verdicts would not be found other than they are."""
+    """A rate with Fieller's interval: the rates that the observed verdicts do not reject."""
 
     rates: tuple[float, float, float] = (math.nan,) * 3
     parts: tuple[Floats, ...] = ()
@@ -78,9 +78,9 @@ class RoganGladen(Fitted):
         inside = low <= bounds[1] and high >= bounds[0]
         low, high = (float(np.clip(end, *bounds)) for end in (low, high))
         clipped = float(np.clip(self.value, *bounds))
-        note = "" if clipped == self.value else f"the estimate itself is {self.value:.3g}, outside of 0 to 1"
+        note = "" if clipped == self.value else f"clipped to 0–1; the raw estimate is {self.value:.3g}"
         if inside and (low, high) == bounds:
-            note = "the labels do not show how well the judge separates 1 from 0: any rate is possible"
+            note = "too few labels to show that the judge separates 1 from 0: any rate is possible"
         linear = replace(Fitted(**{n: getattr(self, n) for n in Fitted.__dataclass_fields__}), note=note)
         estimate = linear.estimate(target, level, null, bounds)
         p_value = math.nan
@@ -95,7 +95,7 @@ class RoganGladen(Fitted):
         return replace(estimate, estimate=clipped, se=error, ci_low=low, ci_high=high, p_value=p_value, method=method)
 
     def _fieller(self, reach: float, target: Target) -> tuple[float, float]:
-        """Return the interval of rates within a number of standard errors: the roots of a quadratic."""
+        """Return the interval of rates within a number of standard errors, from the roots of a quadratic."""
         at = np.array([0.0, 0.5, 1.0])  # three places determine the quadratic
         excess = self._away(at) ** 2 - (reach * self._errors(at, target)) ** 2
         square, slope = 2 * (excess[0] - 2 * excess[1] + excess[2]), -3 * excess[0] + 4 * excess[1] - excess[2]
@@ -106,12 +106,12 @@ class RoganGladen(Fitted):
         return (-slope - half) / (2 * square), (-slope + half) / (2 * square)
 
     def _away(self, rate: Floats) -> Floats:
-        """Return how far the rate of verdicts is from what a true rate makes it."""
+        """Return the difference between the observed rate of verdicts and that expected at a true rate."""
         overall, hit, alarm = self.rates
         return overall - alarm - rate * (hit - alarm)
 
     def _errors(self, rate: Floats, target: Target) -> Floats:
-        """Return the standard error of that: contexts add u − rate × v."""
+        """Return the standard error of that difference; each context contributes u − rate × v."""
         everywhere, hits, alarms = self.parts
         if target == "these contexts":
             everywhere, hits, alarms = np.zeros_like(everywhere), self.finite * hits, self.finite * alarms
@@ -122,14 +122,14 @@ class RoganGladen(Fitted):
 
 
 def _rate(counts: Floats, of: Floats, weight: Floats) -> tuple[float, Floats]:
-    """Return a rate and what contexts add to its error, each divided by √(1 − its share)."""
+    """Return a rate and each context's contribution to its error, divided by √(1 − its share)."""
     value, parts = ratio(np.column_stack([counts, of]), weight)
     held = weight * of
     return value, parts / kept(held / held.sum())
 
 
 def _unseen(rate: float, of: Floats) -> float:
-    """Return the variance of a rate that was seen to be 0 or 1: that of half a success and half a failure more."""
+    """Return the variance of an observed rate of 0 or 1, after adding half a success and half a failure."""
     items = float(of.sum())
     smooth = (rate * items + 0.5) / (items + 1)
     return 0.0 if 0 < rate < 1 else smooth * (1 - smooth) / (items + 1)

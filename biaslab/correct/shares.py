@@ -1,4 +1,4 @@
-"""Intervals of shares and of agreement, which have ends: on the logit scale, which for a correlation is Fisher's z."""
+"""Intervals of bounded estimates, on the logit scale (for a correlation, Fisher's z)."""
 
 from __future__ import annotations
 

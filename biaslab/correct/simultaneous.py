@@ -1,4 +1,4 @@
-"""Intervals of several systems that all hold at once, and what they say of the systems' ranks."""
+"""Simultaneous intervals for several systems, and for their ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RIDGE = 1e-9  # differences of estimates depend on each other
 def at_once(
     fits: list[Fitted], target: Target, level: float, seed: int, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> list[Estimate]:
-    """Estimate several values with intervals that cover all of them at once.
+    """Estimate several values with simultaneous intervals.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def at_once(
 
 
 def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[Estimate]:
-    """Estimate the rank of each system, 1 the best, with intervals that cover all ranks at once.
+    """Estimate the rank of each system (1 = best), with simultaneous intervals.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
 
 
 def _quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
-    """Return the quantile of the largest |t|, drawn; columns are estimates."""
+    """Return the quantile of the largest |t| by simulation; columns are estimates."""
     rng = np.random.default_rng(seed)
     scaled = errors / np.linalg.norm(errors, axis=0)
     factor = np.linalg.cholesky(scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1]))  # the same on every processor

@@ -1,4 +1,4 @@
-"""Metrics, each defined once: of pairs and the rankings that they make (`ranking`), and of scores (`scoring`)."""
+"""Metrics, each defined once: for pairs and the rankings derived from them (`ranking`), and for scores (`scoring`)."""
 
 import lazy_loader
 

@@ -272,7 +272,7 @@ def _of_ranked_systems(
     """Estimate with a percentile interval and no test, because ranks of systems are discontinuous in the data."""
     method = "percentile" if resampling.method == "studentised" else resampling.method
     estimate = cluster_statistic(statistic, contexts, replace(resampling, method=method), None, bounds)
-    note = "ranks of systems jump: no test, and the coverage of the interval is not established"
+    note = "not a smooth statistic: no test, and the coverage of the interval is not established"
     return replace(estimate, note="; ".join(filter(None, [estimate.note, note])))
 
 

@@ -283,10 +283,10 @@ BAD = [
     ({"labels": 3}, InputError, "labels is 3"),
     ({"estimand": "mean"}, InputError, "estimand is 'mean'"),
     ({"corrections": ["ppi++"]}, InputError, "corrections"),
-    ({"corrections": ["rogan_gladen"]}, InputError, "have to be 0 or 1"),
+    ({"corrections": ["rogan_gladen"]}, InputError, "must be 0 or 1"),
     ({"target": "all"}, InputError, "these contexts"),
     ({"systems": ["t"]}, InputError, "systems is 't'"),
-    ({"estimand": "win_rate"}, InputError, "two systems or more"),
+    ({"estimand": "win_rate"}, InputError, "at least two of"),
     ({"labelled": ["nothing"]}, TrialsError, "contexts that were judged"),
     ({"labelled": {"c0": 0.0, "c4": 0.5}}, InputError, "above 0 and at most 1"),
 ]  # fmt: skip

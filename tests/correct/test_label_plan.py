@@ -43,7 +43,7 @@ def test_a_judge_saves_labels_as_far_as_it_goes_with_humans():
 def test_what_no_number_of_labels_can_is_said():
     found = plan_labels(judged(), effect=0.001)
     assert found.with_judge is None
-    assert "not even all 400" in str(found)
+    assert "all 400 judged contexts are not enough" in str(found)
     assert found.to_frame().shape[0] == 1
 
 

@@ -314,7 +314,7 @@ def student(tiny_encoder):
     return data, EvaluatorJudge(made, "student")
 
 
-@pytest.mark.filterwarnings("ignore:.* texts are cut")
+@pytest.mark.filterwarnings("ignore:.* texts are truncated")
 def test_a_probe_runs_on_it_and_the_store_keeps_its_scores(student, tmp_path):
     data, judge = student
     perplexity = {text: len(text) / 100 for text in data.candidates["text"]}
@@ -329,7 +329,7 @@ def test_a_probe_runs_on_it_and_the_store_keeps_its_scores(student, tmp_path):
     assert set(estimates["judge"]) == {judge.id}
 
 
-@pytest.mark.filterwarnings("ignore:.* texts are cut")
+@pytest.mark.filterwarnings("ignore:.* texts are truncated")
 def test_it_rewards_and_reranks(student):
     data, judge = student
     rewards = bl.collect(Reward(), judge, data, progress=False)

@@ -52,7 +52,7 @@ def test_ratings_lie_on_the_scale_of_the_data_set(graded, labelled):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* texts are cut")
+@pytest.mark.filterwarnings("ignore:.* texts are truncated")
 def test_one_student_an_attribute_shown_what_is_said(tiny_encoder, graded, labelled):
     shown = QUICK | {"inputs": {"coherence": "reference-free", "fluency": "output"}}
     taught = students(labelled, folds=50, encoder=str(tiny_encoder), **shown)
@@ -63,7 +63,7 @@ def test_one_student_an_attribute_shown_what_is_said(tiny_encoder, graded, label
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* texts are cut")
+@pytest.mark.filterwarnings("ignore:.* texts are truncated")
 @pytest.mark.parametrize(("fewer", "counts", "used"), [("texts", [1, 2, 99], [6, 12]), ("sources", [12, 99], [12])])
 def test_curves_teach_with_fewer_texts_and_score_all(tiny_encoder, graded, labelled, fewer, counts, used):
     one = labelled[labelled["attribute"] == "fluency"]

@@ -190,7 +190,7 @@ def test_it_stops_early_and_keeps_the_best(tiny_encoder, taught):
 
 def test_long_texts_are_cut_and_counted_once(tiny_encoder, taught):
     long = taught.assign(source=taught["source"] + " old new" * 20)
-    with pytest.warns(UserWarning, match=r"12 of \d+ texts are cut to the 16 tokens that tiny can read") as caught:
+    with pytest.warns(UserWarning, match=r"12 of \d+ texts are truncated to the 16-token window of tiny") as caught:
         train(long, encoder=tiny_encoder, **QUICK)
     assert len(caught) == 1
 

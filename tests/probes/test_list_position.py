@@ -226,7 +226,7 @@ def test_lists_of_several_lengths_or_places_that_stand_twice_are_refused(graded)
     trials = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
     with pytest.raises(TrialsError, match="twice"):
         probe.estimate(pd.concat([trials, trials]))
-    with pytest.raises(TrialsError, match="several lengths"):
+    with pytest.raises(TrialsError, match="different lengths"):
         probe.estimate(trials[~((trials["context_id"] == trials["context_id"].iloc[0]) & (trials["place"] == 2))])
 
 

@@ -60,8 +60,8 @@ def test_what_could_not_be_tested_stands_last_by_what_would_allow_it(audited):
 
 def test_what_is_undefined_is_said_once_with_its_reason(audited):
     said = paragraphs(page(audited, width=WIDE))["not estimated:"]
-    assert said.count("undefined: one replicate only") == 1
-    assert "position (resampling_consistency): undefined: one replicate only" in said
+    assert said.count("undefined: only one replicate") == 1
+    assert "position (resampling_consistency): undefined: only one replicate" in said
 
 
 def test_what_was_read_of_a_file_stands_first(log):

@@ -167,7 +167,7 @@ def test_correlations_of_contexts_are_scipys_one_by_one(method, rows):
 def test_correlation_is_undefined_with_a_reason():
     constant = FRAME.assign(judge=1)
     for level, reason in (
-        ("context", "no context in which both scores vary"),
+        ("context", "in no context do both scores vary"),
         ("dataset", "one of the scores is the same for all candidates"),
         ("system", "one of the scores is the same for all systems"),
     ):

@@ -1,4 +1,4 @@
-"""Remedies, measured: a bias before and after, on contexts that nothing was fitted on, and what it costs in tokens.
+"""Measure remedies: the bias before and after on held-out contexts, and the cost in tokens.
 
 `order_averaging`, `debiased`, `content_free_prior`, `length_regression`, `human_scale` and `pooled` (a panel) are
 computed from judgements that there are; remedies that change the prompt (a rubric, reasons first, names hidden,

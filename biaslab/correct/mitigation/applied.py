@@ -1,4 +1,4 @@
-"""Remedies that are computed from judgements: trials in, trials out, with what each judgement then costs.
+"""Remedies computed from judgements: trials in, trials out, with the resulting cost per judgement.
 
 Whatever is fitted is fitted on other contexts than those it is applied to.
 """
@@ -29,7 +29,7 @@ Remedy = Callable[[pd.DataFrame], pd.DataFrame]
 
 @checked
 def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
-    """Judge each pair by the mean of both orders, which costs two judgements.
+    """Judge each pair by the mean of both orders, at the cost of two judgements.
 
     Parameters
     ----------
@@ -154,13 +154,13 @@ def length_regression(trials: pd.DataFrame, folds: int = 10) -> pd.DataFrame:
 
 
 def _without_prior(read: pd.DataFrame, price: float, trials: pd.DataFrame) -> pd.DataFrame:
-    """Subtract the content-free prior; share the cost of asking for it among the trials."""
+    """Subtract the content-free prior, and spread the cost of asking for it over the trials."""
     parts = []
     for (judge, attribute), cell in each_cell(trials, ("judge", "attribute")):
         own = read[(read["judge"] == judge) & (read["attribute"] == attribute)]
         if own.empty:
-            allowed = f"judgements of {judge} on {attribute} that can be read"
-            raise InputError("empty", "none", allowed, "ask the same judge the same attribute without content")
+            allowed = f"readable judgements of {judge} on {attribute}"
+            raise InputError("empty", "none", allowed, "ask the same judge about the same attribute without content")
         p, tied = cell["value"].to_numpy(float), (cell["status"] == "tie").to_numpy()
         parts.append(_moved(cell, np.where(tied, p, content_free(own).weigh(p)), tied))
     found = pd.concat(parts, ignore_index=True)
@@ -184,7 +184,7 @@ def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFr
 
 
 def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]) -> Floats:
-    """Return the value of each wanted key, NaN where there is none."""
+    """Return the value of each requested key, NaN if missing."""
     order = np.argsort(known, kind="stable")
     place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
     found = order[place] if len(known) else np.zeros(len(wanted), np.intp)
@@ -192,7 +192,7 @@ def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]
 
 
 def _moved(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFrame:
-    """Return trials with other probabilities, some of them ties; what had no value keeps its status."""
+    """Return trials with other probabilities, some of them ties; trials without a value keep their status."""
     status = np.where(np.isnan(p), cell["status"], np.where(tied, "tie", "ok"))
     moved = cell.assign(value=p, status=status)
     return moved.assign(samples=math.nan) if "samples" in moved else moved
@@ -210,14 +210,14 @@ def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
 
 
 def _slope(columns: Floats, codes: NDArray[np.intp]) -> float:
-    """Return what a doubling of the words buys within contexts at equal human score; 0 where that cannot be told."""
+    """Return the effect of doubling the words within contexts at equal human score; 0 if not identifiable."""
     y, *x = demeaned(columns, np.unique(codes, return_inverse=True)[1]).T
     slopes, _, rank, _ = np.linalg.lstsq(np.column_stack(x), y, rcond=1e-9)
     return float(slopes[0]) if rank == len(x) else 0.0
 
 
 def held_out(context: pd.Series, labelled: Mask, folds: int) -> Iterator[tuple[Mask, Mask]]:
-    """Yield where to fit and where to apply it: labelled contexts are dealt in turn, all others use every label.
+    """Yield masks to fit and to apply: labelled contexts go to folds in turn; all others use every label.
 
     Examples
     --------

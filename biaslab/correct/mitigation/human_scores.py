@@ -1,4 +1,4 @@
-"""Scores put on the human scale: what humans say, on other contexts, of texts to which a judge gives such a score."""
+"""Map scores to the human scale: the expected human score, on other contexts, of texts with that judge score."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEVELS = 10  # more different human scores are rounded to whole ones before an 
 
 @checked
 def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 10) -> pd.DataFrame:
-    """Replace scores by the human score that is expected of them: a judge that is too lenient is so no more.
+    """Replace scores by the expected human score, which removes leniency and severity.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class HumanScale:
     resampling: Resampling = field(default_factory=Resampling)
 
     def estimate(self, trials: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Turn score trials with ``human`` into an estimates frame, a row per metric, judge, data set and attribute."""
+        """Turn score trials with ``human`` into estimates, one row per judge, attribute, data set and metric."""
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         require_columns(trials, (*CELL, "context_id", "value", "status", "human"), "trials")
         rows: list[dict[str, Any]] = []
@@ -127,7 +127,7 @@ def _moved(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
     known = _known(cell)
     labelled = cell.loc[known, "context_id"].nunique()
     if labelled < 2:
-        found = "all labels in one context" if labelled else "no label"
+        found = "all labels in one context" if labelled else "no labels"
         raise TrialsError("human", found, "human scores of at least two contexts")
     value, human = cell["value"].to_numpy(float), cell["human"].to_numpy(float)
     moved = value.copy()
@@ -145,7 +145,7 @@ def _isotonic(x: Floats, y: Floats, new: Floats) -> Floats:
 
 
 def _ordinal(x: Floats, y: Floats, new: Floats) -> Floats:
-    """Return the expected level under proportional odds; the mean where nothing varies."""
+    """Return the expected level under proportional odds; the mean if nothing varies."""
     from statsmodels.miscmodels.ordinal_model import OrderedModel
 
     if len(np.unique(y)) > _LEVELS:

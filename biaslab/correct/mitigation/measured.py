@@ -1,4 +1,4 @@
-"""Before and after in one frame: the probe's own estimate of both, and their difference over the same contexts."""
+"""Before and after in one frame: the probe's estimate of both, and their difference on the same contexts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = ("judge", "dataset", "attribute", "context_id")
 
 
 class Estimator(Protocol):
-    """A bias measure of trials: any probe, or `biaslab.mitigation.HumanScale`."""
+    """A bias measure for trials: any probe, or `biaslab.mitigation.HumanScale`."""
 
     name: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
@@ -35,7 +35,7 @@ class Estimator(Protocol):
 @checked(eager=True)
 @dataclass(frozen=True)
 class Case:
-    """A remedy to be measured.
+    """A remedy to measure.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Case:
 
 @checked
 def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.DataFrame:
-    """Measure each remedy: the metric before and after, and the difference, paired over contexts.
+    """Measure each remedy: the metric before and after, and their difference, paired over contexts.
 
     Parameters
     ----------
@@ -138,12 +138,12 @@ def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured(case: Case, resampling: Resampling) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one case, one an attribute."""
+    """Yield the rows of one case, one per attribute."""
     given = {"before": case.before} | ({"after": case.after} if isinstance(case.after, pd.DataFrame) else {})
     for name, trials in given.items():
         require_columns(trials, _COLUMNS, name)
         if len(judges := set(trials["judge"])) != 1:
-            raise InputError(name, sorted(judges), "trials of one judge", "measure each by itself")
+            raise InputError(name, sorted(judges), "trials of one judge", "measure each judge separately")
     known = set.intersection(*(set(trials["attribute"]) for trials in given.values()))
     for attribute in [name for name in dict.fromkeys(case.before["attribute"]) if name in known]:
         both = _Both.of(case, attribute)
@@ -153,7 +153,7 @@ def _measured(case: Case, resampling: Resampling) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, eq=False)
 class _Both:
-    """The trials of one attribute before and, where they are a second set, after; and the contexts of both."""
+    """Trials of one attribute before and, if they are a second set, after; and the contexts of both."""
 
     case: Case
     probe: Estimator
@@ -163,19 +163,19 @@ class _Both:
 
     @classmethod
     def of(cls, case: Case, attribute: str) -> _Both:
-        """Keep the contexts that both sets share."""
+        """Keep the contexts that both sets have."""
         before = case.before[case.before["attribute"] == attribute]
         after = case.after if isinstance(case.after, pd.DataFrame) else None
         after = None if after is None else after[after["attribute"] == attribute]
         shared = before["context_id"] if after is None else before["context_id"][_among(before, after)]
         contexts = np.asarray(shared.unique(), object)
         if not len(contexts):
-            raise InputError("after", "other contexts", "trials of contexts that stand in before too")
+            raise InputError("after", "other contexts", "trials of contexts that are also in before")
         after = None if after is None else texts_as_objects(after)
         return cls(case, quickly(case.probe), texts_as_objects(before), after, contexts)
 
     def row(self, resampling: Resampling) -> dict[str, Any]:
-        """Return the estimates of both states and their difference, and what a judgement costs."""
+        """Return the estimates of both states, their difference, and the cost per judgement."""
         known: dict[bytes, tuple[float, float]] = {}
 
         def values(weights: Floats) -> Floats:
@@ -220,7 +220,7 @@ class _Both:
         return before, after
 
     def _value(self, trials: pd.DataFrame) -> float:
-        """Return the probe's own estimate; NaN where it is undefined."""
+        """Return the probe's own estimate; NaN if undefined."""
         with suppressed_data_warnings():
             found = self.probe.estimate(trials, [self.case.metric])
         for column, wanted in self.case.where.items():

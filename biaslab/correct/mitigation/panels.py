@@ -1,4 +1,4 @@
-"""A panel from judgements that there are: trials of several judges in, those of the panel out; and learned weights."""
+"""Panels from existing judgements: trials of several judges in, trials of the panel out; optionally learned weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HALF = 1e-9  # nearer to ½ a panel is divided
 def pooled(
     members: Sequence[pd.DataFrame], weights: Weights | None = None, name: str | None = None, folds: int = 10
 ) -> pd.DataFrame:
-    """Pool trials of several judges into those of a panel, as `biaslab.Panel` answers from labels.
+    """Pool trials of several judges into trials of a panel, like the answers of `biaslab.Panel`.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _shares(weights: Any, contexts: pd.Series, size: int) -> Floats:
         absent = sorted(set(contexts.astype(str)) - set(weights))
         if absent:
             raise InputError(
-                "weights", f"none of {len(absent)} contexts, such as {absent[0]}", "weights of every context"
+                "weights", f"none for {len(absent)} contexts, such as {absent[0]}", "weights for every context"
             )
         known = {name: shares_of(weights[name], size) for name in contexts.astype(str).unique()}
         return np.array([known[name] for name in contexts.astype(str)])
@@ -159,7 +159,7 @@ def _shares(weights: Any, contexts: pd.Series, size: int) -> Floats:
 
 @checked
 def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[str, tuple[float, ...]]:
-    """Learn how much each member of a panel should count, on labelled contexts other than the one it counts in.
+    """Learn the weight of each panel member for a context from the other labelled contexts.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
     known = ~np.isnan(label) & np.column_stack([has_value(each) for each in same]).all(axis=1)
     labelled = base.loc[known, "context_id"].nunique()
     if labelled < 2:
-        found = "all labels in one context" if labelled else "no label in common"
+        found = "all labels in one context" if labelled else "no labels in common"
         raise TrialsError("human", found, "labels in at least two contexts that all members judged")
     learned: dict[str, tuple[float, ...]] = {}
     for others, here in held_out(base["context_id"], known, folds):
@@ -217,14 +217,14 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
 
 
 def _label_of(trials: pd.DataFrame) -> str:
-    """Return the column of what humans say of each judgement."""
+    """Return the column with the human label of each judgement."""
     name = "human_gap" if trials["opponent_id"].notna().all() else "human"
     require_columns(trials, (name,), "members")
     return name
 
 
 def _stacked(trials: pd.DataFrame, values: Floats) -> tuple[float, ...]:
-    """Return the weights of least squares, none of them below 0."""
+    """Return non-negative least-squares weights."""
     size, name = values.shape[1], _label_of(trials)
     label = trials[name].to_numpy(float)
     if name == "human_gap":
@@ -239,7 +239,7 @@ def _stacked(trials: pd.DataFrame, values: Floats) -> tuple[float, ...]:
 
 
 def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return the trials that all members have, row by row the same judgement.
+    """Return the trials that all members have, aligned row by row.
 
     Parameters
     ----------
@@ -265,9 +265,7 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     ]
     if sampled:
         remedy = "ask them as biaslab.Panel, which pools samples"
-        raise TrialsError(
-            "samples", f"shares of samples of {', '.join(sampled)}", "exact answers or single ones", remedy
-        )
+        raise TrialsError("samples", f"shares of samples from {', '.join(sampled)}", "exact or single answers", remedy)
     shared = [column for column in members[0] if column not in _SAID and all(column in each for each in members)]
     codes = pd.concat([each[shared] for each in members]).groupby(shared, dropna=False, sort=False).ngroup()
     parts = np.split(codes.to_numpy(), np.cumsum([len(each) for each in members])[:-1])
@@ -277,12 +275,12 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
         common = common[common.isin(other)]
     if not len(common):
         allowed = f"the same design and data set for {' and '.join(names)}"
-        raise TrialsError("members", "no judgement in common", allowed)
+        raise TrialsError("members", "no judgements in common", allowed)
     return [
         each.take(index.get_indexer(common)).reset_index(drop=True) for each, index in zip(members, keyed, strict=True)
     ]
 
 
 def values_of(trials: Sequence[pd.DataFrame]) -> Floats:
-    """Return the values of trials that are aligned, shape (judgements, judges)."""
+    """Return the values of aligned trials, shape (judgements, judges)."""
     return np.column_stack([each["value"].to_numpy(float) for each in trials])

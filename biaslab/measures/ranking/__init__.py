@@ -1,4 +1,4 @@
-"""Comparative assessment (Liusie et al. 2024): which pairs to ask, how to turn answers into ranks, how to debias them.
+"""Comparative assessment (Liusie et al. 2024): select pairs, turn answers into ranks, and debias them.
 
 Everything works on `Comparisons`, which `comparisons_of` reads from pair trials.
 

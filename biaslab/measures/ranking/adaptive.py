@@ -1,4 +1,4 @@
-"""Select comparisons adaptively: those that make the ranking most certain, by the Bradley–Terry posterior."""
+"""Select comparisons adaptively: those that reduce the posterior uncertainty of the ranking most (Bradley–Terry)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEIGHBOURS = 24
 
 @checked
 def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator, prior: float = CAUTIOUS) -> Codes:
-    """Choose the next comparisons of one context: those after which the ranks are most certain.
+    """Choose the next comparisons of one context: those that make the ranks most certain.
 
     Scores and the advantage of standing first have a normal posterior with covariance C (`fit_bradley_terry` with its
     position term). The expected rank of i falls as its score grows, by Σ_k d_ik with d_ik the posterior density of
@@ -104,7 +104,7 @@ def _one_by_one(
 
 
 def _slope_of_ranks(scores: Floats, covariance: Floats) -> Floats:
-    """Return how expected ranks change with the scores and the position term; shape (candidates, candidates + 1)."""
+    """Return the derivative of the expected ranks by scores and position term; shape (candidates, candidates + 1)."""
     variance, inner = np.diag(covariance)[:-1], covariance[:-1, :-1]
     spread = variance[:, None] + variance - 2 * inner + np.eye(len(scores))  # the diagonal is set to 0 below
     density = np.exp(-((scores[:, None] - scores) ** 2) / (2 * spread)) / np.sqrt(spread)
@@ -120,7 +120,7 @@ def _of_comparisons(matrix: Floats) -> Floats:
 
 
 def _balance(comparisons: Comparisons) -> Floats:
-    """Return how much oftener each candidate was shown first than second."""
+    """Return how many more times each candidate was shown first than second."""
     ones = np.ones(len(comparisons))
     size = comparisons.n_candidates
     return tally(comparisons.first, ones, size) - tally(comparisons.second, ones, size)
@@ -129,7 +129,7 @@ def _balance(comparisons: Comparisons) -> Floats:
 def _among_neighbours(
     comparisons: Comparisons, posterior: Strengths, n: int, rng: np.random.Generator, prior: float
 ) -> Codes:
-    """Choose among pairs that would come out even, with variances in place of the covariance."""
+    """Choose among pairs with near-even odds, using variances instead of the full covariance."""
     known = comparisons.take(~np.isnan(comparisons.p))
     size, asked = len(posterior.scores), comparisons.first * len(posterior.scores) + comparisons.second
     weight = _weight(posterior, known.first, known.second)
@@ -150,7 +150,7 @@ def _among_neighbours(
 def _matching(
     posterior: Strengths, precision: Floats, balance: Floats, asked: Codes, rng: np.random.Generator, most: int
 ) -> Codes:
-    """Return disjoint pairs, the most informative first; each of shape (2,), shown first and second."""
+    """Return disjoint pairs, the most informative first; each has shape (2,): shown first, shown second."""
     scores, size = posterior.scores, len(posterior.scores)
     order = np.lexsort((rng.random(size), scores))
     ordered = scores[order]
@@ -174,7 +174,7 @@ def _matching(
 
 
 def _weight(posterior: Strengths, first: Codes, second: Codes) -> Floats:
-    """Return q (1 − q) of comparisons in which the first wins with the chance q."""
+    """Return q (1 − q), where q is the probability that the first wins."""
     chance = expit(posterior.scores[first] - posterior.scores[second] + posterior.position)
     return np.asarray(chance * (1 - chance), float)
 

@@ -1,4 +1,4 @@
-"""Balanced orders of lists: each candidate takes each place equally often (Williams 1949)."""
+"""Balanced orders of lists: each candidate takes each position equally often (Williams 1949)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shown = TypeVar("Shown", bound=Hashable)
 
 @checked
 def balanced_orders(candidates: Sequence[Shown], neighbours: bool = False) -> list[tuple[Shown, ...]]:
-    """Return orders that form a Latin square: as many as there are candidates.
+    """Return orders that form a Latin square, one order per candidate.
 
     Parameters
     ----------

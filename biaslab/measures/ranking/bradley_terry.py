@@ -48,7 +48,7 @@ class Strengths(NamedTuple):
 def fit_bradley_terry(
     comparisons: Comparisons, prior: float = PRIOR, position: bool = False, covariance: bool = False
 ) -> Strengths:
-    """Find the posterior mode of Bradley–Terry scores, of all contexts at once.
+    """Find the posterior mode of the Bradley–Terry scores, all contexts at once.
 
     Maximises Σ p log σ(η) + (1 − p) log σ(−η) − ½ prior Σ score², η = score_first − score_second + position, by
     Newton's method. Probabilities are outcomes as they are: a fractional logit (Papke & Wooldridge 1996).
@@ -115,7 +115,7 @@ def fit_bradley_terry(
 
 @checked
 def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
-    """Fit score_first − score_second + position to the log odds of p by least squares, of all contexts at once.
+    """Fit score_first − score_second + position to the log odds of p by least squares, all contexts at once.
 
     Where answers are probabilities this is the scale on which a judge adds a position bias. The likelihood of
     `fit_bradley_terry` makes the position term too small, the more the log odds scatter, for σ of a mean is not the
@@ -145,7 +145,7 @@ def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
 
 @checked
 def maximum_likelihood(comparisons: Comparisons) -> Floats:
-    """Find the maximum-likelihood scores of one context by evalica, which is Newman's iteration (2023).
+    """Find the maximum-likelihood scores of one context by evalica (Newman's iteration, 2023).
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def maximum_likelihood(comparisons: Comparisons) -> Floats:
 
 
 def is_connected(comparisons: Comparisons) -> bool:
-    """Check that the likelihood has a maximum: chains of wins lead from every candidate to every other.
+    """Check that the likelihood has a maximum: a chain of wins leads from every candidate to every other.
 
     References
     ----------
@@ -199,7 +199,7 @@ def is_connected(comparisons: Comparisons) -> bool:
 
 
 def information(comparisons: Comparisons, weight: Floats, prior: float, position: bool = False) -> Floats:
-    """Return the precision matrix of the scores of one context and, last, of the position term if there is one."""
+    """Return the precision matrix of the scores of one context; the position term, if any, comes last."""
     size = comparisons.n_candidates
     place = comparisons.first * size + comparisons.second
     across = tally(place, weight, size * size).reshape(size, size)
@@ -225,7 +225,7 @@ def _equations(comparisons: Comparisons, prior: float) -> _Blocks | _Sparse:
 
 
 class _Blocks:
-    """Normal equations of many small contexts, solved side by side as one stack of matrices."""
+    """Normal equations of many small contexts, solved as one stack of matrices."""
 
     def __init__(self, comparisons: Comparisons, prior: float) -> None:
         context, width = comparisons.context, max(_largest(comparisons), 1)
@@ -249,7 +249,7 @@ class _Blocks:
 
 
 class _Sparse:
-    """Normal equations of a context with many candidates, by conjugate gradients."""
+    """Normal equations of a context with many candidates, solved by conjugate gradients."""
 
     def __init__(self, comparisons: Comparisons, prior: float) -> None:
         self.first, self.second, self.prior = comparisons.first, comparisons.second, prior

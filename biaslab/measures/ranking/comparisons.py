@@ -1,4 +1,4 @@
-"""Define `Comparisons`, which selection, decoding and debiasing work on."""
+"""Define `Comparisons`, the input of selection, decoding and debiasing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = ("context_id", "candidate_id", "opponent_id", "value", "status")
 @checked
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """Comparisons of the candidates of one context, or of several contexts, never across them.
+    """Comparisons of candidates within one or several contexts, never across contexts.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ class Comparisons:
         """
         one, two, chance = np.asarray(first, np.intp), np.asarray(second, np.intp), np.asarray(p, float)
         if not (one.shape == two.shape == chance.shape and one.ndim == 1):
-            raise InputError("comparisons", (one.shape, two.shape, chance.shape), "first, second and p of one length")
+            raise InputError("comparisons", (one.shape, two.shape, chance.shape), "first, second and p of equal length")
         places = np.concatenate([one, two])
         if len(places) and not 0 <= places.min() <= places.max() < len(names):
-            raise InputError("first and second", (places.min(), places.max()), f"places from 0 to {len(names) - 1}")
+            raise InputError("first and second", (places.min(), places.max()), f"indices from 0 to {len(names) - 1}")
         kept = ~np.isnan(chance)
         outside = chance[kept & ~((chance >= 0) & (chance <= 1))]
         if len(outside):
-            raise InputError("p", float(outside[0]), "probabilities from 0 to 1, and NaN where there is none")
+            raise InputError("p", float(outside[0]), "probabilities from 0 to 1, or NaN if missing")
         candidates = np.array(names, object)
         return cls(np.full(len(candidates), "", object), candidates, one[kept], two[kept], chance[kept])
 
@@ -86,17 +86,17 @@ class Comparisons:
 
     @cached_property
     def tied(self) -> Bools:
-        """Which comparisons the judge called ties; shape (comparisons,)."""
+        """Whether the judge called each comparison a tie; shape (comparisons,)."""
         return np.zeros(len(self), bool) if self.called is None else self.called
 
     @cached_property
     def won(self) -> Floats:
-        """Winner of each comparison (Eq. 2): 1 the first, 0 the second, ½ a tie."""
+        """Winner of each comparison (Eq. 2): 1 = first, 0 = second, ½ = tie."""
         return np.asarray((np.sign(self.p - 0.5) + 1) / 2, float)
 
     @cached_property
     def times(self) -> NDArray[np.int64]:
-        """Number of comparisons of each candidate."""
+        """Number of comparisons that involve each candidate."""
         size = self.n_candidates
         return np.bincount(self.first, minlength=size) + np.bincount(self.second, minlength=size)
 
@@ -106,13 +106,13 @@ class Comparisons:
         return self.total(self.won)
 
     def total(self, p: Floats) -> Floats:
-        """Add up, for each candidate, p where it is first and 1 − p where it is second."""
+        """Sum, for each candidate, p where it is first and 1 − p where it is second."""
         size = self.n_candidates
         return tally(self.first, p, size) + tally(self.second, 1 - p, size)
 
     @cached_property
     def context(self) -> Codes:
-        """Number of the context of each candidate, from 0."""
+        """Index of each candidate's context, from 0."""
         return np.asarray(pd.factorize(self.context_id)[0], np.intp)
 
     @property
@@ -122,7 +122,7 @@ class Comparisons:
 
     @cached_property
     def twins(self) -> Codes:
-        """Place of the comparison of the same two in the other order, −1 where there is none; shape (comparisons,)."""
+        """Index of the same pair's comparison in the other order, −1 if there is none; shape (comparisons,)."""
         size = self.n_candidates
         keys, mirrored = self.first * size + self.second, self.second * size + self.first
         order = np.argsort(keys, kind="stable")
@@ -132,34 +132,34 @@ class Comparisons:
 
     @cached_property
     def pair(self) -> Codes:
-        """A number for the two candidates of each comparison, whatever their order; shape (comparisons,)."""
+        """Identifier of the pair in each comparison, the same in both orders; shape (comparisons,)."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         return low * self.n_candidates + high
 
     def hard(self) -> Comparisons:
-        """Return decisions in place of probabilities, of which ½ decides nothing and is a tie."""
+        """Return decisions instead of probabilities; ½ becomes a tie."""
         return replace(self, p=self.won, called=self.won == 0.5)
 
     def with_p(self, p: Floats) -> Comparisons:
-        """Return the same comparisons with other probabilities; what was called a tie keeps ½."""
+        """Return the same comparisons with other probabilities; ties keep ½."""
         return replace(self, p=np.where(self.tied & ~np.isnan(p), 0.5, p))
 
     def take(self, chosen: Any) -> Comparisons:
-        """Return some of the comparisons, of all candidates."""
+        """Return a subset of the comparisons, with all candidates."""
         try:
             called = None if self.called is None else self.called[chosen]
             self.p[chosen]
         except (IndexError, TypeError, ValueError, KeyError) as error:
-            allowed = f"numbers from 0 to {len(self.p) - 1}, or {len(self.p)} times true or false"
-            raise InputError("chosen", chosen, allowed, "give an array or a slice") from error
+            allowed = f"indices from 0 to {len(self.p) - 1}, or {len(self.p)} booleans"
+            raise InputError("chosen", chosen, allowed, "pass an array or a slice") from error
         return replace(self, first=self.first[chosen], second=self.second[chosen], p=self.p[chosen], called=called)
 
     def decided(self) -> Comparisons:
-        """Return the comparisons that are not called ties."""
+        """Return the comparisons that are not ties."""
         return self.take(~self.tied) if self.tied.any() else self
 
     def paired(self) -> Comparisons:
-        """Return the comparisons whose twin in the other order is there too."""
+        """Return the comparisons of pairs that were judged in both orders."""
         return self if (self.twins >= 0).all() else self.take(self.twins >= 0)
 
     def split(self) -> Iterator[Comparisons]:
@@ -178,12 +178,12 @@ class Comparisons:
 
 
 def tally(codes: Codes, values: Any, size: int) -> Floats:
-    """Add up values by their codes; shape (size,)."""
+    """Sum values by code; shape (size,)."""
     return np.asarray(np.bincount(codes, values, size), float)
 
 
 def places_within(counts: Any) -> Codes:
-    """Return the place of each member within its group, for groups of these sizes.
+    """Return the index of each member within its group, for groups of these sizes.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def places_within(counts: Any) -> Codes:
 
 
 class Read(NamedTuple):
-    """Comparisons, and which trial belongs to which.
+    """Comparisons, and the trial that each comes from.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class Read(NamedTuple):
     row: Codes
 
     def of_candidates(self, first: pd.Series, second: pd.Series) -> NDArray[Any]:
-        """Return what columns of the trials say of the candidates shown first and second; shape (candidates,)."""
+        """Return the values of columns of the trials by candidate; shape (candidates,)."""
         values = np.concatenate([first.to_numpy(), second.to_numpy()])
         by_candidate = np.empty(self.comparisons.n_candidates, values.dtype)
         by_candidate[self.candidates.ravel()] = values
@@ -246,17 +246,17 @@ def comparisons_of(trials: pd.DataFrame) -> Comparisons:
 
 
 def read_trials(trials: pd.DataFrame) -> Read:
-    """Read pair trials as `comparisons_of` does, and say which trial belongs where."""
+    """Read pair trials as `comparisons_of` does, and return which trial each comparison comes from."""
     require_columns(trials, _COLUMNS, "trials")
     if trials["opponent_id"].isna().any():
-        raise TrialsError("trials", "a row without opponent_id", "comparisons of two candidates")
+        raise TrialsError("trials", "a row without opponent_id", "comparisons of two candidates only")
     contexts, context_names = pd.factorize(trials["context_id"])
     shown = [trials[name].to_numpy(object) for name in ("candidate_id", "opponent_id")]
     codes, names = pd.factorize(np.concatenate(shown))
     keys, place = np.unique(np.tile(contexts, 2) * max(len(names), 1) + codes, return_inverse=True)
     candidates = place.reshape(2, -1)
     if (candidates[0] == candidates[1]).any():
-        raise TrialsError("trials", "a candidate compared with itself", "comparisons of two candidates")
+        raise TrialsError("trials", "a candidate compared with itself", "comparisons of two different candidates")
     status = trials["status"].to_numpy(object)
     value = np.where(status == "tie", 0.5, without_rounding(trials["value"]))
     usable = ((status == "ok") | (status == "tie")) & ~np.isnan(value)
@@ -274,7 +274,7 @@ def read_trials(trials: pd.DataFrame) -> Read:
 
 
 def cells(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the trials of each judge, data set, attribute and, where there are several prompts, template."""
+    """Yield the trials of each judge, data set, attribute and, if there are several prompts, template."""
     require_columns(trials, (*CELL, *_COLUMNS), "trials")
     names = [*CELL, *(["template"] if "template" in trials else [])]
     for values, cell in trials.groupby(names, sort=False):

@@ -17,7 +17,7 @@ _FEWEST = 20  # pairs in both orders: with fewer their statistics say less than 
 
 @checked
 class Conditionals(NamedTuple):
-    """Probabilities of a decision ŷ for the first, given which of the two is better (z); the other two follow.
+    """Probabilities of a decision ŷ for the first, given which of the two is better (z); the others are complements.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Conditionals(NamedTuple):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Log-likelihood ratio that the decision is right, for a decision for the first and for the second."""
+        """Log-likelihood ratio that a decision is correct: for the first, and for the second."""
         return math.log(self.better / self.worse), math.log((1 - self.worse) / (1 - self.better))
 
     def log_chances(self, won: Floats) -> tuple[Floats, Floats]:
-        """Return log P(ŷ|z = 1) and log P(ŷ|z = 0) of each decision; 0 for a tie, which says nothing."""
+        """Return log P(ŷ|z = 1) and log P(ŷ|z = 0) of each decision; 0 for ties, which are uninformative."""
         logs = [
             np.select([won == 1, won == 0], [math.log(chance), math.log1p(-chance)])
             for chance in (self.better, self.worse)
@@ -51,7 +51,7 @@ class Conditionals(NamedTuple):
 
 @checked
 def fit_conditionals(comparisons: Comparisons) -> Conditionals:
-    """Estimate the conditionals from a judge's own decisions, without humans.
+    """Estimate the conditionals from a judge's own decisions, without human labels.
 
     The fraction of decisions for the first is P(A) = ½ (better + worse) where each of two candidates is first as often,
     so that one probability sets the others, as the paper says; it does not say how that one is found. Here:
@@ -94,7 +94,7 @@ def fit_conditionals(comparisons: Comparisons) -> Conditionals:
 
 
 def _counted(decided: Comparisons) -> Conditionals:
-    """Count decisions for the first by who is ahead, with half a decision for each side."""
+    """Count decisions for the first by which candidate is ahead, adding half a decision per side."""
     scores = fit_bradley_terry(decided, position=True).scores
     ahead = np.sign(scores[decided.first] - scores[decided.second])
     better, worse = ((decided.p[ahead == side].sum() + 0.5) / ((ahead == side).sum() + 1.0) for side in (1, -1))

@@ -1,4 +1,4 @@
-"""Remedies for position bias: reweighting (Liusie et al. 2024, Eqs. 9, 10), calibration, a position term, swapping.
+"""Remedies for position bias: reweighting (Liusie et al. 2024, Eqs. 9, 10), calibration, position term, swapping.
 
 Each is fitted on the comparisons of some contexts and applied to those of others; `debias` does both over folds. The
 content-free prior is fitted on comparisons of nothing with nothing.
@@ -31,16 +31,16 @@ _ONE = ("judge", "attribute", "template", "nothing")
 
 
 class Remedy(Protocol):
-    """Fitted correction for position bias."""
+    """A fitted correction for position bias."""
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
-        """Return the comparisons with the bias taken out."""
+        """Return the comparisons with the bias removed."""
 
 
 @checked
 @dataclass(frozen=True)
 class Reweighting:
-    """p̂ = α p / (α p + 1 − p) (Eq. 9), which is deciding for the first where p > τ (Eq. 10).
+    """p̂ = α p / (α p + 1 − p) (Eq. 9); equivalent to deciding for the first if p > τ (Eq. 10).
 
     Parameters
     ----------
@@ -67,25 +67,25 @@ class Reweighting:
         return float(expit(-self.log_alpha))
 
     def weigh(self, p: Floats) -> Floats:
-        """Reweight probabilities, ½ like any other: a greater one stays greater. Decisions (0, 1) stay."""
+        """Reweight probabilities, ½ included; the map is monotonic, and decisions (0, 1) are unchanged."""
         weighed: Floats = expit(logit(p) + self.log_alpha)
         return weighed
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
-        """Return the comparisons with reweighted probabilities; those that are called ties keep theirs."""
+        """Return the comparisons with reweighted probabilities; ties are unchanged."""
         return comparisons.with_p(self.weigh(comparisons.p))
 
 
 @checked
 @dataclass(frozen=True)
 class SwapAverage:
-    """Average p_ij and 1 − p_ji, which cancels a position bias in logits that is the same in both orders.
+    """Average p_ij and 1 − p_ji, which cancels a position bias that is the same in both orders on the logit scale.
 
     Nothing is fitted. A comparison without its twin in the other order is left out. Two orders that cancel are a tie.
     """
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
-        """Return both orders of each pair with one probability."""
+        """Return both orders of each pair with their common probability."""
         paired = comparisons.paired()
         mean = ((paired.p + 1 - paired.p[paired.twins]) / 2).round(12)  # a tie but for the last bit is one, both times
         return replace(paired, p=mean, called=mean == 0.5)
@@ -93,7 +93,7 @@ class SwapAverage:
 
 @checked
 def fit_threshold(comparisons: Comparisons) -> Reweighting:
-    """Find α and τ such that P(A) = P(B) = ½ (Eqs. 9, 10): τ is the median of p, ties aside, and α = (1 − τ) / τ.
+    """Find α and τ such that P(A) = P(B) = ½ (Eqs. 9, 10): τ is the median of p without ties, and α = (1 − τ) / τ.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def fit_threshold(comparisons: Comparisons) -> Reweighting:
 
 @checked
 def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
-    """Find α such that the reweighted probabilities of the first have the mean ½: a uniform prior over positions.
+    """Find α such that the reweighted probabilities of the first average ½ (a uniform prior over positions).
 
     References
     ----------
@@ -131,7 +131,7 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
 
 @checked
 def fit_position_term(comparisons: Comparisons) -> Reweighting:
-    """Estimate the first-place advantage jointly with Bradley–Terry scores; α removes it from the log odds.
+    """Estimate the first-position advantage jointly with Bradley–Terry scores; α removes it from the log odds.
 
     It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`) or, where some are infinite, as of
     decisions and shares of samples, by likelihood (`biaslab.ranking.fit_bradley_terry`). Unlike the other fits it needs
@@ -164,7 +164,7 @@ _FITS: dict[str, Callable[[Comparisons], Remedy]] = {
 
 @checked
 def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
-    """Fit a remedy by name, any but "none".
+    """Fit a remedy by name (any except "none").
 
     Raises
     ------
@@ -174,7 +174,7 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     if debiasing not in _FITS:
         raise InputError("debiasing", debiasing, f"one of {', '.join(_FITS)}")
     if not len(comparisons) and debiasing != "swap-average":
-        raise InputError("comparisons", 0, "at least one to fit a remedy on")
+        raise InputError("comparisons", 0, "at least one, to fit a remedy")
     return _FITS[debiasing](comparisons)
 
 
@@ -211,7 +211,7 @@ def debias(
     require_whole("folds", folds, 2)
     if not isinstance(debiasing, str):
         if not callable(getattr(debiasing, "apply", None)) or hasattr(debiasing, "columns"):
-            remedy = "make one: biaslab.measures.ranking.SwapAverage()"
+            remedy = "create an instance: biaslab.measures.ranking.SwapAverage()"
             raise InputError("debiasing", debiasing, f"one of {', '.join(DEBIASINGS)}, or a remedy", remedy)
         return debiasing.apply(comparisons)
     require_one_of("debiasing", debiasing, DEBIASINGS)
@@ -236,7 +236,7 @@ def _bounded(log_alpha: float) -> float:
 
 @checked
 def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) -> Estimate:
-    """Return the log odds of the first where both candidates are the same, so that only their places differ.
+    """Return the log odds for the first when both candidates are identical, so that only their positions differ.
 
     Parameters
     ----------
@@ -255,13 +255,13 @@ def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) ->
     if is_counted(read):
         verdicts = pd.DataFrame({"context_id": read["context_id"], "won": p, "first": 1.0})
         return logistic_model(verdicts, "won", ["first"], drawn)["first"]
-    missing = "undefined: no pair of the same was judged"
+    missing = "undefined: no identical pair was judged"
     return Ratio(read["context_id"], log_odds(p), np.ones(len(p)), 0.0, missing=missing, inference="t").estimate(drawn)
 
 
 @checked
 def content_free(trials: pd.DataFrame) -> Reweighting:
-    """Fit the content-free prior: α takes out what the judge says of two candidates that are the same.
+    """Fit the content-free prior: α removes the judge's preference between two identical candidates.
 
     Unlike the other remedies it is not fitted on comparisons that anybody wants judged, and needs neither balance nor
     both orders of a pair.
@@ -293,10 +293,10 @@ def content_free(trials: pd.DataFrame) -> Reweighting:
     shown = trials[trials["opponent_id"].notna()] if "opponent_id" in trials else trials
     for name in _ONE:
         if name in shown and len(several := shown[name].dropna().unique()) > 1:
-            raise InputError(name, ", ".join(map(str, several)), f"one {name}", "choose the rows of one")
+            raise InputError(name, ", ".join(map(str, several)), f"one {name}", "select the rows of one")
     estimate = dark_log_odds(shown)
     if math.isnan(estimate.estimate):
         raise InputError(
-            "trials", estimate.note, "identical pairs with verdicts for both places", "collect more of them"
+            "trials", estimate.note, "identical pairs with verdicts for both positions", "collect more of them"
         )
     return Reweighting(_bounded(-estimate.estimate))

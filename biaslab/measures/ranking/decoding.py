@@ -1,4 +1,4 @@
-"""Turn comparisons into scores and ranks: win ratio, mean probability, Bradley–Terry, most likely ranking."""
+"""Turn comparisons into scores and ranks: win ratio, mean probability, Bradley–Terry or most likely ranking."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
 
 @checked
 def ranks(scores: Floats, context: Codes | None = None) -> Floats:
-    """Return ranks within contexts, 1 the best, equal scores sharing the mean of theirs; NaN stays.
+    """Return ranks within contexts: 1 is best, ties share their mean rank, NaN stays NaN.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def _maximum(comparisons: Comparisons) -> Decoded:
     inner = Comparisons(*names, place[comparisons.first], place[comparisons.second], comparisons.p)
     if len(compared):
         scores[compared] = maximum_likelihood(inner)
-    none = "no maximum: no chain of wins leads from every candidate to every other"
+    none = "no maximum: not every candidate is connected to every other by a chain of wins"
     return Decoded(scores, method, none if np.isnan(scores[compared]).all() else "")
 
 
@@ -227,7 +227,7 @@ def _ranked(comparisons: Comparisons, ranking: Ranking) -> Decoded:
     scores = np.full(comparisons.n_candidates, np.nan)
     scores[ranking.order] = np.linspace(1, 0, len(ranking.order)) if len(ranking.order) > 1 else np.nan
     gap = 0.0 if ranking.gap < 1e-9 else ranking.gap
-    note = f"not proved to be the most likely ranking: it can gain {gap:.3g} at most" if gap else ""
+    note = f"not proved optimal: the log-likelihood can improve by at most {gap:.3g}" if gap else ""
     return Decoded(scores, f"most likely ranking ({ranking.method})", note, gap)
 
 
@@ -282,7 +282,7 @@ def rank(
                 columns[name] = read.of_candidates(cell[both[0]], cell[both[1]])
         frames.append(pd.DataFrame(columns))
     if not frames:
-        raise TrialsError("trials", "no row", "at least one comparison")
+        raise TrialsError("trials", "no rows", "at least one comparison")
     return pd.concat(frames, ignore_index=True)
 
 

@@ -1,4 +1,4 @@
-"""Find the most likely ranking (Liusie et al. 2024, Appendix B): exactly, with a bound or by search."""
+"""Find the most likely ranking (Liusie et al. 2024, Appendix B): exactly, with a bound, or by search."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TINY = 1e-15  # probabilities are kept off 0 and 1, where a contradiction would
 
 @checked
 class Ranking(NamedTuple):
-    """Ranking with its log-likelihood and an upper bound.
+    """A ranking with its log-likelihood and an upper bound.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Ranking(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Upper bound on the improvement of the log-likelihood; 0 if this ranking is proved optimal."""
+        """Upper bound on how much the log-likelihood can improve; 0 if the ranking is proved optimal."""
         return max(0.0, self.bound - self.log_likelihood)
 
 
@@ -101,7 +101,7 @@ def most_likely_ranking(
     if method not in ("exact", "milp", "search", "greedy"):
         raise InputError("method", method, "exact, milp, search or greedy")
     if method == "exact" and size > EXACT:
-        raise InputError("method", method, f"at most {EXACT} candidates, not {size}", "leave it out, or take milp")
+        raise InputError("method", method, f"at most {EXACT} candidates, not {size}", "omit it, or use milp")
     odds, base, bound = _log_odds(comparisons, conditionals)
     if size < 2:
         return Ranking(compared, base, base, "exact")
@@ -129,7 +129,7 @@ def most_likely_ranking(
 
 
 def _log_odds(comparisons: Comparisons, conditionals: Conditionals | None) -> tuple[Floats, float, float]:
-    """Return what each comparison gains where the first is above; half the sum of both ways; and a bound.
+    """Return the gain of each comparison from ranking the first above, half the sum of both ways, and a bound.
 
     For decisions in units of one kept decision, for probabilities and with conditionals in nats.
     """
@@ -150,14 +150,14 @@ def _log_odds(comparisons: Comparisons, conditionals: Conditionals | None) -> tu
 
 
 def _weighed(comparisons: Comparisons, conditionals: Conditionals) -> Floats:
-    """Return decisions moved by what they weigh, from 0 to 1: of rankings as likely, the one by these comes first."""
+    """Return decisions with their weights, from 0 to 1; used to choose between equally likely rankings."""
     above, below = conditionals.log_chances(comparisons.won)
     odds = above - below
     return 0.5 + odds / (2 * float(np.abs(odds).max(initial=1e-9)))
 
 
 def _exact(gains: Floats) -> Codes:
-    """Best order by dynamic programming: the best way to rank a set on top ends with one of its members."""
+    """Best order by dynamic programming over sets: the best ranking of a set ends with one of its members."""
     size = len(gains)
     total = 1 << size
     over = np.zeros((size, total))  # what a set gains over one more candidate that is ranked right below it
@@ -187,7 +187,7 @@ def _exact(gains: Floats) -> Codes:
 
 
 def _greedy(gains: Floats) -> Codes:
-    """Start from a random order, and make the swap of two candidates that gains most, until none gains."""
+    """Start from a random order and make the best swap of two candidates until none improves."""
     order = np.random.default_rng(0).permutation(len(gains))
     while True:
         placed = gains[np.ix_(order, order)]
@@ -202,7 +202,7 @@ def _greedy(gains: Floats) -> Codes:
 
 
 def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
-    """Best order by the linear ordering problem (HiGHS), and a bound on what any order gains."""
+    """Best order by solving the linear ordering problem (HiGHS), with a bound on the gain of any order."""
     size = len(gains)
     one, two = np.triu_indices(size, 1)
     number = np.zeros((size, size), np.intp)
@@ -229,7 +229,7 @@ def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
 
 
 def _search(one: Codes, two: Codes, odds: Floats, starts: list[Codes]) -> Codes:
-    """Move single candidates to where they gain most, until none gains; the best of several starts.
+    """Move single candidates to their best positions until none improves; return the best of several starts.
 
     A candidate's gain changes only where it passes one that it was compared with, so sparse comparisons cost little.
     """

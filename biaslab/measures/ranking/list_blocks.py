@@ -1,4 +1,4 @@
-"""Judgements of lists in all their orders as whole blocks, and what each order decides."""
+"""Judgements of lists in all their orders, as complete blocks, and the decision in each order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TINY = 1e-15  # probabilities are kept off 0, where a logarithm is infinite
 
 @dataclass(frozen=True)
 class ListBlocks:
-    """Lists that were judged in all their orders; one block is a context's list and replicate.
+    """Lists judged in all their orders; one block is one list and replicate of a context.
 
     Parameters
     ----------
@@ -55,18 +55,18 @@ class ListBlocks:
 
     @property
     def k(self) -> int:
-        """Candidates of a list."""
+        """Number of candidates in a list."""
         return int(self.value.shape[2])
 
     @property
     def exact(self) -> bool:
-        """Whether values are probabilities, neither verdicts nor shares of samples."""
+        """Whether values are probabilities rather than verdicts or shares of samples."""
         verdicts = np.isin(self.value, (0.0, 1.0)).all()
         return not (self.ranked or verdicts or bool(np.isfinite(self.samples).any()))
 
     @property
     def best(self) -> Floats:
-        """Decisions for the best, shape (blocks, orders, places): 1 for one place; NaN where two are as likely.
+        """Decisions for the best, shape (blocks, orders, positions): 1 for one position; NaN if two are equally likely.
 
         An exact distribution decides for its likeliest candidate; of samples each is a decision, so that these are
         their shares.
@@ -78,20 +78,20 @@ class ListBlocks:
         return np.where(counted, self.value, decided)
 
     def by_candidate(self, values: Floats) -> Floats:
-        """Arrange values of places, shape (blocks, orders, places), by candidate."""
+        """Rearrange values by position, shape (blocks, orders, positions), to values by candidate."""
         arranged = np.empty_like(values)
         np.put_along_axis(arranged, self.who, values, axis=2)
         return arranged
 
     @property
     def log_shares(self) -> Floats:
-        """Logarithms of exact probabilities less their mean over the list, shape (blocks, orders, places)."""
+        """Log probabilities centred within the list, shape (blocks, orders, positions)."""
         logs = np.log(np.clip(self.value, _TINY, 1.0))
         return np.asarray(logs - logs.mean(axis=2, keepdims=True))
 
 
 def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
-    """Join the orders of each list; lists of which an order is missing are dropped and counted.
+    """Join the orders of each list; incomplete lists are dropped and counted.
 
     Parameters
     ----------
@@ -115,10 +115,12 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     frame = frame.sort_values(["context_id", "replicate", "list_order", "place"], kind="stable")
     keys = ["context_id", "replicate"]
     if frame.duplicated([*keys, "list_order", "place"]).any():
-        raise TrialsError("trials", "a place that stands twice", "one row a context, replicate, order and place")
+        raise TrialsError("trials", "a duplicate position", "one row per context, replicate, order and position")
     size = frame.groupby(keys)["value"].transform("size").to_numpy()
     if (size > orders * k).any() or (frame.groupby([*keys, "list_order"])["place"].transform("size") != k).any():
-        raise TrialsError("trials", "lists of several lengths", f"lists of {k} candidates", "estimate them apart")
+        raise TrialsError(
+            "trials", "lists of different lengths", f"lists of {k} candidates", "estimate them separately"
+        )
     read = (frame["status"] == "ok") & frame["value"].notna()
     whole = read.groupby([frame[key] for key in keys]).transform("all").to_numpy() & (size == orders * k)
     kept = frame[whole]
@@ -128,7 +130,7 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
         lambda names: pd.factorize(names, sort=True)[0]
     )
     n_dropped = len(trials) - len(kept)
-    warn_missing(what, n_dropped, len(trials), "they or another order of the same list are missing")
+    warn_missing(what, n_dropped, len(trials), "they, or another order of the same list, are missing")
     return ListBlocks(
         first["context_id"].to_numpy(object),
         first["replicate"].to_numpy(np.int64),

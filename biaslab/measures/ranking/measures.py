@@ -19,7 +19,7 @@ MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_co
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Comparisons after a remedy, the scores they were turned into, and what humans think of the candidates.
+    """Comparisons after a remedy, the scores derived from them, and the candidates' human scores.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ class Judged:
 
     @cached_property
     def _won(self) -> Floats:
-        """Winner of each comparison: 1 the first, 0 the second, NaN for a tie."""
+        """Winner of each comparison: 1 = first, 0 = second, NaN = tie."""
         return np.where(self.comparisons.p == 0.5, np.nan, self.comparisons.won)
 
     def _spearman(self) -> Ratio:
         rho = correlate_within(self.scores, self.human, self.comparisons.context, "spearman")
         defined = ~np.isnan(rho)
-        missing = "no context in which both scores vary"
+        missing = "in no context do both scores vary"
         values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
         return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t")
 
@@ -90,7 +90,7 @@ class Judged:
 
 
 def tokens_per_item(trials: pd.DataFrame, read: Read) -> Ratio:
-    """Return the tokens spent per candidate."""
+    """Return the number of tokens spent per candidate."""
     context = read.comparisons.context
     asked = context[read.candidates[0]]
     tokens = np.concatenate([trials["tokens"].to_numpy(float), np.zeros(len(context))])

@@ -1,4 +1,4 @@
-"""Bound metrics of pairs over all values that missing judgements could have."""
+"""Bound pair metrics over all values that missing judgements could take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDERED = ["context_id", "candidate_id", "opponent_id", "replicate"]
 
 
 def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
-    """Return metrics of pairs with every missing judgement at what makes them least, and greatest.
+    """Return pair metrics with missing judgements set to give the lowest and the highest value.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
 
 
 def note_missing_pairs(trials: pd.DataFrame) -> str:
-    """Return what to note where more is missing with the better candidate shown first, or second."""
+    """Return a note if judgements are missing more often when the better candidate is shown first, or second."""
     better = np.sign(trials["human_gap"].to_numpy(float))
     better[better == 0] = np.nan
     return note_missing(trials["context_id"], ~has_value(trials), better, "whether the better candidate is shown first")
 
 
 def _planned(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return both orders of each pair as they were asked for, with p NaN where it is missing."""
+    """Return both orders of each pair as requested, with p = NaN if missing."""
     once = trials.iloc[np.argsort(~has_value(trials), kind="stable")].drop_duplicates(_ORDERED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingDataWarning)  # of pairs that were asked for in one order only
@@ -71,7 +71,7 @@ def _planned(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _consistency(context: pd.Series, known: NDArray[np.bool_], won: Floats, same: bool) -> Ratio:
-    """Return the consistency where what is missing goes as its twin does, or against it."""
+    """Return the consistency if missing verdicts agree with the other order, or contradict it."""
     there, twin = known[:, ::-1], won[:, ::-1]
     neither = np.array([1.0, 0.0]) if same else np.ones(2)
     like = 1 - twin if same else np.where(np.isnan(twin), 1.0, twin)

@@ -1,4 +1,4 @@
-"""Estimate advantages in logits, such as that of standing first, from counts of decisions."""
+"""Estimate advantages in logits, such as that of the first position, from counts of decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from biaslab.stats import Estimate, Resampling, cluster_statistic, sum_by_contex
 
 Floats = NDArray[np.float64]
 _TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
-_MISSING = "undefined: no pair takes the first in both orders, or none the second; more samples may show both"
+_MISSING = "undefined: no pair where the first wins both orders, or none where the second does; use more samples"
 
 
 def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> Estimate:
@@ -69,10 +69,10 @@ def common_log_odds(
     lost_there: ArrayLike,
     resampling: Resampling,
     null: float | None = 0.0,
-    missing: str = "undefined: no stratum decides for both sides",
+    missing: str = "undefined: no stratum has decisions for both sides",
     share: float = 1.0,
 ) -> Estimate:
-    """Estimate a log odds ratio that strata have in common, by Mantel and Haenszel, with a jackknife over contexts.
+    """Estimate the common log odds ratio of strata (Mantel–Haenszel), with a jackknife over contexts.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ def common_log_odds(
 
 
 def is_counted(trials: pd.DataFrame) -> bool:
-    """Check whether values are verdicts or shares of samples, so that log odds are those of their mean."""
+    """Check whether values are verdicts or shares of samples, so that log odds are taken of their mean."""
     sampled = "samples" in trials and bool(trials["samples"].notna().any())
     return sampled or (len(trials) > 0 and bool(trials["value"].isin([0.0, 0.5, 1.0]).all()))
 
 
 def log_odds(p: Floats) -> Floats:
-    """Return log odds, kept off infinity."""
+    """Return log odds, clipped to be finite."""
     odds: Floats = logit(np.clip(p, _TINY, 1 - _TINY))
     return odds

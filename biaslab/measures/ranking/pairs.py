@@ -1,4 +1,4 @@
-"""Metrics of pair judgements, defined once for probes, rankings and audits; and both orders of a pair as whole blocks.
+"""Metrics of pair judgements, defined once for probes, rankings and audits; both orders of a pair as complete blocks.
 
 A metric is a ratio of sums over judgements: of which context, who won (1 what was shown first, 0 what was shown second,
 NaN for a tie), and how much higher humans score what was shown first. Where a judgement is a handful of samples, what
@@ -39,7 +39,7 @@ def is_pair(trials: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None = 0.5) -> Ratio:
-    """Return P(A), the share of decisions, ties aside, for what was shown first (Liusie et al. 2024, Eq. 8).
+    """Return P(A), the share of decisions (without ties) for the first-presented candidate (Liusie et al. 2024, Eq. 8).
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None =
     0.667
     """
     first, decided = (values.sum(axis=1) if values.ndim > 1 else values for values in _decisions(won))
-    return Ratio(context, first, decided, null, _UNIT, "undefined: no decision that is not a tie", "score")
+    return Ratio(context, first, decided, null, _UNIT, "undefined: all judgements are ties", "score")
 
 
 def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, null: float | None = 0.5) -> Ratio:
-    """Return the share of decisions between candidates with different human scores that go as humans do.
+    """Return the share of decisions that agree with humans, among candidates with different human scores.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def order_consistency(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> R
 
 
 def primacy_share(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> Ratio:
-    """Return, among pairs that flip with their order, the share in which the first won both times (null ½)."""
+    """Return, among pairs whose verdict flips with the order, the share in which the first wins both times (null ½)."""
     (first, decided), (first_there, decided_there) = _decisions(won), _decisions(other)
     twice = decided * decided_there * first * first_there
     flips = twice + decided * decided_there * (1 - first) * (1 - first_there)
@@ -116,13 +116,13 @@ def tie_rate(context: ArrayLike, won: ArrayLike) -> Ratio:
 
 
 def _decisions(won: ArrayLike) -> tuple[Floats, Floats]:
-    """Return how far the first won, 0 for a tie, and 1 where anything was decided."""
+    """Return the decision for the first (0 for a tie), and 1 where anything was decided."""
     values = np.asarray(won, float)
     return np.nan_to_num(values), (~np.isnan(values)).astype(float)
 
 
 def decisions(trials: pd.DataFrame) -> Floats:
-    """Return who won each judgement: 1 the first, 0 the second, the share of samples in between, NaN for a tie.
+    """Return the winner of each judgement: 1 = first, 0 = second, a share of samples in between, NaN = tie.
 
     A tie is what the status calls one, or two labels as likely but for rounding. Samples that go half and half do so by
     chance.
@@ -134,7 +134,7 @@ def decisions(trials: pd.DataFrame) -> Floats:
 
 
 def sample_counts(trials: pd.DataFrame) -> Floats:
-    """Return of how many samples that chose a label each value is the share, NaN where it is exact or one answer."""
+    """Return the number of samples behind each value, NaN if it is exact or a single answer."""
     if "samples" not in trials:
         return np.full(len(trials), np.nan)
     counts: Floats = np.round(trials["samples"].to_numpy(float) * trials["label_mass"].fillna(1.0).to_numpy(float))
@@ -192,12 +192,12 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
         }
     )
     blocks.attrs.update(n_trials=2 * len(blocks), n_dropped=len(trials) - 2 * len(blocks))
-    warn_missing(what, blocks.attrs["n_dropped"], len(trials), "they or their twin in the other order are missing")
+    warn_missing(what, blocks.attrs["n_dropped"], len(trials), "they, or the same pair in the other order, are missing")
     return blocks
 
 
 def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
-    """Return a number for each pair and replicate, which trials show the later name first, and the numbers of a pair.
+    """Return an index per pair and replicate, the trials that show the later name first, and an index per pair.
 
     Numbers in place of names: joining on them is many times quicker than joining on strings.
     """
@@ -215,12 +215,12 @@ def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool
     if (ordered[1:] == ordered[:-1]).any():
         repeated = trials.iloc[int(pd.Series(order).duplicated().to_numpy().argmax())]
         row = ", ".join(f"{name} {repeated[name]}" for name in ("context_id", *PAIR[1:4]))
-        raise TrialsError("trials", f"twice {row}", "one row per pair, order and replicate")
+        raise TrialsError("trials", f"duplicate {row}", "one row per pair, order and replicate")
     return keys, swapped, most
 
 
 def in_both_orders(trials: pd.DataFrame, cell: Sequence[pd.Series]) -> pd.Series:
-    """Return a mask of trials whose pair has a readable judgement in both orders, in the same replicate."""
+    """Return a mask of trials whose pair has a readable judgement in both orders of the same replicate."""
     one, two = trials["candidate_id"], trials["opponent_id"]
     ahead = one < two
     pair = [*cell, trials["context_id"], one.where(ahead, two), two.where(ahead, one), trials["replicate"]]
@@ -247,7 +247,7 @@ def by_gap(blocks: pd.DataFrame, bins: int) -> Iterator[tuple[float, pd.DataFram
 
 
 def replicate_agreement(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return, for every request with several usable samples, how often two of them agree.
+    """Return how often two samples agree, for every request with several usable samples.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Metrics of lists: what the place of a candidate decides, and how far orders agree.
+"""List metrics: the effect of a candidate's position, and agreement between orders.
 
 Of two candidates they are the metrics of pairs (`biaslab.measures.ranking.pairs`), to rounding.
 """
@@ -20,11 +20,11 @@ from biaslab.stats import Estimate, Ratio, Resampling
 Floats = NDArray[np.float64]
 _UNIT = (0.0, 1.0)
 _NO_DECISION = "undefined: no order has a single best candidate"
-_NO_ODDS = "undefined: no two orders both take the first, or none the other's first; more lists may show both"
+_NO_ODDS = "undefined: no two orders both choose the first, or none chooses the other's first; use more lists"
 
 
 def place_rate(blocks: ListBlocks, place: int, tested: bool = False) -> Ratio:
-    """Return the share of decisions for the candidate at a place (from 0; -1 is the last), whose null is 1/k."""
+    """Return the share of decisions for the candidate at a position (from 0; -1 is the last); the null is 1/k."""
     best = blocks.best[:, :, place]
     decided = np.isfinite(best).sum(axis=1)
     null, method = (1 / blocks.k, "score" if blocks.k == 2 else "t") if tested else (None, "resampling")
@@ -32,7 +32,7 @@ def place_rate(blocks: ListBlocks, place: int, tested: bool = False) -> Ratio:
 
 
 def place_excess(blocks: ListBlocks, place: int, resampling: Resampling) -> Estimate:
-    """Estimate the share of decisions for a place less 1/k, with the test and interval of the share."""
+    """Estimate the share of decisions for a position minus 1/k, with the test and interval of the share."""
     rate = place_rate(blocks, place, tested=True).estimate(resampling)
     fair = 1 / blocks.k
     ends = {name: getattr(rate, name) - fair for name in ("estimate", "ci_low", "ci_high")}
@@ -40,7 +40,7 @@ def place_excess(blocks: ListBlocks, place: int, resampling: Resampling) -> Esti
 
 
 def first_place_logit(blocks: ListBlocks, resampling: Resampling) -> Ratio | Estimate:
-    """Return the advantage of the first place, in log odds against each other place, whatever the candidates are.
+    """Return the advantage of the first position in log odds against each other position, adjusted for candidates.
 
     Of exact probabilities it is the mean over orders of log p at the first place less the mean of log p at the others:
     over a Latin square the candidates' own worth cancels. Of decisions it is half the common log odds ratio of two
@@ -54,7 +54,7 @@ def first_place_logit(blocks: ListBlocks, resampling: Resampling) -> Ratio | Est
 
 
 def _counted_logit(blocks: ListBlocks, resampling: Resampling) -> Estimate:
-    """Estimate it from counts of decisions, added up over replicates."""
+    """Estimate it from counts of decisions, summed over replicates."""
     counts = np.nan_to_num(blocks.by_candidate(blocks.best)) * np.nan_to_num(blocks.samples, nan=1.0)[..., None]
     codes, names = pd.factorize(blocks.context)
     total = np.zeros((len(names), *counts.shape[1:]))
@@ -68,14 +68,14 @@ def _counted_logit(blocks: ListBlocks, resampling: Resampling) -> Estimate:
 
 
 def _of_two_orders(counts: Floats, first: NDArray[np.int_], one: int, other: int) -> Floats:
-    """Return decisions, shape (4, contexts): in each of two orders, for the first of one and that of the other."""
+    """Return decisions, shape (4, contexts): in each of two orders, for its own first and for the other's first."""
     rows, i, j = np.arange(len(counts)), first[:, one], first[:, other]
     four = [counts[rows, order, who] for order in (one, other) for who in (i, j)]
     return np.where(i != j, np.array(four), 0.0)
 
 
 def same_best(blocks: ListBlocks) -> Ratio:
-    """Return how often two orders of a list have the same best candidate, or both none."""
+    """Return how often two orders of a list have the same best candidate, or neither has one."""
     best = blocks.by_candidate(blocks.best)
     decided = np.isfinite(best[:, :, 0]).astype(float)
     best = np.nan_to_num(best)
@@ -93,7 +93,7 @@ def same_best_resampled(blocks: ListBlocks) -> Ratio:
     square, n = (blocks.value**2).sum(axis=2), blocks.samples
     with np.errstate(divide="ignore", invalid="ignore"):
         unbiased = np.where(np.isnan(n), square, np.where(n > 1, (n * square - 1) / (n - 1), np.nan))
-    missing = "undefined: it takes 2 samples of a request at least (k=2)"
+    missing = "undefined: needs at least 2 samples per request (k=2)"
     return Ratio(blocks.context, unbiased.mean(axis=1), np.ones(len(unbiased)), bounds=_UNIT, missing=missing)
 
 
@@ -109,13 +109,13 @@ def rank_consistency_resampled(blocks: ListBlocks) -> Ratio:
 
 
 def mean_rank(blocks: ListBlocks, place: int) -> Ratio:
-    """Return the mean rank of the candidate at a place, from 0; 1 to k, (k + 1) / 2 where places say nothing."""
+    """Return the mean rank of the candidate at a position (from 0): 1 to k, (k + 1) / 2 without a position effect."""
     ranks = blocks.value[:, :, place].mean(axis=1)
     return Ratio(blocks.context, ranks, np.ones(len(ranks)), bounds=(1.0, float(blocks.k)))
 
 
 def spearman_place_rank(blocks: ListBlocks) -> Ratio:
-    """Return the mean Spearman correlation of place and rank; 0 where places say nothing, above 0 is primacy."""
+    """Return the mean Spearman correlation of position and rank; 0 means no position effect, above 0 primacy."""
     ranks = rankdata(blocks.value, axis=2)
     places = np.arange(blocks.k) - (blocks.k - 1) / 2
     spread = float((places**2).sum())
@@ -124,7 +124,7 @@ def spearman_place_rank(blocks: ListBlocks) -> Ratio:
 
 
 def _orderings(ranks: Floats) -> Floats:
-    """Return for each two candidates which is ahead, shape (blocks, orders, pairs), such that products sum to tau-a."""
+    """Return which of two candidates is ahead, shape (blocks, orders, pairs), scaled so that products sum to tau-a."""
     pairs = np.array(list(combinations(range(ranks.shape[2]), 2)))
     return np.asarray(np.sign(ranks[:, :, pairs[:, 0]] - ranks[:, :, pairs[:, 1]]) / np.sqrt(len(pairs)))
 
@@ -133,7 +133,9 @@ def _mean_of_pairs(blocks: ListBlocks, agree: Floats, bounds: tuple[float, float
     """Return the mean over pairs of orders of an agreement, shape (blocks, orders, orders)."""
     one, other = np.triu_indices(agree.shape[1], 1)
     mean = agree[:, one, other].mean(axis=1)
-    return Ratio(blocks.context, mean, np.ones(len(mean)), bounds=bounds, missing="undefined: no list was read whole")
+    return Ratio(
+        blocks.context, mean, np.ones(len(mean)), bounds=bounds, missing="undefined: no list was read completely"
+    )
 
 
 def _between_replicates(blocks: ListBlocks, answers: Floats, bounds: tuple[float, float] = _UNIT) -> Ratio:
@@ -141,5 +143,5 @@ def _between_replicates(blocks: ListBlocks, answers: Floats, bounds: tuple[float
     rows = pd.Series(np.arange(len(blocks.context))).groupby(blocks.context, sort=False)
     pairs = np.array([two for _, group in rows for two in combinations(group, 2)], int).reshape(-1, 2)
     agree = (answers[pairs[:, 0]] * answers[pairs[:, 1]]).sum(axis=2).mean(axis=1)
-    missing = "undefined: one replicate only"
+    missing = "undefined: only one replicate"
     return Ratio(blocks.context[pairs[:, 0]], agree, np.ones(len(agree)), bounds=bounds, missing=missing)

@@ -1,4 +1,4 @@
-"""Worth of candidates and effects of places, from rankings of lists (Plackett 1975; Luce 1959)."""
+"""Worth of candidates and position effects, from rankings of lists (Plackett 1975; Luce 1959)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GRADIENT = 1e-8
 
 @dataclass(frozen=True)
 class PlackettLuce:
-    """Worth of candidates and effects of places, in log odds.
+    """Worth of candidates and position effects, in log odds.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ class PlackettLuce:
 
     @property
     def first_place(self) -> float:
-        """Advantage of the first place over the mean of the others."""
+        """Advantage of the first position over the mean of the others."""
         return float(self.places[0] - self.places[1:].mean())
 
 
 @checked
 def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty: float = 0.01) -> PlackettLuce:
-    """Fit worths and place effects to rankings, or to choices of the best.
+    """Fit worths and position effects to rankings, or to choices of the best.
 
     The candidate at place j is taken first with probability proportional to exp(worth + place effect), then the next
     among those that are left, and so on; of a choice of the best, the first step alone is known. Shares and
@@ -91,7 +91,7 @@ def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty:
         raise InputError("penalty", penalty, "a number above 0")
     blocks = list_blocks(trials, "Plackett-Luce")
     if not len(blocks.context):
-        raise InputError("trials", "no list", "lists that were read in all their orders")
+        raise InputError("trials", "no complete list", "lists that were read in all their orders")
     keys, names = _number_candidates(trials, blocks.context, blocks.who)
     k = blocks.k
     who, value = keys.reshape(-1, k), blocks.value.reshape(-1, k)
@@ -119,7 +119,7 @@ def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty:
 
 
 def _number_candidates(trials: pd.DataFrame, context: NDArray[np.object_], who: Ints) -> tuple[Ints, pd.MultiIndex]:
-    """Return numbers that run over all contexts, as `list_blocks` numbers the candidates of one; and their names."""
+    """Return indices of candidates over all contexts (`list_blocks` numbers them within one), and their names."""
     kept = trials.loc[trials["context_id"].isin(context), ["context_id", "candidate_id"]].drop_duplicates()
     kept = kept.sort_values(["context_id", "candidate_id"])
     names = pd.MultiIndex.from_frame(kept)
@@ -128,7 +128,7 @@ def _number_candidates(trials: pd.DataFrame, context: NDArray[np.object_], who: 
 
 
 def _stages(who: Ints, value: Floats, ranked: bool) -> list[tuple[NDArray[np.bool_], Floats, Floats]]:
-    """Return each step of choosing, shape (lists, k): who is left, the share with which each is taken; and its mass."""
+    """Return each choice step, shape (lists, k): who is left, the share that chooses each, and the step's mass."""
     if not ranked:
         return [(np.ones(who.shape, bool), value, value.sum(axis=1))]
     stages = [(value >= rank, (value == rank).astype(float)) for rank in range(1, who.shape[1])]
@@ -136,7 +136,7 @@ def _stages(who: Ints, value: Floats, ranked: bool) -> list[tuple[NDArray[np.boo
 
 
 def _stage_loss(utility: Floats, left: NDArray[np.bool_], taken: Floats, mass: Floats) -> tuple[float, Floats]:
-    """Return minus the log likelihood of one step, and its slope by utility."""
+    """Return the negative log-likelihood of one step, and its gradient by utility."""
     open_ = np.where(left, utility, -np.inf)
     total = logsumexp(open_, axis=1, keepdims=True)
     cost = float((mass * total[:, 0]).sum() - (taken * utility).sum())

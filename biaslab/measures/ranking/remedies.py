@@ -1,4 +1,4 @@
-"""Compare remedies: measure before and after each."""
+"""Compare remedies: measure before and after each one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compare_remedies(
     in_sample: bool = False,
     fitted: Mapping[str, Remedy] | None = None,
 ) -> pd.DataFrame:
-    """Compare remedies for position bias, each applied to contexts that it was not fitted on.
+    """Compare remedies for position bias, each applied to contexts on which it was not fitted.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _applied(
     folds: int,
     in_sample: bool,
 ) -> Iterator[tuple[str, Comparisons]]:
-    """Yield the comparisons after each remedy, by what it is called."""
+    """Yield the comparisons after each remedy, with the remedy's name."""
     for name in chosen:
         yield name, debias(comparisons, name, folds)
         if in_sample and name not in _UNFITTED and len(comparisons):
@@ -133,7 +133,7 @@ def _measured(debiased: Comparisons, human: Floats, decoding: Decoding, price: R
 def _side_by_side(
     made: Mapping[str, Mapping[str, Ratio]], resampling: Resampling
 ) -> Iterator[tuple[str, str, dict[str, Estimate]]]:
-    """Yield each remedy's measures, and how they differ from those without one, and in sample from those held out."""
+    """Yield each remedy's measures, and their difference from no remedy and between in-sample and held-out."""
     for name, ratios in made.items():
         yield name, "", {measure: ratio.estimate(resampling) for measure, ratio in ratios.items()}
         others = ("none", name.removesuffix(IN_SAMPLE))
@@ -147,7 +147,7 @@ def _side_by_side(
 
 
 def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Draw one order of each pair; where only one was asked, that one."""
+    """Draw one order of each pair, or take the only one that was asked."""
     one, two = (trials[name].astype(str).to_numpy(object) for name in ("candidate_id", "opponent_id"))
     forward = (one < two).astype(bool)
     pairs = {"context": trials["context_id"], "low": np.where(forward, one, two), "high": np.where(forward, two, one)}

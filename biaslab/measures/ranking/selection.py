@@ -1,4 +1,4 @@
-"""Select the pairs to compare (Liusie et al. 2024, §3.4), at random or adaptively."""
+"""Select the pairs to compare, at random or adaptively (Liusie et al. 2024, §3.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ask = Callable[[Codes], Floats]
 
 @checked
 def select(candidates: int, strategy: Strategy, budget: int | None = None, seed: int = 0) -> Codes:
-    """Draw the comparisons of one context, where answers do not matter.
+    """Draw the comparisons of one context by a strategy that does not depend on answers.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def select(candidates: int, strategy: Strategy, budget: int | None = None, seed:
 
 @checked
 def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, seed: int = 0) -> Comparisons:
-    """Ask one batch of comparisons after the other, each the most informative given the answers so far.
+    """Ask batch after batch of comparisons, each the most informative given the answers so far.
 
     What is shown first hangs on the answers: decode with a position term ("bradley-terry-position").
 
@@ -112,18 +112,18 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
         said = np.asarray(ask(pairs), float)
         if said.shape != (len(pairs),):
             allowed = f"a function that returns a number for each of {len(pairs)} pairs"
-            raise InputError("ask", ask, allowed, f"this one returns the shape {said.shape}")
+            raise InputError("ask", ask, allowed, f"this one returns shape {said.shape}")
         asked, p = np.concatenate([asked, pairs]), np.concatenate([p, said])
     return Comparisons.of(list(names), asked[:, 0], asked[:, 1], p)
 
 
 def check_selection(candidates: int, strategy: str, budget: int | None, seed: int) -> None:
-    """Raise `InputError` unless a budget of comparisons can be selected among the candidates in this way."""
+    """Raise `InputError` unless the strategy can select a budget of comparisons among the candidates."""
     require_one_of("strategy", strategy, STRATEGIES)
     if candidates < 2:
         raise InputError("candidates", candidates, "at least 2")
     if strategy == "full" and budget is not None:
-        raise InputError("budget", budget, "None where the strategy is full")
+        raise InputError("budget", budget, "None if the strategy is full")
     least = 2 if strategy == "symmetric" else 1
     for name, value, smallest in (("budget", budget, least), ("seed", seed, 0)):
         if value is not None:
@@ -135,7 +135,7 @@ def _draw(rng: np.random.Generator, total: int, wanted: int | None) -> Codes:
 
 
 def _unordered(code: Codes, candidates: int) -> Codes:
-    """Return the pairs i < j with these numbers, counted from (0, 1), (0, 2), …; shape (pairs, 2)."""
+    """Return the pairs i < j with these indices, counted from (0, 1), (0, 2), …; shape (pairs, 2)."""
     first = np.arange(candidates)
     starts = first * (2 * candidates - first - 1) // 2
     i = np.searchsorted(starts, code, side="right") - 1

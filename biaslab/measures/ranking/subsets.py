@@ -1,4 +1,4 @@
-"""Estimate the loss from fewer comparisons or candidates (Liusie et al. 2024, §5.5, 5.6, Fig. 4, Table 8)."""
+"""Estimate the loss from using fewer comparisons or candidates (Liusie et al. 2024, §5.5, 5.6, Fig. 4, Table 8)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def agreement_by_budget(
     seed: int = 0,
     in_sample: bool = False,
 ) -> pd.DataFrame:
-    """Estimate agreement with humans by the number of comparisons and how they are selected, from trials of all.
+    """Estimate agreement with humans by number of comparisons and selection strategy, from trials of all pairs.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def self_consistency(
 
 def _check(budgets: Sequence[int], strategies: Sequence[str], draws: int) -> None:
     if not budgets or min(budgets) < 2:
-        raise InputError("budgets", budgets, "numbers of comparisons a context, at least 2")
+        raise InputError("budgets", budgets, "numbers of comparisons per context, at least 2")
     if isinstance(strategies, str) or set(strategies) - set(STRATEGIES):
         raise InputError("strategies", strategies, f"a list of some of {', '.join(STRATEGIES)}")
     if draws < 1:
@@ -175,7 +175,7 @@ def _check(budgets: Sequence[int], strategies: Sequence[str], draws: int) -> Non
 
 
 def _available(every: Comparisons, strategy: Strategy) -> int:
-    """Return how many comparisons of its largest context a strategy can ask."""
+    """Return the number of comparisons a strategy can ask in the largest context."""
     largest = int(np.bincount(every.context).max())
     return largest * (largest - 1) // (2 if strategy == "no-repeat" else 1)
 
@@ -183,13 +183,13 @@ def _available(every: Comparisons, strategy: Strategy) -> int:
 def _replay(
     every: Comparisons, parts: Sequence[Codes], strategy: Strategy, budget: int, seed: tuple[int, int]
 ) -> list[Codes]:
-    """Return which comparisons a strategy asks of each context, in order."""
+    """Return the comparisons that a strategy asks in each context, in order."""
     chosen = []
     borders = np.searchsorted(every.context, np.arange(every.n_contexts + 1))
     for k, rows in enumerate(parts):
         size = int(borders[k + 1] - borders[k])
         if size < 2:
-            raise TrialsError("trials", f"context {every.context_id[borders[k]]}", "at least 2 candidates a context")
+            raise TrialsError("trials", f"context {every.context_id[borders[k]]}", "at least 2 candidates per context")
         place = np.full((size, size), -1)
         place[every.first[rows] - borders[k], every.second[rows] - borders[k]] = rows
         own = int(np.random.default_rng([*seed, k]).integers(2**31))
@@ -204,7 +204,7 @@ def _replay(
 
 
 def _answers(p: Floats, place: Codes, pairs: Codes) -> Floats:
-    """Look up answers; refused pairs have place −1, which holds NaN."""
+    """Look up answers; refused pairs have index −1, which holds NaN."""
     return p[place[pairs[:, 0], pairs[:, 1]]]
 
 
@@ -213,10 +213,10 @@ def _agreement(comparisons: Comparisons, human: Floats, decoding: Decoding) -> F
 
 
 def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:
-    """Average over draws within contexts; where the humans see no difference there is no agreement to speak of."""
+    """Average over draws within contexts; agreement is undefined where human scores do not differ."""
     varies = pd.Series(human).groupby(every.context).nunique().to_numpy() > 1
     mean = np.where(varies, np.nan_to_num(rho).mean(axis=0), 0.0)
-    missing = "no context in which the human scores vary"
+    missing = "the human scores vary in no context"
     return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing, "t")
 
 
@@ -227,7 +227,7 @@ def _price(every: Comparisons, chosen: Sequence[Codes], tokens: Floats) -> Ratio
 
 
 def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
-    """Draw a number of candidates of each context; none of a context that has fewer."""
+    """Draw a number of candidates from each context; skip contexts that have fewer."""
     order = np.lexsort((rng.random(every.n_candidates), every.context))
     counts = np.bincount(every.context)
     kept = np.zeros(every.n_candidates, bool)
@@ -236,7 +236,7 @@ def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
 
 
 def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references: tuple[Floats, Floats]) -> Floats:
-    """Count, by context, the pairs that keep the order of each reference, and all; shape (references + 1, 2, contexts).
+    """Count, by context, concordant pairs per reference and all pairs; shape (references + 1, 2, contexts).
 
     Last come the pairs with equal scores, and all pairs.
     """

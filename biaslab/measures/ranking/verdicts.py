@@ -1,4 +1,4 @@
-"""Verdicts on pairs in two ways to ask, or one, sample by sample: how often they change, and samples of one do.
+"""Verdicts on pairs under one or two ways of asking: how often they change between ways and between samples.
 
 A verdict is a win of one candidate, a win of the other, or a tie. Exact probabilities stand for infinitely many
 samples.
@@ -34,7 +34,7 @@ from biaslab.stats import (
 Floats = NDArray[np.float64]
 PAIR = ("context_id", "candidate_id", "opponent_id")
 ORDERS = ("earlier name first", "later name first")
-ONE_SAMPLE = "undefined: one sample of each verdict, and its noise shows from two on: ask for at least 2"
+ONE_SAMPLE = "undefined: only one sample per verdict; sampling noise needs at least 2"
 _NO_PAIR = "undefined: no pair has a verdict both ways"
 _NO_DECISION = "undefined: no decision between two candidates with different human scores"
 _ALL_TIES = "undefined: all verdicts are ties"
@@ -43,7 +43,7 @@ _UNIT = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Verdicts on pairs that have one each way.
+    """Verdicts on pairs that have one under each way of asking.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Verdicts:
         whole: NDArray[np.bool_] = np.all(total > 0, axis=1)
         each = np.bincount(pair, minlength=len(first))[whole]
         dropped = len(planned) - int(each.sum())
-        lost = "they or their counterpart asked in the other way are missing" if k > 1 else "they are missing"
+        lost = "they, or the same pair asked the other way, are missing" if k > 1 else "they are missing"
         warn_missing(what, dropped, len(planned), lost)
         rows = read.iloc[first[whole]][[*PAIR, "human_gap"]].reset_index(drop=True)
         kept: Floats = np.asarray(total[whole], float)
@@ -125,12 +125,12 @@ class Verdicts:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Judgements that enter, and that do not."""
+        """Number of judgements used, and not used."""
         return int(self.read.sum()), self.n_dropped
 
     @property
     def within(self) -> Floats:
-        """How likely two samples of one way differ, the mean over ways; shape (pairs,), NaN with one sample."""
+        """Probability that two samples of one way differ, averaged over ways; shape (pairs,), NaN with one sample."""
         n = self.samples
         with np.errstate(divide="ignore", invalid="ignore"):
             unbiased = np.where(np.isinf(n), 1.0, np.where(n > 1, n / (n - 1), np.nan))
@@ -143,7 +143,7 @@ class Verdicts:
         return np.asarray(1 - self.shares.prod(axis=1).sum(axis=1))
 
     def changes(self) -> tuple[Ratio, Ratio]:
-        """Return how often the verdict changes with the way to ask, and, its noise floor, from sample to sample.
+        """Return how often the verdict changes with the way of asking, and between samples (its noise floor).
 
         Both are shares of pairs of samples, from 0 to 1; two ways that change nothing have the same of both.
         """
@@ -154,7 +154,7 @@ class Verdicts:
         )
 
     def accuracies(self, single: bool = False) -> tuple[Ratio, ...]:
-        """Return, for each way, the share of decisions between different human scores that go as humans do.
+        """Return, for each way, the share of decisions that agree with humans, among different human scores.
 
         See `biaslab.ranking.pairs.comparative_accuracy`; several samples of a request are as many decisions. Exact
         probabilities decide for what is likelier or, with ``single``, as often either way as single verdicts would.
@@ -171,7 +171,7 @@ class Verdicts:
         return tuple(Ratio(context, right[:, k], rated[:, k], 0.5, _UNIT, _NO_DECISION, "score") for k in ways)
 
     def in_both_orders(self) -> Verdicts:
-        """Return the verdicts on pairs that were shown in both orders; what goes counts as dropped."""
+        """Return the verdicts on pairs shown in both orders; the rest counts as dropped."""
         names = [self.pairs[name].astype(str) for name in PAIR]
         shown = {*zip(*names, strict=True)}
         kept = np.array([(c, two, one) in shown for c, one, two in zip(*names, strict=True)], bool)
@@ -179,14 +179,14 @@ class Verdicts:
         return Verdicts(rows, self.shares[kept], self.samples[kept], self.read[kept], dropped)
 
     def first_rates(self) -> tuple[Ratio, ...]:
-        """Return, for each way, the share of decisions that what stands first wins: P(A)."""
+        """Return P(A) for each way: the share of decisions for the first-presented candidate."""
         decided = 1 - self.shares[:, :, 2]
         context, won = self.pairs["context_id"], self.shares[:, :, 0]
         ways = range(won.shape[1])
         return tuple(Ratio(context, won[:, k], decided[:, k], 0.5, _UNIT, _ALL_TIES, "score") for k in ways)
 
     def order_consistencies(self) -> tuple[Ratio, ...]:
-        """Return, for each way, how likely a sample of a pair and one in its other order name the same winner."""
+        """Return, for each way, the probability that samples in the two orders of a pair name the same winner."""
         names = [self.pairs[name].astype(str) for name in PAIR]
         place = {key: number for number, key in enumerate(zip(*names, strict=True))}
         twin = np.array([place[c, two, one] for c, one, two in zip(*names, strict=True)], np.intp)
@@ -196,7 +196,7 @@ class Verdicts:
         return tuple(Ratio(context, same[:, k], ones, bounds=_UNIT, missing=_NO_PAIR) for k in ways)
 
     def alphas(self, resampling: Resampling) -> tuple[Estimate, Estimate, Estimate]:
-        """Estimate Krippendorff's nominal alpha of samples of one way, of one sample of either, and the latter less.
+        """Estimate Krippendorff's nominal alpha of samples within a way, of samples across ways, and their difference.
 
         Which of a pair has which name says nothing: chance gives either candidate as many wins, and as many ties as
         there are. So a judge that always takes what stands first agrees with itself perfectly, and with itself in the
@@ -236,7 +236,7 @@ class Verdicts:
         return cluster_statistic(one, n, resampling, bounds=bounds, missing=_ALL_TIES), across, gap
 
     def _sums(self, kept: NDArray[np.bool_], resampling: Resampling) -> Floats:
-        """Return sums over each context's pairs: these, how likely samples differ, ties, and values less infinite."""
+        """Return sums over each context's pairs: count, probability that samples differ, ties and shrunken values."""
         values = np.where(np.isinf(self.samples), 0.0, 2 * self.samples).sum(axis=1)
         ties = self.shares[:, :, 2].mean(axis=1)
         parts = (np.ones(len(kept)), np.nan_to_num(self.within), self.between, ties, values)
@@ -245,7 +245,7 @@ class Verdicts:
 
 
 def in_two_orders(trials: pd.DataFrame) -> pd.DataFrame:
-    """Turn pair trials so that both orders of a pair are about the same candidate's wins.
+    """Reorient pair trials so that both orders of a pair describe wins of the same candidate.
 
     Returns
     -------
@@ -266,7 +266,7 @@ def in_two_orders(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shares(trials: pd.DataFrame, probabilities: NDArray[np.bool_]) -> Floats:
-    """Return of each trial how often the first wins, the second wins, and they tie."""
+    """Return, for each trial, how often the first wins, the second wins, and they tie."""
     p, tied = trials["value"].to_numpy(float), (trials["status"] == "tie").to_numpy()
     tied = tied | (~probabilities & (p == 0.5))
     first = np.where(tied, 0.0, np.where(probabilities, p, p > 0.5))
@@ -274,7 +274,7 @@ def _shares(trials: pd.DataFrame, probabilities: NDArray[np.bool_]) -> Floats:
 
 
 def _alpha(sums: Floats, place: int) -> Statistic:
-    """Return alpha as a function of the weights of contexts, from the share of samples that differ in a column."""
+    """Return alpha as a function of context weights, from the share of differing samples in a column."""
 
     def alpha(weights: Floats) -> Floats:
         total = weights @ sums

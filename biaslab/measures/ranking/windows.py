@@ -1,4 +1,4 @@
-"""Rank long lists by windows that slide from the end to the top (Sun et al. 2023, RankGPT), and what that does."""
+"""Rank long lists with windows sliding from the end to the top (RankGPT, Sun et al. 2023), and measure its effect."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def sliding_windows(
     require_whole("rounds", rounds, 1)
     if step > window:
         raise InputError(
-            "step", step, f"at most the window, {window}", "or candidates between windows are not compared"
+            "step", step, f"at most the window, {window}", "otherwise candidates between windows are never compared"
         )
     order = list(range(len(candidates)))
     for _ in range(rounds):
@@ -81,7 +81,7 @@ def sliding_windows(
 
 
 def windows_of(n: int, window: int, step: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each window over n places, the last places first; the last window is at the top.
+    """Yield start and end of each window over n positions, from the end of the list to the top.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def _permutation(ranked: Any, n: int) -> list[int]:
 def judge_ranker(
     judge: Judge, dataset: Dataset, attribute: str, context_id: str, protocol: Protocol | None = None
 ) -> Ranker:
-    """Return what `sliding_windows` needs to rank candidates of a context by a judge.
+    """Return the function that `sliding_windows` needs to rank candidates of a context by a judge.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def judge_ranker(
 
 @checked
 def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) -> pd.DataFrame:
-    """Estimate how a final rank depends on the place at which a candidate started.
+    """Estimate how the final rank depends on a candidate's initial position.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
     by = orders.groupby(["context_id", "candidate_id"])
     centred = orders.assign(**{name: orders[name] - by[name].transform("mean") for name in ("place", "rank")})
     if not centred["place"].any():
-        raise InputError("orders", "one place a candidate", "candidates that start in several places")
+        raise InputError("orders", "one position per candidate", "candidates that start at several positions")
     codes, names = pd.factorize(centred["context_id"])
     rho, spread = np.empty(len(names)), np.empty(len(names))
     for code in range(len(names)):
@@ -227,7 +227,7 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
 
 
 def _correlation(place: NDArray[np.float64], rank: NDArray[np.float64]) -> float:
-    """Return Spearman's correlation, 0 where ranks do not vary: then no place moves any."""
+    """Return Spearman's correlation; 0 if ranks do not vary, since then position has no effect."""
     return float(spearmanr(place, rank).statistic) if np.ptp(rank) > 0 and np.ptp(place) > 0 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Pointwise scorers: a score per candidate, from a judge or from a metric, and how well scores agree with humans.
+"""Pointwise scorers: one score per candidate, from a judge or a metric, and agreement of scores with humans.
 
 A scorer is designed and read like a probe, so that `biaslab.collect` asks a judge and the store keeps what was asked;
 `scores` turns the trials into a scores frame. Metrics without a judge make that frame at once.

@@ -123,7 +123,7 @@ def agreement_difference(
     coefficients: Sequence[Method] = get_args(Method),
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
-    """Estimate by how much one scorer agrees better with humans than another, on the candidates that both scored.
+    """Estimate the difference in agreement with humans between two scorers, on candidates that both scored.
 
     Parameters
     ----------
@@ -171,7 +171,9 @@ def agreement_difference(
         where["judge"] = f"{whose[0]['judge']} | {whose[1]['judge']}"
     shared = [name for name in first["attribute"].drop_duplicates() if (second["attribute"] == name).any()]
     if not shared:
-        raise InputError("second", sorted(set(second["attribute"])), "scores of an attribute that the first scored")
+        raise InputError(
+            "second", sorted(set(second["attribute"])), "scores of an attribute that the first also scored"
+        )
 
     def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
         return agreement_loss(items, "score", "score_2", "human", how, level, coefficient)
@@ -186,7 +188,7 @@ def agreement_difference(
 
 
 def _with_each(datasets: Mapping[str, Dataset], estimate: Callable[[Dataset], pd.DataFrame]) -> pd.DataFrame:
-    """Estimate agreement with each of several ratings of the same candidates, one below the other."""
+    """Estimate agreement with each of several ratings of the same candidates, one row group per rating."""
     if not datasets:
         raise InputError("dataset", "none", "at least one data set")
     parts = [estimate(one).assign(agreement_with=name) for name, one in datasets.items()]
@@ -240,7 +242,7 @@ def _once_each(scores: pd.DataFrame) -> None:
     twice = scores.duplicated(list(ITEM))
     if twice.any():
         which = scores.loc[twice, list(ITEM)].iloc[0].tolist()
-        raise TrialsError("scores", f"{which} twice", "one score a candidate", "choose one condition beforehand")
+        raise TrialsError("scores", f"{which} twice", "one score per candidate", "select one condition first")
 
 
 def _own_human(part: pd.DataFrame) -> pd.DataFrame:
@@ -281,9 +283,9 @@ def _require_options(levels: Sequence[str], coefficients: Sequence[str]) -> None
 
 
 def _only(scores: pd.DataFrame, name: str) -> dict[str, str]:
-    """Return scorer, judge and data set of a frame that holds the scores of one."""
+    """Return scorer, judge and data set of a frame with the scores of one scorer."""
     require_columns(scores, SCORES[1:], name)
     whose = scores.reindex(columns=["scorer", "judge", "dataset"], fill_value="").drop_duplicates()
     if len(whose) != 1:
-        raise TrialsError(name, f"scores of {len(whose)} scorers", "the scores of one", "choose one beforehand")
+        raise TrialsError(name, f"scores of {len(whose)} scorers", "the scores of one", "select one first")
     return {str(key): str(value) for key, value in whose.iloc[0].items()}

@@ -22,7 +22,7 @@ Measure = Literal["precision", "recall", "F1"]
 
 
 class Match(NamedTuple):
-    """Precision, recall and F1 of one candidate; NaN where no token of a text has weight."""
+    """Precision, recall and F1 of one candidate; NaN if no token of a text has weight."""
 
     precision: float
     recall: float
@@ -38,7 +38,7 @@ def bert_scores(
     against: Against | None = None,
     idf: bool = False,
 ) -> pd.DataFrame:
-    """Score every candidate by how well its tokens match those of its reference or, without one, of its source.
+    """Score every candidate by how well its tokens match its reference or, without one, its source.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def match(
     candidate_weights: ArrayLike | None = None,
     reference_weights: ArrayLike | None = None,
 ) -> Match:
-    """Match every token with the most similar one of the other text.
+    """Match every token with the most similar token of the other text.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _mean(values: NDArray[np.float64], weights: ArrayLike | None) -> float:
 
 
 def _rarity(texts: Sequence[NDArray[np.int64]]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-    """Return the function that gives tokens their inverse document frequency, plus one so that every token has one."""
+    """Return a function that maps tokens to inverse document frequency, with add-one smoothing for unseen tokens."""
     having = Counter(token for ids in texts for token in set(ids.tolist()))
 
     def weigh(ids: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Score distributions after a low and after a high score of another attribute (Stureborg et al. 2024, Figs. 4, 10)."""
+"""Score distributions after a low or a high score of another attribute (Stureborg et al. 2024, Figs. 4, 10)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def conditional_shares(
     dataset: str,
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
-    """Estimate the distribution of each attribute's score, given that an earlier one is low or high, for all pairs.
+    """Estimate the distribution of each attribute's score given a low or high earlier score, for all attribute pairs.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def conditional_shares(
 
 
 def later_scores(context: pd.Series, chances: NDArray[np.float64], levels: NDArray[np.float64], missing: str) -> Parts:
-    """Return the mean of a score, and the share of each level, among outputs whose earlier score is of one kind.
+    """Return the mean score and the share of each level, among outputs whose earlier score is low, or high.
 
     Parameters
     ----------

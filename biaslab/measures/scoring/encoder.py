@@ -1,4 +1,4 @@
-"""Texts to one vector a token, from any local model: an encoder such as BERT, or a causal model's hidden states."""
+"""Turn texts into one vector per token with any local model: an encoder such as BERT, or a causal model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESERVED = 2  # positions that RoBERTa and its like count in their window but n
 
 
 class Encoded(NamedTuple):
-    """One text: its tokens without special ones, shape (tokens,), and a vector of length 1 for each."""
+    """One text: its tokens without special tokens, shape (tokens,), and a unit vector for each."""
 
     ids: NDArray[np.int64]
     vectors: NDArray[np.float32]
@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
 @checked
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """Contextual embeddings of texts by a transformers model.
+    """Contextual embeddings of texts from a transformers model.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Encoder:
         return [encoded[index] for index in range(len(texts))]
 
     def tokens(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """Return the ids of each text and which of them are special, cut to the window.
+        """Return the token ids of each text and which are special, truncated to the window.
 
         Warns
         -----
@@ -84,7 +84,9 @@ class Encoder:
         rows = [self._tokens(text) for text in texts]
         long = [i for i, (ids, _) in enumerate(rows) if len(ids) > self.window]
         if long:
-            message = f"{len(long)} of {len(texts)} texts are cut to the {self.window} tokens that {self.name} can read"
+            message = (
+                f"{len(long)} of {len(texts)} texts are truncated to the {self.window}-token window of {self.name}"
+            )
             warn(message, UserWarning)
             for index in long:
                 rows[index] = self._tokens(texts[index], truncation=True)
@@ -101,12 +103,12 @@ class Encoder:
 
     @property
     def window(self) -> int:
-        """Tokens of a text at most, special ones included."""
+        """Maximum number of tokens per text, special tokens included."""
         places = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return int(min(self.tokenizer.model_max_length, places - _RESERVED if places else float("inf")))
 
     def _tokens(self, text: str, truncation: bool = False) -> tuple[list[int], list[int]]:
-        """Return the ids of a text and which of them are special; its own "[CLS]" or "<s>" are characters."""
+        """Return the token ids of a text and which are special; a literal "[CLS]" or "<s>" is plain text."""
         options = {"truncation": True, "max_length": self.window} if truncation else {"verbose": False}
         encoded = self.tokenizer(text, return_special_tokens_mask=True, split_special_tokens=True, **options)
         ids, special = list(encoded["input_ids"]), list(encoded["special_tokens_mask"])
@@ -128,7 +130,7 @@ class Encoder:
 
 @checked
 def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = "cpu") -> Encoder:
-    """Load an encoder or a causal model, in float32, remote code off.
+    """Load an encoder or a causal model in float32, with remote code disabled.
 
     Parameters
     ----------
@@ -157,7 +159,7 @@ def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = 
 
 
 def choose_layer(config: Any, layer: int | None, name: str) -> int:
-    """Return the layer asked for; by default three quarters of the way up, and of causal models the last.
+    """Return the requested layer; by default three quarters of the way up, or the last one of a causal model.
 
     Raises
     ------
@@ -172,7 +174,7 @@ def choose_layer(config: Any, layer: int | None, name: str) -> int:
 
 
 def is_causal(config: Any) -> bool:
-    """Return whether attention is causal: a model that generates text and is no masked language model."""
+    """Return whether attention is causal: the model generates text and is not a masked language model."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
         MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -184,7 +186,7 @@ def is_causal(config: Any) -> bool:
 
 
 def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Yield batches of positions of texts of similar length, limited by their padded tokens."""
+    """Yield batches of indices of texts of similar length, limited by padded tokens."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if batch and lengths[index] * (len(batch) + 1) > tokens:

@@ -1,4 +1,4 @@
-"""G-Eval: a detailed form, the expected score, and steps that the judge writes (Liu et al. 2023, arXiv 2303.16634)."""
+"""G-Eval: a detailed form, the expected score, and steps written by the judge (Liu et al. 2023, arXiv 2303.16634)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONTEXT = "steps"  # the pseudo-context of requests that are about no candidate
 @checked(eager=True)
 @dataclass(frozen=True)
 class GEval(Scorer):
-    """Ask for a score with a form that states task, criterion and evaluation steps, and take the expected score.
+    """Ask for a score with a form that states task, criterion and evaluation steps; use the expected score.
 
     Further parameters: `biaslab.scoring.scorer.Scorer`.
 
@@ -93,7 +93,7 @@ class GEval(Scorer):
 @checked(eager=True)
 @dataclass(frozen=True)
 class StepWriting:
-    """Let the judge write the evaluation steps of each attribute, for the ``steps`` of `biaslab.scoring.GEval`.
+    """Let the judge write the evaluation steps of each attribute, for ``steps`` of `biaslab.scoring.GEval`.
 
     A design like any other: `biaslab.collect` asks, a store keeps each reply, so that the steps of a study stay those
     that its scores were asked with.
@@ -139,7 +139,7 @@ class StepWriting:
         require_whole("seed", self.seed, 0)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan one text an attribute."""
+        """Plan one text per attribute."""
         for attribute in dataset.require_attributes(self.attributes):
             about = prompts.describe(dataset, attribute)
             prompt = prompts.render(
@@ -153,7 +153,7 @@ class StepWriting:
             yield Trial(request, _CONTEXT, attribute, "")
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002 - as all designs do
-        """Return how many steps a text holds, and the status."""
+        """Return the number of steps in a text, and the status."""
         count = len(parse_steps(reply.text))
         return (float(count), "ok") if count > 1 else (math.nan, "unparsable")
 
@@ -169,8 +169,8 @@ def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
     """
     require_columns(trials, ("attribute", "status", "reply"), "trials")
     if (unread := trials.loc[trials["status"] != "ok", "attribute"].tolist()) or trials.empty:
-        allowed = "a list of two steps or more for each attribute"
-        raise TrialsError("trials", f"no steps of {', '.join(unread) or 'any attribute'}", allowed)
+        allowed = "a list of at least two steps for each attribute"
+        raise TrialsError("trials", f"no steps for {', '.join(unread) or 'any attribute'}", allowed)
     return {str(name): parse_steps(str(text)) for name, text in zip(trials["attribute"], trials["reply"], strict=True)}
 
 

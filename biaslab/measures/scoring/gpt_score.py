@@ -1,4 +1,4 @@
-"""GPTScore: how likely a judge finds a candidate, given source and instruction (Fu et al. 2023, arXiv 2302.04166)."""
+"""GPTScore: the likelihood of a candidate given source and instruction (Fu et al. 2023, arXiv 2302.04166)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pointwise scoring: the candidates, how a score is asked for, and how a reply is read."""
+"""Pointwise scoring: the candidates, the question, and the reading of replies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Item:
 
 
 def items(dataset: Dataset) -> Iterator[Item]:
-    """Yield every candidate of a data set, context by context, also where rows of a context stand apart."""
+    """Yield every candidate of a data set, context by context, even if rows of a context are not adjacent."""
     means = dataset.human_means.to_dict()
     candidates = dataset.candidates.iloc[dataset.candidates["context_id"].factorize()[0].argsort(kind="stable")]
     for values in zip(*(candidates[column] for column in CANDIDATE_COLUMNS), strict=True):
@@ -72,14 +72,14 @@ def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterat
 
 
 def single_ratings(dataset: Dataset, written: Callable[[float], str]) -> dict[tuple[Any, ...], str]:
-    """Return the single human scores of each context, candidate and attribute, separated by blanks."""
+    """Return the individual human scores of each context, candidate and attribute, separated by spaces."""
     human = dataset.human
     ratings = human["score"].map(written).groupby([human[name] for name in (*ITEM, "attribute")])
     return dict(ratings.agg(" ".join))
 
 
 def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]]:
-    """Return the single human scores that trials carry, by context, candidate and attribute.
+    """Return the individual human scores in trials, by context, candidate and attribute.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]
 
 @dataclass(frozen=True)
 class Asking:
-    """Parameters of pointwise requests, which all pointwise probes share.
+    """Parameters of pointwise requests, shared by all pointwise probes.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def about_scores(
     previous: float | None = None,
     edit: str = "",
 ) -> About:
-    """Return what a request for an item's scores is about."""
+    """Return the description (`About`) of a request for an item's scores."""
     return About(
         item.context_id,
         (item.candidate_id,),
@@ -222,7 +222,7 @@ class Question:
         edit: str = "",
         steps: Sequence[str] = (),
     ) -> Question:
-        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first one is read.
+        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first score is read.
 
         ``heading``, ``note`` and ``steps`` stand in the prompt; ``edit`` names the edit with which the candidate is
         shown.
@@ -234,7 +234,7 @@ class Question:
         return cls(item, attributes[0], prompt, scale, about, tuple(attributes))
 
     def begun(self, answer: str) -> Question:
-        """Return the question with an answer that has begun with "<answer>:"; a space stands before every label."""
+        """Return the question with an answer prefix "<answer>:"; every label starts with a space."""
         messages = (Message("user", str(self.messages)), Message("assistant", f"{answer}:"))
         labels = tuple(f" {label}" for label in self.scale.labels)
         return replace(self, messages=messages, scale=replace(self.scale, labels=labels))
@@ -252,7 +252,7 @@ class Question:
             yield Trial(request, *about, replicate, where, self.labels)
 
     def label_trials(self, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
-        """Yield one trial per label of a single `Choice`, each valued with the probability of its label.
+        """Yield one trial per label of a single `Choice`; its value is the probability of the label.
 
         Their condition holds ``label``, the label's worth on the scale, besides what `trials` puts there.
         """
@@ -289,5 +289,5 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
 
 @lru_cache(maxsize=8)
 def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> NDArray[np.float64]:
-    """Return the distribution at a temperature; kept, for the trials of all labels of one reply read it."""
+    """Return the distribution at a temperature; cached, since the trials of all labels of a reply read it."""
     return tempered(logprobs, temperature)

@@ -64,7 +64,7 @@ class PromptScoring(Scorer):
         super().__post_init__()
         if any(not label.isdecimal() for label in find_scale(self.scale).labels):
             raise InputError(
-                "scale", self.scale, "a scale of whole numbers, such as 1-10: the templates state no other"
+                "scale", self.scale, "a scale of whole numbers, such as 1-10: the templates support no other"
             )
 
     @property
@@ -89,5 +89,5 @@ class PromptScoring(Scorer):
         return Question.of(item, attribute, prompt, scale)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that a text gives, or the likeliest label, and the status."""
+        """Return the score stated in a text, or the most likely label, and the status."""
         return read_score(trial, reply, temperature=0.0)

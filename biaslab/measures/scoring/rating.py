@@ -1,4 +1,4 @@
-"""Rating after Stureborg et al. 2024: their recipe (§4, Table 6) and the prompts they compare it with."""
+"""Rating as in Stureborg et al. 2024: their recipe (§4, Table 6) and the prompts they compare it with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {"none": "rating", "after": "rate_explain", "before": "analyze_rate"}
 @checked(eager=True)
 @dataclass(frozen=True)
 class Rating(Scorer):
-    """Ask for a rating with definition, aspects and source, one attribute at a time, with reasons or without.
+    """Ask for a rating with definition, aspects and source, one attribute at a time, with or without a rationale.
 
     Further parameters: `biaslab.scoring.scorer.Scorer`.
 
@@ -76,16 +76,16 @@ class Rating(Scorer):
         super().__post_init__()
         require_steps(self.steps)
         if self.reasons == "before" and self.answer == "distribution":
-            raise InputError("answer", self.answer, "text where reasons stand before the rating")
+            raise InputError("answer", self.answer, "text if the rationale comes before the rating")
 
     @property
     def name(self) -> str:
-        """``"rating"``, ``"rate_explain"`` or ``"analyze_rate"``, by the place of the reasons."""
+        """``"rating"``, ``"rate_explain"`` or ``"analyze_rate"``, by the position of the rationale."""
         return _NAMES[self.reasons]
 
     @property
     def default_length(self) -> int:
-        """Length of an answer at most: generation may stop after the rating."""
+        """Maximum length of an answer: generation may stop after the rating."""
         return 256 if self.reasons == "before" else 16
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
@@ -94,12 +94,12 @@ class Rating(Scorer):
         yield from super().design(dataset)
 
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
-        """Return the request for one rating, whose answer has begun where a distribution stands before reasons."""
+        """Return the request for one rating, with an answer prefix if a distribution comes before the rationale."""
         question = Question.rate(dataset, item, [attribute], scale, self.reasons, steps=self.steps.get(attribute, ()))
         if self.reasons == "after" and self.answer == "distribution":
             return question.begun(attribute)
         return replace(question, labels=(attribute,))
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score, the expected one of a distribution at the temperature, and the status."""
+        """Return the score (of a distribution, the expected score at the temperature) and the status."""
         return read_score(trial, reply, self.temperature)

@@ -29,7 +29,7 @@ def reference_scores(
     attributes: Sequence[str] | None = None,
     against: Against | None = None,
 ) -> pd.DataFrame:
-    """Score every candidate by its overlap with its references or, without one, with its source.
+    """Score every candidate by its overlap with its references or, without any, with its source.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def reference_scores(
 
 
 def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Against, list[str]]:
-    """Return the side that candidates are compared with, "reference" or "source", and its text for each of them.
+    """Return what candidates are compared with, "reference" or "source", and that text for each candidate.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Aga
         If ``against`` is neither, or a candidate has no such text.
     """
     if against is not None and against not in get_args(Against):
-        raise InputError("against", against, "reference or source, or None to choose")
+        raise InputError("against", against, "reference, source, or None to choose automatically")
     blank = {name: dataset.candidates[column].str.strip() == "" for name, column in _COLUMNS.items()}
     where: Against = against or ("source" if blank["reference"].any() else "reference")
     if blank[where].any():

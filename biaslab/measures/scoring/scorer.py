@@ -1,4 +1,4 @@
-"""Base of scorers that ask a judge for a number, and the scores frame: one score per candidate and attribute."""
+"""Base class of scorers that ask a judge for a number, and the scores frame: one score per candidate and attribute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id
 @checked(eager=True)
 @dataclass(frozen=True)
 class Scorer(ABC):
-    """Base of scorers that ask a judge for the score of each candidate, one attribute at a time.
+    """Base class of scorers that ask a judge for the score of each candidate, one attribute at a time.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Scorer(ABC):
 
     @property
     def default_length(self) -> int:
-        """Length of an answer at most where ``max_tokens`` is None."""
+        """Maximum length of an answer if ``max_tokens`` is None."""
         return 16
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
@@ -79,15 +79,15 @@ class Scorer(ABC):
                 yield from self.question(dataset, item, attribute, scale).trials(self.asking, {})
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design without such requests as a judge refuses; None where there is none."""
+        """Return the nearest design without requests that the judge refuses; None if there is none."""
         return reading_text(self, refused)
 
     @abstractmethod
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
-        """Return what is asked about one candidate and attribute."""
+        """Return the question about one candidate and attribute."""
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the expected score over the labels, or the score that a text gives, and the status."""
+        """Return the expected score over the labels, or the score stated in a text, and the status."""
         return read_score(trial, reply)
 
 
@@ -99,14 +99,14 @@ def require_steps(steps: Mapping[str, Sequence[str]]) -> None:
 
 
 def require_known_steps(steps: Mapping[str, Sequence[str]], attributes: Sequence[str]) -> None:
-    """Raise `InputError` if there are steps for an attribute that is not scored."""
+    """Raise `InputError` if steps are given for an attribute that is not scored."""
     if unknown := [name for name in steps if name not in attributes]:
         raise InputError("steps", unknown, f"steps for some of {', '.join(attributes)}")
 
 
 @checked
 def scores(trials: pd.DataFrame) -> pd.DataFrame:
-    """Turn score trials into scores, the mean of its replicates for each candidate.
+    """Turn score trials into scores: the mean over replicates for each candidate.
 
     Parameters
     ----------
@@ -143,17 +143,17 @@ def scores(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def require_one_condition(trials: pd.DataFrame, keys: Sequence[str]) -> None:
-    """Raise `TrialsError` if a replicate is scored twice, as trials of several conditions are."""
+    """Raise `TrialsError` if a replicate is scored twice, as happens with trials of several conditions."""
     twice = trials.duplicated([*keys, "replicate"])
     if twice.any():
         what = " ".join(map(str, trials.loc[twice, list(keys)].iloc[0]))
-        raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "choose one beforehand")
+        raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "select one first")
 
 
 def scored(
     dataset: Dataset, scorer: str, judge: str, values: Iterable[float], attributes: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return the scores frame of a metric that ignores attributes: a candidate has the same score for each.
+    """Return the scores frame of a metric that ignores attributes: the same score for each attribute.
 
     Parameters
     ----------

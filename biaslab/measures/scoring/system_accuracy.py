@@ -1,4 +1,4 @@
-"""Pairs of systems that a scorer orders as humans do: the system-level accuracy of WMT's metrics tasks."""
+"""Share of system pairs that a scorer orders as humans do: the system-level accuracy of the WMT metrics task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from biaslab.stats import (
 
 Floats = NDArray[np.float64]
 _DIGITS = 12  # means that differ by less are equal
-_NOTE = "ranks of systems jump: no test, and the coverage of the interval is not established"
+_NOTE = "not a smooth statistic: no test, and the coverage of the interval is not established"
 
 
 @checked
@@ -74,7 +74,7 @@ def system_accuracy(
     resampling = resampling or Resampling()
     require_columns(scores, [*SCORES, *by], "scores")
     if (dataset.candidates["system"].str.strip() == "").any():
-        raise TrialsError("candidates of the data set", "one without a system", "systems of all candidates")
+        raise TrialsError("candidates of the data set", "one without a system", "a system for every candidate")
     rows: list[dict[str, Any]] = []
     names = [*SCORES[:4], *by]
     for values, part in scores.groupby(names, sort=False):

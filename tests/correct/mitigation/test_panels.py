@@ -148,18 +148,18 @@ def test_bad_members(members):
         (one, {}, InputError, "one frame each"),
         ([one, one], {}, InputError, "different judges"),
         ([one, pd.concat([one, two])], {}, InputError, "each frame of one"),
-        ([one, two.assign(context_id="elsewhere")], {}, TrialsError, "no judgement in common"),
+        ([one, two.assign(context_id="elsewhere")], {}, TrialsError, "no judgements in common"),
         ([one, two.drop(columns="status")], {}, TrialsError, "status"),
         ([one, two.assign(samples=3.0)], {}, TrialsError, "biaslab.Panel"),
         ([one, two], {"weights": [1.0]}, InputError, "2 numbers"),
         ([one, two], {"weights": [1.0, -1.0]}, InputError, "at least 0"),
-        ([one, two], {"weights": {"0": [1, 1]}}, InputError, "weights of every context"),
+        ([one, two], {"weights": {"0": [1, 1]}}, InputError, "weights for every context"),
         ([one, two], {"weights": "best"}, InputError, "learned"),
     ]
     for given, options, error, says in cases:
         with pytest.raises(error, match=says):
             pooled(given, **options)
-    with pytest.raises(TrialsError, match="no label in common"):
+    with pytest.raises(TrialsError, match="no labels in common"):
         learned_weights([each.assign(human_gap=math.nan) for each in (one, two)])
     with pytest.raises(TrialsError, match="all labels in one context"):
         learned_weights(

@@ -281,7 +281,7 @@ def test_bad_input(leaning, long):
     several = pd.concat([leaning, leaning.assign(judge="another")])
     with pytest.raises(InputError, match="one judge"):
         measured(POSITION, "first_position_rate", several, order_averaging)
-    with pytest.raises(InputError, match="before too"):
+    with pytest.raises(InputError, match="also in before"):
         measured(POSITION, "first_position_rate", leaning, leaning.assign(context_id="elsewhere"))
     with pytest.raises(TrialsError, match="words"):
         length_regression(long.drop(columns="words"))

@@ -87,7 +87,7 @@ def test_values_of_candidates_follow_them(graded):
     [
         ((["a", "b"], [0], [2], [0.5]), "places"),
         ((["a", "b"], [0], [1], [1.5]), "probabilities"),
-        ((["a", "b"], [0, 1], [1], [0.5]), "one length"),
+        ((["a", "b"], [0, 1], [1], [0.5]), "equal length"),
     ],
 )
 def test_bad_comparisons_are_refused(arguments, words):

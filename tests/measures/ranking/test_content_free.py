@@ -40,9 +40,9 @@ def test_what_is_missing_does_not_enter():
     ("trials", "words"),
     [
         (same([0.8, 0.7], attribute=["a", "b"]), "attribute is 'a, b', allowed: one attribute"),
-        (same([0.8, 0.7], nothing=["empty", "identical"]), "choose the rows of one"),
+        (same([0.8, 0.7], nothing=["empty", "identical"]), "select the rows of one"),
         (same([1.0, 1.0, 1.0]), "does not vary"),
-        (same([0.5]).iloc[:0], "no pair of the same"),
+        (same([0.5]).iloc[:0], "no identical pair"),
     ],
 )
 def test_no_prior_without_a_reason(trials, words):

@@ -118,7 +118,7 @@ def test_frames_that_say_too_little_are_refused():
     orders = pd.DataFrame({"context_id": ["a"], "list": [0], "candidate_id": ["x"], "place": [1], "rank": [1]})
     with pytest.raises(InputError, match="rank"):
         window_effect(orders.drop(columns="rank"))
-    with pytest.raises(InputError, match="several places"):
+    with pytest.raises(InputError, match="several positions"):
         window_effect(orders)
 
 

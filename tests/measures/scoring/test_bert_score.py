@@ -110,7 +110,7 @@ def test_a_causal_model_gives_its_last_states_after_a_beginning(llama):
 
 def test_long_texts_are_cut_and_said(bert):
     encoder = load_encoder(str(bert))
-    with pytest.warns(UserWarning, match="1 of 2 texts are cut to the 16 tokens"):
+    with pytest.warns(UserWarning, match="1 of 2 texts are truncated to the 16-token window"):
         encoded = encoder.encode(["the cat " * 20, "a dog"])
     assert [len(found.ids) for found in encoded] == [14, 2]
 

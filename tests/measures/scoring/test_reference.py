@@ -95,7 +95,7 @@ def test_source_where_there_is_no_reference():
         ({"metrics": "BLEU"}, "a list"),
         ({"metrics": []}, "a list"),
         ({"attributes": ["beauty"]}, "beauty"),
-        ({"against": "humans"}, "reference or source"),
+        ({"against": "humans"}, "reference, source"),
     ],
 )
 def test_bad_parameters_are_named(graded, options, words):

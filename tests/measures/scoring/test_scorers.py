@@ -203,7 +203,7 @@ def test_a_score_stands_beside_its_attribute_among_reasons(graded):
         (lambda: PromptScoring(replicates=3), 'answer="text"'),
         (lambda: GEval(scale="1-7"), "1-100"),
         (lambda: Rating(reasons="behind"), "before"),
-        (lambda: Rating(reasons="before"), "text where reasons"),
+        (lambda: Rating(reasons="before"), "text if the rationale"),
         (lambda: Rating(max_tokens=0, answer="text"), "at least 1"),
     ],
 )

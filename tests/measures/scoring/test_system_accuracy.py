@@ -78,7 +78,7 @@ def test_several_scorers_have_a_row_each(data):
 
 
 def test_says_what_is_missing(data):
-    with pytest.raises(TrialsError, match="systems of all candidates"):
+    with pytest.raises(TrialsError, match="a system for every candidate"):
         system_accuracy(frame(data), replace(data, candidates=data.candidates.assign(system="")), QUICK)
     with pytest.raises(TrialsError, match="without"):
         system_accuracy(frame(data).drop(columns="scorer"), data, QUICK)
