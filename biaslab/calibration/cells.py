@@ -248,7 +248,8 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
     test = ("type_i_error", _ALPHA)
     if cell.planted:
         left = population.estimate if where["refusals"] else truth  # those who refuse may be the clearest
-        test = ("power", _planned(left - cell.null, population.spread, contexts))
+        tested = float(estimates["p_value"].notna().mean())  # at a ceiling, say, a study has no test, and says why
+        test = ("power", tested * _planned(left - cell.null, population.spread, contexts))
     shared = where | {
         "seconds": time.perf_counter() - started,
         "bias": float(np.nanmean(estimates["estimate"])) - truth if estimates["estimate"].notna().any() else np.nan,
