@@ -34,6 +34,7 @@ class Source(NamedTuple):
     name: str | None
 
 
+_ROLES = {"system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant"}
 _WAYS = {"pattern", "json", "parse", "reader"}  # to read a reply, of which there is one
 
 
@@ -78,10 +79,13 @@ def _arguments(path: Path, text: str, name: str | None) -> Arguments:
         return _fast_chat(path, text, name)
     if path.suffix in (".yaml", ".yml", ".json"):
         return _structured(path, text, name)
-    for of_text in TEXT_FORMATS:
-        if (arguments := of_text(text)) is not None:
-            return {"template": text} | arguments
-    return {"template": text}
+    return _of_text(text, text)
+
+
+def _of_text(template: Any, text: str) -> Arguments:
+    """Return what a prompt says itself of the replies to it."""
+    found = (of_text(text) for of_text in TEXT_FORMATS)
+    return {"template": template} | next((arguments for arguments in found if arguments is not None), {})
 
 
 def _structured(path: Path, text: str, name: str | None) -> Arguments:
@@ -90,7 +94,8 @@ def _structured(path: Path, text: str, name: str | None) -> Arguments:
     except (ValueError, yaml.YAMLError) as error:
         raise InputError("path", str(path), f"a {path.suffix[1:].upper()} file ({error})") from error
     if isinstance(document, list) or (isinstance(document, Mapping) and set(document) == {"messages"}):
-        return {"template": _as_messages(document["messages"] if isinstance(document, Mapping) else document)}
+        messages = _as_messages(document["messages"] if isinstance(document, Mapping) else document)
+        return _of_text(messages, messages if isinstance(messages, str) else "\n".join(text for _, text in messages))
     if isinstance(document, Mapping):
         for of_document in _DOCUMENTS:
             if (arguments := of_document(Source(path, document, name))) is not None:
@@ -111,7 +116,10 @@ def _as_messages(prompt: Any) -> Any:
         return str(prompt)
     if not all(isinstance(each, Mapping) and isinstance(each.get("content"), str) for each in prompt):
         raise InputError("template", str(prompt)[:80], "messages, each with a role and a content that is a text")
-    return [(str(each.get("role", "user")), each["content"]) for each in prompt]
+    roles = [_ROLES.get(str(each.get("role", "user"))) for each in prompt]
+    if None in roles:
+        raise InputError("role", prompt[roles.index(None)].get("role"), f"one of {', '.join(_ROLES)}")
+    return [(role, each["content"]) for role, each in zip(roles, prompt, strict=True)]
 
 
 def _toml(path: Path, text: str) -> Arguments:

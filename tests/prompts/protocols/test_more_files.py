@@ -166,8 +166,7 @@ TEXTS = {
 def test_a_prompt_that_says_how_replies_look_needs_nothing_else(tmp_path, name):
     text, form, readings = TEXTS[name]
     (tmp_path / name).write_text(text)
-    given = {} if "messages" not in name else {"verdicts": {"[[A]]": 1, "[[B]]": 0}}
-    protocol = bl.Protocol.from_file(tmp_path / name, **given)
+    protocol = bl.Protocol.from_file(tmp_path / name)
     assert protocol.form == form
     assert {text: reading(protocol, text) for text in readings} == readings
 
@@ -255,3 +254,17 @@ def test_a_text_that_was_cut_off_while_it_weighed_verdicts_has_none():
     assert protocol.read(replace(weighs, text="[[A]], since the other is")) == (1.0, "ok")
     ranking = bl.Protocol.from_template("{question} {candidates}", "list", replies="order")
     assert ranking.read_list(replace(weighs, text="[1] > [2]? Or [2] > [1]"), 2)[1] == "cut_off"
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([{"role": "judge", "content": "x"}], "role is 'judge'"),
+        ([{"role": "user", "content": [{"text": "x"}]}], "a content that is a text"),
+        ({"messages": "x"}, "without the candidate"),
+    ],
+)
+def test_messages_that_cannot_be_sent_are_refused(tmp_path, document, message):
+    (tmp_path / "mine.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=message):
+        bl.Protocol.from_file(tmp_path / "mine.json")
