@@ -103,7 +103,7 @@ def split_chat(text: str) -> tuple[tuple[Role, str], ...]:
     for mark in _CHAT_MARKS:
         turns = tuple((match[1], match[2].strip()) for match in mark.finditer(text))
         if turns:
-            return tuple(turn for turn in turns if turn[1])  # type: ignore[return-value] # the mark of a reply is none
+            return tuple(turn for turn in turns if turn[1])  # type: ignore[misc] # the mark of a reply is no message
     return (("user", text),)
 
 

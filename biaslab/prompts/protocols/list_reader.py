@@ -110,7 +110,7 @@ class Places(Reader):
         if self.replies == "ranks":
             return [read for found in self._tables(text) if (read := self._ranked(found)) is not None]
         if self.replies == "best":
-            found = [(place,) for place in self._single(text)]
+            found: list[tuple[int, ...]] = [(place,) for place in self._single(text)]
         else:
             rows = [tuple(map(_number, self._patterns[0].findall(row[0]))) for row in self._patterns[1].finditer(text)]
             found = rows or self._numbered(text) or [(place,) for place in self._single(text)]
