@@ -37,4 +37,7 @@ def read_table(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal |
     if candidates and (third := named.third_candidate(table.names, candidates)) is not None:
         return Refusal(f"it compares more than two candidates ({third}): make a row of every two of them")
     candidates = candidates or named_pair(table)
-    return (of_pairs(table, candidates) if candidates else None) or of_scores(table)
+    if candidates and (reading := of_pairs(table, candidates)) is not None:
+        return reading
+    in_both_orders = named.both_orders(table.names) is not None  # of pairs whose candidates are not in the table
+    return None if in_both_orders else of_scores(table)

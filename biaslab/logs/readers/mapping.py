@@ -187,10 +187,10 @@ def _says_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
     """Return whether a field is called as a column of the trials and may be that, beside what is mapped."""
     if not rows.has(name) or (name in OUTCOMES and name != "reply" and set(OUTCOMES) & set(mapping)):
         return False
-    if name in LISTS or _KINDS.get(name) not in ("number", "flag"):
+    if name in LISTS:
         return True
     values = [value for value in rows.values(name) if value is not None and value != ""]
-    return not values or any(read_value(value, _KINDS[name]) is not None for value in values)
+    return not values or any(read_value(value, _KINDS.get(name, "any")) is not None for value in values)
 
 
 def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:

@@ -73,10 +73,12 @@ def require_sense(
     if clash or apart is not None:
         said = f"{twice:,} judgements that stand twice, {many:,} of which say something else"
         pairs = bool(whole["opponent_id"].notna().any())
-        raise InputError("mapping", said, "every judgement once", _remedy(apart, fields, mapping, pairs))
+        values = {written(record.get(apart)) for record in records.values()} if apart is not None else set()
+        few = len(values) < whole["context_id"].nunique()
+        raise InputError("mapping", said, "every judgement once", _remedy(apart, fields, mapping, pairs, few))
 
 
-def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any], pairs: bool) -> str:
+def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any], pairs: bool, few: bool) -> str:
     if apart is None:
         columns = "judge, attribute, template, configuration or replicate"
         return (
@@ -88,6 +90,8 @@ def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any]
         return f"{apart} distinguishes them: {map_line({'candidate_id': pair[0], 'opponent_id': pair[1]})}"
     role = next((role for role, names in _ROLES.items() if apart.lower() in names), _OTHERWISE)
     role = "judge" if role == "candidate_id" and pairs else role  # a pair has two candidates already
+    if role == "context_id" and few:  # fewer than the items that are told apart already: how they were asked about
+        role = "template" if pairs else _OTHERWISE
     other = " (or as judge, attribute, template or replicate)" if role == _OTHERWISE else ""
     return f"{apart} distinguishes them: {map_line({role: apart})}{other}"
 

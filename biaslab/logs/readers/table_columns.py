@@ -73,7 +73,8 @@ class Table:
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.names = list(dict.fromkeys(path for record in self.rows.records[:50] for path in _paths(record)))[:_MOST]
+        paths = dict.fromkeys(path for record in self.rows.records[:50] for path in _paths(record))
+        self.names = [path for path in paths if path][:_MOST]  # a column without a name cannot be mapped
         for name in self.names:
             context = bool(named.first_named([name], named.CONTEXT))
             values = [written(keyed(value) if context else value) for value in self.rows.values(name)]
@@ -108,7 +109,6 @@ class Table:
             name
             for name in self.names
             if name not in used
-            and name
             and not name.endswith("#")  # the place in a list
             and not set(named.tokens(name)) & COUNTS
             and not named.first_named([name], named.CONTEXT)
@@ -173,7 +173,7 @@ def context_of(table: Table) -> str | None:
 
 def no_context(table: Table, entries: Entries) -> Refusal:
     """Return the refusal of a table without a question column."""
-    rest = [name for name in table.names if name not in entries.values()]
+    rest = [name for name in table.names if name not in entries.values() and not name.endswith("#")]
     known = (name for name in rest if table.distinct(name) > 1 and not set(named.tokens(name)) & _OTHERS)
     option = (("name the field that identifies the items", {"context_id": next(known, "FIELD")}),)
     return Refusal(f"no column has a common name for the item (question, prompt, …): {', '.join(rest)}", option)
