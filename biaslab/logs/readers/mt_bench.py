@@ -8,6 +8,8 @@ second model_2; without texts ``g1_winner`` and ``g2_winner`` say who won, as th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pandas as pd
 
 from biaslab.core.scales import scale_named
@@ -45,10 +47,14 @@ def read_winners(rows: Rows, _source: Source) -> pd.DataFrame:
     for game, shown in enumerate((("model_1", "model_2"), ("model_2", "model_1")), start=1):
         worth: dict[str, Reading] = {shown[0]: (1.0, "ok"), shown[1]: (0.0, "ok"), "tie": (0.5, "tie")}
         winner = rows.take(f"g{game}_winner", "text")
-        said = each(winner, lambda text, worth=worth: worth.get(text.strip().lower(), UNREAD))
+        said = each(winner.str.strip().str.lower(), _worth(worth))
         about = {"candidate_id": models[shown[0]], "opponent_id": models[shown[1]]}
         parts.append(trials_of({**common, **about, **said}, winner.index))
     return pd.concat(parts)
+
+
+def _worth(known: Mapping[str, Reading]) -> Callable[[str], Reading]:
+    return lambda winner: known.get(winner, UNREAD)
 
 
 def read_single(rows: Rows, source: Source) -> pd.DataFrame:

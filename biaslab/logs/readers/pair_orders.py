@@ -77,23 +77,19 @@ def _ask(
     if gold is not None and len(people) == 1:  # which is of the columns, however they were shown
         labels = {value: _BACK.get(side, side) for value, side in gold["values"].items()}
         seen, back = (each | {"preference": {**gold, "values": labels}} for each in (seen, back))
+    always: tuple[str, Entries] = (f"{shown[0]} was always shown first", {"order_known": "=true"})
     if isinstance(reading, dict) and "p_first" in reading:  # which is of a column, not of a place
-        return Refusal(
-            f"{name} says how they were shown", ((f"{shown[0]} was always shown first", {"order_known": "=true"}),)
-        )
+        return Refusal(f"{name} says how they were shown", (always,))
     swapped = "shown second where it says so" if "swapped" in said else "shown first where it is named"
     if isinstance(reading, str) or not sides:
-        options = (
-            (f"{shown[0]} is {swapped}", said | back),
-            (f"{shown[0]} was always shown first", {"order_known": "=true"}),
-        )
+        readings = [(f"{shown[0]} is {swapped}", said | back)]
     else:
-        options = (
+        readings = [
             (f"{shown[0]} is {swapped}, verdicts name places", said | seen),
             (f"{shown[0]} is {swapped}, verdicts name columns", said | back),
-            (f"{shown[0]} was always shown first", {"order_known": "=true"}),
-        )
-    return Refusal(f"{name} says how they were shown, and no name says what {shown[0]} is then", options)
+        ]
+    why = f"{name} says how they were shown, and no name says what {shown[0]} is then"
+    return Refusal(why, (*readings, always))
 
 
 def _flag(value: str, shown: tuple[str, str, int], distinct: Sequence[str]) -> str | None:

@@ -64,7 +64,9 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     if not verdicts and (measured := measure_of_sides(table, shown, entries)) is not None:
         verdicts, readings = [""], readings | {"": measured}
     order = order_of(table, shown, {name: readings[name] for name in verdicts if name in readings}, people, readings)
-    if refusals := [said for said in (order, *readings.values()) if isinstance(said, Refusal)]:
+    if isinstance(order, Refusal):
+        return order
+    if refusals := [said for said in readings.values() if isinstance(said, Refusal)]:
         return refusals[0]
     entries = {**entries, **order}
     if people and not {"preference", "human_gap"} & set(table.given):
