@@ -102,7 +102,7 @@ def test_every_generator_draws_what_its_probes_estimate(name, probe):
 
 
 def test_a_generator_that_cannot_draw_a_metric_is_refused_with_those_that_can():
-    with pytest.raises(InputError, match=r"some of judge, .*normal.*others cannot draw"):
+    with pytest.raises(InputError, match=r"some of judge, .*normal.*others do not apply"):
         calibrated(bl.probes.Position, [RATE], generators=["ceiling"])
 
 

@@ -1,4 +1,4 @@
-"""Simulated studies of judges whose bias is known, to see whether the instrument keeps its promises.
+"""Validate type-I error, coverage and power on simulated judges with known bias.
 
 Examples
 --------
@@ -157,7 +157,7 @@ def validate_all(
     report: _Report | None = None,
     out: str | PathLike[str] | None = None,
 ) -> pd.DataFrame:
-    """Run the full table: every metric as declared, in all answer modes, and with all generators.
+    """Run the full table: every metric as declared, in all answer modes and with all generators.
 
     The declared judges have all studies, and a quarter of them where they refuse. Other modes and generators, of which
     there are many, have a fifth of the studies, and where they are biased, so that only coverage is checked, a tenth;
@@ -189,13 +189,13 @@ def validate_all(
 
 
 def calibrate(*arguments: Any, **options: Any) -> pd.DataFrame:
-    """Call `validate`, whose former name this is: in this field, calibration is that of probabilities."""
+    """Call `validate` (deprecated name, since "calibration" usually refers to probabilities)."""
     warn("biaslab.calibrate is now biaslab.validate", DeprecationWarning)
     return validate(*arguments, **options)
 
 
 def calibrate_all(*arguments: Any, **options: Any) -> pd.DataFrame:
-    """Call `validate_all`, whose former name this is."""
+    """Call `validate_all` (deprecated name)."""
     warn("biaslab.calibration.calibrate_all is now validate_all", DeprecationWarning)
     return validate_all(*arguments, **options)
 
@@ -227,12 +227,12 @@ def _chosen(
     if not found:
         drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
         known = f"some of {', '.join([*JUDGES, *drawn])}"
-        raise InputError("generators", list(generators), known, "others cannot draw these metrics in these modes")
+        raise InputError("generators", list(generators), known, "others do not apply to these metrics and modes")
     return found
 
 
 def outside(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `validate` that leave their band by more than the Monte-Carlo error."""
+    """Return the rows of `validate` that lie outside their band by more than the Monte-Carlo error."""
     return found[~found["kept"].astype(bool)]
 
 
@@ -257,13 +257,13 @@ def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | Non
     unknown = [name for name in wanted if name not in known]
     if unknown or not wanted:
         meant = did_you_mean(unknown[0], known) if unknown else ""
-        remedy = meant or "choose those that declare a calibration"
+        remedy = meant or "choose metrics that declare a calibration"
         raise InputError("metrics", unknown or wanted, f"some of {', '.join(known)}", remedy)
     return [(kind, metric) for kind, metric in declared if metric.name in wanted]
 
 
 def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str | PathLike[str] | None) -> pd.DataFrame:
-    """Run the cells that the file does not hold; report and write each as soon as it is there."""
+    """Run the cells that are not in the file; report and write each one as soon as it is done."""
     sheet = Sheet(None if out is None else require_file("out", out))
     found = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
     open_cells = {index: cell for index, cell in enumerate(cells) if index not in found}

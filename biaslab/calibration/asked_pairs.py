@@ -1,4 +1,4 @@
-"""Comparisons of the same texts asked in two ways: with reasons, at another temperature, by another prompt.
+"""Simulate comparisons asked in two ways: with a rationale, at another temperature, with another prompt.
 
 Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
 """
@@ -31,7 +31,7 @@ _NONE = float("nan")
 
 @dataclass(frozen=True)
 class AskedPairs:
-    """Parameters of a population of pairs that are compared in two ways.
+    """Parameters of a population of pairs compared in two ways.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class AskedPairs:
         return drawn.assign(replicate=0, status="ok", samples=_NONE, low=drawn["value"] < 0.5)
 
     def _pairs(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return one row per ordered pair: how much better the first is, how the judge sees it, and its context's lean.
+        """Return one row per ordered pair: true and perceived difference, and the context's position bias.
 
         ``own`` is how far the second way moves the context's verdicts.
         """
@@ -119,7 +119,7 @@ class AskedPairs:
 def _reasons(
     pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
 ) -> list[pd.DataFrame]:
-    """Return verdicts alone and after reasons, which see less of the quality; how much less differs by context."""
+    """Return verdicts without and with a rationale, which weakens quality by a context-specific amount."""
     seen = np.clip(1 - effect * (1 + 0.5 * pairs["own"]), 0, 1) if effect else 1.0
     parts = []
     for cot, quality, samples in (("no CoT", 1.0, k), ("CoT", seen, 1)):
@@ -142,7 +142,7 @@ def _temperatures(
 def _prompts(
     pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
 ) -> list[pd.DataFrame]:
-    """Return verdicts under a prompt and under another one, which leans more to what is shown first."""
+    """Return verdicts under one prompt and under another with a stronger preference for the first."""
     moved = (
         effect * (1 + 0.5 * pairs["own"])
         + 0.3 * rngs[0].normal(size=pairs["context_id"].nunique())[pairs["context_id"]]
@@ -155,7 +155,7 @@ def _prompts(
 
 
 def _odds(pairs: pd.DataFrame, quality: float | pd.Series, rng: np.random.Generator) -> Floats:
-    """Return log odds for the first: quality, taste, the context's lean, and noise of this way to ask."""
+    """Return log odds for the first: quality, taste, the context's position bias, and noise of this way of asking."""
     odds = quality * pairs["apart"] + pairs["taste"] + pairs["shared"]
     return np.asarray(odds + _NOISE * rng.normal(size=len(pairs)), float)
 

@@ -1,4 +1,4 @@
-"""One cell of a calibration: a metric and a judge, fair or biased, in one answer mode, and all studies of them."""
+"""One cell of a validation: a metric and a judge, fair or biased, in one answer mode, and all its studies."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ class Cell:
 
     @property
     def null(self) -> float:
-        """Value for a fair judge; for two judges, no difference."""
+        """Value for a fair judge; for two judges, zero difference."""
         return 0.0 if self.generator == TWO else self.metric.null or 0.0
 
     @property
     def named(self) -> dict[str, Any]:
-        """The columns that tell cells apart."""
+        """The columns that identify a cell."""
         given = {"probe": self.kind.name, "metric": self.metric.name, "mode": self.mode, "generator": self.generator}
         numbers = {"studies": self.studies, "population": self.population, "seed": self.seed}
         return given | {"planted": self.planted} | numbers
@@ -130,7 +130,7 @@ def declared_mode(kind: type[Probe], metric: Metric) -> str:
 
 
 def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> bool:
-    """Check whether a generator can draw what a metric needs in an answer mode."""
+    """Check whether a generator can simulate a metric in an answer mode."""
     if generator == JUDGE:
         return True
     if generator == TWO:
@@ -154,7 +154,7 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
 
 
 def run(cell: Cell) -> pd.DataFrame:
-    """Run all studies of a cell; a metric that is undefined in its mode has one row that says why."""
+    """Run all studies of a cell; a metric undefined in its mode yields one row with the reason."""
     rows = [cell.named | row for row in _rows(cell)]
     return pd.DataFrame(rows)
 
@@ -172,7 +172,7 @@ def _rows(cell: Cell) -> Iterator[dict[str, Any]]:
 
 
 def _refused(cell: Cell) -> str:
-    """Return why a probe cannot be asked in a mode; "" where it can. Two contexts tell."""
+    """Return why a probe cannot run in a mode, or ""; two contexts are enough to check."""
     if cell.declared or cell.generator not in JUDGES:
         return ""
     try:
@@ -184,7 +184,7 @@ def _refused(cell: Cell) -> str:
 
 
 def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> tuple[Probe, Population]:
-    """Return the probe and the whole population, in the cell's mode by default."""
+    """Return the probe and the full population, by default in the cell's mode."""
     answer = AnswerMode(mode or cell.mode)
     if cell.generator == JUDGE:
         probe, judge, dataset = _asked(cell, answer, refusals)
@@ -283,12 +283,12 @@ def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, 
 
 
 def _planned(effect: float, spread: float, contexts: int) -> float:
-    """Return the power that is planned; NaN where contexts do not vary."""
+    """Return the planned power; NaN if contexts do not vary."""
     return expected_power(effect, spread / np.sqrt(contexts), contexts, _ALPHA) if spread > 0 else np.nan
 
 
 def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[float, float]:
-    """Return the band of a share; a valid test may reject less of few flips, few clusters, or where it has a margin."""
+    """Return the band of a share; with few flips, few clusters or a margin, a valid test may reject less often."""
     width = cell.bands[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
     clusters = contexts if cell.generator in JUDGES else contexts // find_generator(cell.generator).twins
@@ -304,7 +304,7 @@ def _is_guarded(cell: Cell) -> bool:
 
 
 def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
-    """Return in which studies a bias is found: alone, and where what is missing does not decide."""
+    """Return the studies that find a bias: alone, and whatever the missing values are."""
 
     def is_found(row: dict[Any, Any]) -> bool:
         side = side_of(row, null)
@@ -314,7 +314,7 @@ def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
 
 
 def _bounds(estimates: pd.DataFrame, truth: float) -> dict[str, Any]:
-    """Return how often worst-case bounds hold the true value, which is always; sampling error is all they lack."""
+    """Return how often worst-case bounds contain the true value; only sampling error can make them fail."""
     undefined = estimates["bound_low"].isna()
     said = {"note": "the estimates have no bounds"} if undefined.all() else {}
     hits = estimates["bound_low"].le(truth) & estimates["bound_high"].ge(truth)
@@ -322,7 +322,7 @@ def _bounds(estimates: pd.DataFrame, truth: float) -> dict[str, Any]:
 
 
 def _share(hits: pd.Series, undefined: int, promised: float, band: tuple[float, float]) -> dict[str, Any]:
-    """Return a share and whether it keeps its band; where there is no study at all it does not."""
+    """Return a share and whether it lies within its band; without studies it does not."""
     count, n = int(hits.sum()), len(hits)
     low, high = proportion_confint(count, n, alpha=0.05, method="wilson") if n else (math.nan, math.nan)
     kept = bool(low <= band[1] and high >= band[0])

@@ -1,4 +1,4 @@
-"""Draw what generated populations share: texts of contexts, ratings by humans, and a judge's verdicts and scores."""
+"""Draw the common parts of populations: texts of contexts, human ratings, and a judge's verdicts and scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANSWER_SD = 0.7
 
 
 def places(sizes: Codes) -> tuple[Codes, Codes]:
-    """Return the context of each text, and its place there, from the number of texts of each context.
+    """Return the context of each text and its index there, from the number of texts in each context.
 
     Examples
     --------
@@ -27,14 +27,14 @@ def places(sizes: Codes) -> tuple[Codes, Codes]:
 
 
 def effects(contexts: int, heavy: bool, rng: np.random.Generator) -> Floats:
-    """Draw an effect of each context: normal, or ``heavy``, a t distribution with 3 degrees of freedom over √3."""
+    """Draw an effect per context: normal, or ``heavy``, a t distribution with 3 degrees of freedom over √3."""
     return rng.standard_t(3, contexts) / np.sqrt(3) if heavy else rng.normal(size=contexts)
 
 
 def rated(
     quality: Floats, reliability: float, annotators: int, known: bool, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Draw the columns of human scores: the mean, of a given reliability, and if ``known`` the single ratings."""
+    """Draw the columns of human scores: the mean, with a given reliability, and if ``known`` the individual ratings."""
     error = np.sqrt(annotators * (1 / reliability - 1))
     ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(quality), annotators)), 6)
     return {"human": ratings.mean(axis=1)} | ({"ratings": written(ratings)} if known else {})
@@ -64,7 +64,7 @@ def scores(mean: Floats, k: int | None, answers: np.random.Generator, deviation:
 
 
 def sampled(k: int | None) -> dict[str, float]:
-    """Return the columns that say on how many samples an answer rests; one text (1) is no share of any."""
+    """Return the columns with the number of samples per answer; a single text (1) is not a share."""
     return {"label_mass": np.nan if k == 1 else 1.0, "samples": np.nan if k is None or k == 1 else float(k)}
 
 

@@ -1,4 +1,4 @@
-"""Populations that no simulated judge answered: trials drawn straight from a model, with what real data are like.
+"""Populations drawn directly from a statistical model, with features of real data, instead of from a simulated judge.
 
 They share no code with `biaslab.SimulatedJudge`: an instrument that was designed with one generator is checked with
 others.
@@ -99,7 +99,7 @@ class Generator:
 
     @property
     def rare(self) -> bool:
-        """Whether differences are rare, so that a valid test may reject less."""
+        """Whether differences are rare, so that a valid test may reject less often."""
         return self.quality > 1 or (self.shown is not None and self.shown.sure)
 
 
@@ -328,7 +328,7 @@ def _own_texts(generator: Generator) -> OwnTexts:
 
 
 def _lose(trials: pd.DataFrame, share: float, rng: np.random.Generator) -> pd.DataFrame:
-    """Refuse a share of the replies, low ones four times as often as others."""
+    """Drop a share of the replies, low ones four times as often as others."""
     low = trials["low"].to_numpy(bool)
     others = share / (1 + 3 * low.mean())
     lost = rng.uniform(size=len(trials)) < np.where(low, 4 * others, others)

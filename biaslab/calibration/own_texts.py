@@ -1,4 +1,4 @@
-"""Judgements of a judge's own texts beside others', drawn from a model.
+"""Simulate judgements of a judge's own texts and of others' texts.
 
 Shares no code with `biaslab.SimulatedJudge` and none with the probe that reads them.
 """
@@ -51,7 +51,7 @@ class OwnTexts:
     def draw(
         self, contexts: int, bias: float, k: int | None, rng: np.random.Generator, answers: np.random.Generator
     ) -> pd.DataFrame:
-        """Draw pairs of an own text and another in both orders, and the score of every text.
+        """Draw pairs of an own text and another's in both orders, and the score of every text.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class OwnTexts:
         return pd.concat([self._pairs(*given), self._scores(*given)], ignore_index=True)
 
     def _texts(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return one row per text: context, place, system, true quality, and what humans say of it."""
+        """Return one row per text: context, index, system, true quality and human ratings."""
         sizes = rng.integers(2, 5, contexts) if self.unequal else np.full(contexts, _TEXTS)
         context, place = places(sizes)
         quality = rng.normal(size=len(context)) + self.better * (place == 0)
@@ -129,7 +129,7 @@ class OwnTexts:
         rng: np.random.Generator,
         answers: np.random.Generator,
     ) -> pd.DataFrame:
-        """Return a score on 1-5 of every text, about its quality."""
+        """Return a score on 1-5 for every text, centred on its quality."""
         own = (texts["candidate_id"] == 0).to_numpy(float)
         mean = 3 + self.ceiling + texts["quality"].to_numpy() + bias * own + shared[texts["context_id"]]
         value = scores(mean + _NOISE * rng.normal(size=len(texts)), k, answers)

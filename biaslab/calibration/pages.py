@@ -1,4 +1,4 @@
-"""The full table of a calibration as a page of the documentation."""
+"""Write the full validation table as a documentation page."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _line(names: Any, rows: pd.DataFrame) -> str:
 
 
 def _shares(rows: pd.DataFrame, quantity: str) -> str:
-    """Write the shares of one quantity by growing numbers of contexts; bounds are named, as they are no intervals."""
+    """Write the shares of one quantity by increasing number of contexts; bounds are labelled as such."""
     found = rows[rows["quantity"] == quantity].sort_values("n_contexts")
     said = [_decimal(share, ".3f") for share in found["estimate"].astype(float)]
     marked = [text if kept else f"**{text}**" for text, kept in zip(said, found["kept"].astype(bool), strict=True)]
@@ -100,5 +100,5 @@ def _shares(rows: pd.DataFrame, quantity: str) -> str:
 
 
 def _decimal(value: float, form: str) -> str:
-    """Write a number without the zero before its point."""
+    """Write a number without the leading zero."""
     return format(value, form).replace("0.", ".", 1)

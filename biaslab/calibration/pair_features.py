@@ -1,4 +1,4 @@
-"""Comparisons of texts that differ in length or perplexity, drawn from a model.
+"""Simulate comparisons of texts that differ in length or perplexity.
 
 Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
 """
@@ -111,7 +111,7 @@ class PairFeatures:
         )
 
     def _texts(self, probe: str, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return one row per text: its feature, what it is worth to the judge, and what humans say of it."""
+        """Return one row per text: its feature, its value to the judge, and its human ratings."""
         sizes = rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, _TEXTS)
         context, place = places(sizes)
         quality, own = rng.normal(size=(2, len(context)))

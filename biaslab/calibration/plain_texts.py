@@ -1,4 +1,4 @@
-"""Judgements of texts whose scores, pairs or features follow one model of quality, drawn from it.
+"""Simulate scores, pairs and features of texts from one model of quality.
 
 Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
 """
@@ -92,7 +92,7 @@ class PlainTexts:
 
 @dataclass(frozen=True)
 class _Items:
-    """Candidates of all contexts, one element each: whose they are, how good, and the effect of their context."""
+    """Candidates of all contexts, one element each: system, quality and context effect."""
 
     context: Codes
     candidate: Codes
@@ -104,7 +104,7 @@ class _Items:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """A population that is being drawn: its candidates and bias, and samples of an answer."""
+    """A population during simulation: its candidates and bias, and samples per answer."""
 
     of: PlainTexts
     items: _Items
@@ -139,7 +139,7 @@ class _Drawing:
         )
 
     def feature_scores(self, probe: str) -> pd.DataFrame:
-        """Return a score of every candidate, with its length or log perplexity; the judge sees the true quality."""
+        """Return a score for every candidate, with its length or log perplexity; the judge sees the true quality."""
         items, r = self.items, self.of.correlation
         feature = r * items.quality + np.sqrt(1 - r**2) * self._noise()
         length = 3 + feature if probe == "verbosity" else 3 + 0.35 * feature
@@ -153,7 +153,7 @@ class _Drawing:
         return pd.concat([frame, text], ignore_index=True)
 
     def with_and_without(self) -> pd.DataFrame:
-        """Return two scores of every candidate; without its source a biased judge sees less of the quality."""
+        """Return two scores for every candidate; without the source a biased judge perceives quality less well."""
         items, humans = self.items, int(self.rng.integers(2**31))  # the same human scores beside both
         parts = []
         for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - self.bias * items.share, self.of.unsure)):
@@ -163,7 +163,7 @@ class _Drawing:
         return pd.concat(parts, ignore_index=True)
 
     def repeated_scores(self) -> pd.DataFrame:
-        """Return three samples of each score in two configurations, of which the bias parts the second from the first.
+        """Return three samples of each score in two configurations; the bias shifts the second from the first.
 
         Annotators draw from the distributions of the first, made narrower by the bias.
         """
@@ -181,7 +181,7 @@ class _Drawing:
         return self.rng.normal(size=len(self.items.quality))
 
     def _scored(self, mean: Floats, humans: np.random.Generator, deviation: float = ANSWER_SD) -> pd.DataFrame:
-        """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of annotators."""
+        """Return a score on 1-5 around a mean, exact or from k samples, with the annotators' scores."""
         of, value = self.of, scores(mean, self.k, self.answers, deviation)
         rating = rated(self.items.quality, of.reliability, of.annotators, True, humans)
         return self._frame(value).assign(**rating, **answered(value, self.k))

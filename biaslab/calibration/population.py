@@ -1,4 +1,4 @@
-"""A constructed population of contexts, really judged, from which simulated studies draw."""
+"""A constructed population of contexts, judged once in full, from which simulated studies are drawn."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _annotators(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray
 
 @dataclass(frozen=True)
 class Population:
-    """The trials of a whole population, and what a metric is there.
+    """The trials of a full population, and the value of a metric there.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Population:
 
     @classmethod
     def known(cls, trials: pd.DataFrame, estimate: float, spread: float, twins: int = 1, note: str = "") -> Population:
-        """Index the trials of a population with a known metric, ready to be drawn."""
+        """Index the trials of a population with a known metric for fast drawing."""
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
         trials = texts_as_objects(trials)
@@ -173,7 +173,7 @@ class Population:
         return cls(trials, estimate, spread, rows, starts, counts, twins, note)
 
     def draw(self, contexts: int, rngs: Sequence[np.random.Generator]) -> pd.DataFrame:
-        """Draw contexts with replacement, once a generator; one that is drawn twice counts as two.
+        """Draw contexts with replacement, once per generator; a context drawn twice counts as two.
 
         Each study is a data set of its own, whose name is its number. Names of contexts, and keys of requests, are
         numbers too, for speed; drawn contexts share no request.
@@ -227,7 +227,7 @@ def one_each(found: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Prob
 
 
 def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) -> Iterator[tuple[pd.DataFrame, int]]:
-    """Yield the trials of n simulated studies, some at a time, each time with a seed of the resampling.
+    """Yield the trials of n simulated studies in batches, each with a resampling seed.
 
     Study k is the same whatever n.
     """
@@ -237,7 +237,7 @@ def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) 
 
 
 def weaker(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a judge that sees half the quality, and shares all noise with the one of these settings.
+    """Return the settings of a judge that perceives half the quality and shares all noise with the given judge.
 
     Both then rise and fall together over contexts, and have the same biases; as two models of one family would.
 
@@ -252,7 +252,7 @@ def weaker(settings: Mapping[str, Any]) -> dict[str, Any]:
 def judged_by_two(
     probe: Probe, metric: str, judges: tuple[Judge, Judge], dataset: Dataset, *, planned: bool
 ) -> Population:
-    """Let two judges answer the probe's whole design, and take the difference of the metric.
+    """Let two judges answer the probe's full design, and take the difference of the metric.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Promises other than type-I error and coverage: what a card or plan calls detectable is found, corrections cover.
+"""Validate promises beyond type-I error and coverage: detectable effects are detected, corrections cover.
 
 Studies are made by numpy alone. The sentence of each promise stands in the table that `keep_promises` returns.
 """
@@ -32,7 +32,7 @@ _FOUND, _COVERED, _LEVEL = (0.75, 0.87), (0.93, 1.0), (0.0, 0.065)
 
 @dataclass(frozen=True)
 class Promise:
-    """A sentence, the share of studies in which it has to hold, and the simulation that tells.
+    """A sentence, the share of studies in which it must hold, and the simulation that checks it.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class Promise:
 
 
 def _found_on_cards(rng: np.random.Generator, studies: int, contexts: int = _CONTEXTS) -> Floats:
-    """Return whether cards of unbiased judges but one find the shift of this one, which is what such cards state."""
+    """Return whether cards detect the shift they state as detectable, when only one judge is biased."""
     stated = np.mean([corrected_effects(_card(rng, 0.0, contexts)).iloc[0] for _ in range(max(studies // 4, 10))])
     cards = [_card(rng, float(stated), contexts).iloc[0] for _ in range(studies)]
     return np.array([card["q_value"] <= 0.05 and card["ci_low"] > card["null"] for card in cards], float)
 
 
 def _card(rng: np.random.Generator, shift: float, contexts: int) -> pd.DataFrame:
-    """Return estimates of one metric of 14 judges, of which the first has a shift: contexts' rates, tested by t."""
+    """Return estimates of one metric for 14 judges, the first with a shift: rates per context, tested by t."""
     values = 0.5 + 0.15 * rng.standard_t(8, (_TESTS, contexts))
     values[0] += shift
     mean, error = values.mean(axis=1), values.std(axis=1, ddof=1) / math.sqrt(contexts)
@@ -70,7 +70,7 @@ def _card(rng: np.random.Generator, shift: float, contexts: int) -> pd.DataFrame
 
 
 def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, tests: int = 1) -> Floats:
-    """Return the actual power at the shifts that plans from unbiased pilots promise, one per pilot."""
+    """Return the actual power at the shifts stated by plans from unbiased pilots, one per pilot."""
     found = []
     for sharpness in (1.0, 3.0, 8.0):
         biases = np.r_[0.0, np.geomspace(0.05, 8, 20)]
@@ -89,7 +89,7 @@ def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, test
 def _wins(
     rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.bool_], ...]:
-    """Return whether the first shown wins in both orders of each pair; contexts share a leaning to one place."""
+    """Return whether the first wins in both orders of each pair; contexts share a position bias."""
     margin = sharpness * rng.normal(size=(*shape, _PAIRS))
     shared = bias + 0.4 * rng.normal(size=(*shape, 1))
     return tuple(sign * margin + shared + 0.7 * rng.normal(size=margin.shape) > 0 for sign in (1, -1))
@@ -102,7 +102,7 @@ def _nets(rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[
 
 
 def _covered(rng: np.random.Generator, studies: int, estimand: str, correction: str) -> Floats:
-    """Return whether intervals from 24 labelled contexts in 96 hold the value of very many; NaN without an interval."""
+    """Return whether intervals from 24 of 96 labelled contexts contain the population value; NaN without interval."""
     make, truth = (_pairs, _accuracy) if estimand == "agreement" else (_pairs, _win_rate)
     known, found = truth(_pairs(np.random.default_rng(7), 40_000, 40_000)), []
     for _ in range(studies):
@@ -114,7 +114,7 @@ def _covered(rng: np.random.Generator, studies: int, estimand: str, correction: 
 
 
 def _pairs(rng: np.random.Generator, contexts: int, labelled: int) -> pd.DataFrame:
-    """Return verdicts on two systems that meet three times a context; labels share its preference with them."""
+    """Return verdicts on two systems compared three times per context; labels share the context's preference."""
     lean = 0.8 * rng.normal(size=(contexts, 1)) + rng.normal(size=(contexts, 3)) + 1.0
     human = np.sign(lean + rng.normal(size=lean.shape))
     judge = 1 / (1 + np.exp(-4 * (lean + 0.3 + rng.normal(size=lean.shape))))
@@ -136,13 +136,13 @@ def _win_rate(pairs: pd.DataFrame) -> float:
 
 
 def _found_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
-    """Return whether the effect is found that is stated where one context in 24 differs."""
+    """Return whether the stated detectable effect is found if one context in 24 differs."""
     effect = rare_effect(np.r_[1.0, np.zeros(_CONTEXTS - 1)] / _CONTEXTS)[0]
     return (p_values((rng.uniform(size=(studies, _CONTEXTS)) < effect).astype(float)) < 0.05).astype(float)
 
 
 def _rejected_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
-    """Return whether a fair judge is called biased of whom a quarter of the contexts differ, to either side alike."""
+    """Return whether a fair judge is called biased if a quarter of contexts differ, equally to both sides."""
     differ = rng.uniform(size=(studies, _CONTEXTS)) < 0.25
     return (p_values(np.where(differ, rng.choice([-1.0, 1.0], differ.shape), 0.0)) < 0.05).astype(float)
 
@@ -185,7 +185,7 @@ PROMISES = {
 
 @checked(eager=True)
 def keep_promises(studies: int = 400, names: Sequence[str] | None = None, seed: int = 0) -> pd.DataFrame:
-    """Simulate promises other than type-I error and coverage: of cards, plans, corrections and sure judges.
+    """Simulate promises beyond type-I error and coverage: of cards, plans, corrections and confident judges.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _row(name: str, studies: int, seed: int) -> dict[str, object]:
 
 
 def render_promises(found: pd.DataFrame, command: str, day: str) -> str:
-    """Return the table of `keep_promises` as a page of the documentation.
+    """Return the table of `keep_promises` as a documentation page.
 
     Parameters
     ----------

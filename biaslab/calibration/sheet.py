@@ -1,4 +1,4 @@
-"""The table of a calibration on disk: rows are written as they come, and those that are there are not run again."""
+"""The validation table on disk: rows are written as they are finished, and existing rows are not rerun."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from biaslab.core.errors import InputError
 
 
 class Sheet:
-    """The rows of cells that were run, in a CSV file or, without one, in memory.
+    """Rows of completed cells, in a CSV file or, without one, in memory.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Sheet:
             self._rows = _read(path)
 
     def find(self, cell: Cell) -> pd.DataFrame | None:
-        """Return the rows of a cell, if it was run with the same numbers; those of other code are not told apart."""
+        """Return the rows of a cell if it was run with the same numbers; the code version is not checked."""
         if self._rows.empty:
             return None
         known = np.logical_and.reduce([self._rows[name] == value for name, value in cell.named.items()])
@@ -41,7 +41,7 @@ class Sheet:
         return rows if whole and len(rows) else None
 
     def add(self, rows: pd.DataFrame) -> None:
-        """Add the rows of a cell, and write the file anew."""
+        """Add the rows of a cell and rewrite the file."""
         self._rows = rows if self._rows.empty else pd.concat([self._rows, rows], ignore_index=True)
         if self.path is not None:
             write_csv(self._rows, self.path)
@@ -52,6 +52,6 @@ def _read(path: Path) -> pd.DataFrame:
         rows = read_csv(path, dtype={"note": str})
         rows["note"] = rows["note"].fillna("")
     except (ValueError, KeyError, UnicodeError) as error:
-        remedy = "give another file, or delete this one"
+        remedy = "use another file, or delete this one"
         raise InputError("out", str(path), "a table of an earlier calibration", remedy) from error
     return rows

@@ -1,4 +1,4 @@
-"""Judgements of texts that are shown otherwise: edited, under another prompt, or beside themselves, drawn from a model.
+"""Simulate judgements of texts shown differently: edited, under another prompt, or paired with themselves.
 
 Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
 """
@@ -78,7 +78,7 @@ class ShownOtherwise:
 
 
 class _Drawing:
-    """Texts of contexts, and a judge of them."""
+    """Texts of contexts, and their judge."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class _Drawing:
         self.moves = 0.1 if of.sure else 1.0
 
     def edits(self) -> pd.DataFrame:
-        """Return scores and pairs of texts as they are, edited and null-edited; any change moves them, more or less."""
+        """Return scores and pairs of original, edited and null-edited texts; any edit shifts them to some extent."""
         changed = 0.3 + 0.3 * self._of_contexts()
         gains = {name: self.moves * (changed[self.context] + 0.4 * self._noise()) for name in _VARIANTS[1:]}
         gains["edited"] += self.bias * (1 + 0.5 * self._of_contexts())[self.context]
@@ -110,7 +110,7 @@ class _Drawing:
         return both.assign(edit="authority", quality="left", changed=1.0)
 
     def prompts(self) -> pd.DataFrame:
-        """Return scores under a prompt and under another one."""
+        """Return scores under one prompt and under another."""
         mean, parts = self._mean(), []
         moved = self.moves * (0.4 * self._of_contexts()[self.context] + 0.4 * self._noise()) + self.bias
         for template, factor, values in (("base", "base", mean), ("system prompt", "system", mean + moved)):
@@ -118,7 +118,7 @@ class _Drawing:
         return pd.concat(parts, ignore_index=True)
 
     def nothing(self) -> pd.DataFrame:
-        """Return comparisons of texts with themselves, which lean to one place context by context."""
+        """Return comparisons of texts with themselves, with a position bias that varies by context."""
         odds = self.bias + 0.6 * self._of_contexts()[self.context] + 0.7 * self._noise()
         same = self._rows(self.candidate, self.candidate, self._verdicts(odds))
         return same.assign(asked="pair", nothing="identical", template=1)
@@ -134,12 +134,12 @@ class _Drawing:
         return np.asarray(3 + self.of.ceiling + self.quality + shared + own)
 
     def _scores(self, mean: Floats) -> pd.DataFrame:
-        """Return scores from 1 to 5: rounded about a mean, their expected value or the mean of samples."""
+        """Return scores from 1 to 5: rounded around a mean, the expected value, or the mean of samples."""
         value = scores(mean, self.k, self.answers, 0.02 if self.of.sure else ANSWER_SD)
         return self._rows(self.candidate, None, value).assign(human=self.human, scale="1-5")
 
     def _pair(self, gain: Floats, first: bool) -> pd.DataFrame:
-        """Return comparisons of each text, edited, with the next of its context, which never is, in one order."""
+        """Return comparisons, in one order, of each edited text with the next, unedited text of its context."""
         one = np.flatnonzero(np.r_[self.context[1:] == self.context[:-1], False])
         sharp, noise = (8.0, 0.3) if self.of.sure else (1.0, 0.7)
         odds = sharp * (self.quality[one] - self.quality[one + 1]) + _LOGITS * gain[one]

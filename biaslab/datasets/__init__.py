@@ -24,7 +24,7 @@ _NOT_LOADERS = {"schema"}
 
 
 def available() -> dict[str, str]:
-    """Return the data sets that can be loaded by name, with the first line of what each says of itself."""
+    """Return the data sets that can be loaded by name, each with a one-line description."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {
         name: (_loader(name).__doc__ or "").strip().splitlines()[0]
@@ -77,7 +77,7 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
 
 
 def maps_columns(name: str) -> bool:
-    """Return whether a data set is a user's own table, which takes columns, scale and noun."""
+    """Return whether a data set is a user's own table, with options for columns, scale and noun."""
     plain, _ = split_name(name)
     require_one_of("dataset", plain, tuple(available()))
     return "columns" in signature(_loader(plain).load).parameters
@@ -90,7 +90,7 @@ def _check_path(path: object, takes_data: bool) -> None:
     if not isinstance(path, str | Path):
         remedy = "write a table to a file first: table.to_csv('my.csv', index=False)"
         if takes_data:
-            remedy = "give a table as data: load_dataset('tabular', data=table)"
+            remedy = "pass a table as data: load_dataset('tabular', data=table)"
         raise InputError("path", type(path).__name__, f"{allowed}, by its name", remedy)
     if not is_there(path):
         raise InputError("path", str(path), allowed, "check the name and the working folder")

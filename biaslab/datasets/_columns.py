@@ -22,7 +22,7 @@ def map_columns(
     where: str,
     elsewhere: Iterable[str] = (),
 ) -> pd.DataFrame:
-    """Return the columns that the schema or the attributes name, under those names.
+    """Return the columns that are mapped to the schema or to attributes, renamed accordingly.
 
     A mapped column must be in the file, or among those ``elsewhere``, in the other file.
     """
@@ -33,7 +33,7 @@ def map_columns(
             "columns",
             unknown,
             f"keys among {', '.join(known)}",
-            "an attribute is a key once it is in 'attributes'",
+            "list an attribute in 'attributes' to use it as a key",
         )
     chosen: dict[str, Any] = {}
     for key in known:
@@ -42,24 +42,24 @@ def map_columns(
             chosen[key] = table[column]
         elif key in columns and column not in elsewhere:
             having = ", ".join(str(name) for name in table.columns)
-            raise DatasetError(f"{where}, column {column!r}", "missing", f"a column of the file, which has {having}")
+            raise DatasetError(f"{where}, column {column!r}", "missing", f"a column of the file: {having}")
     return pd.DataFrame(chosen, index=table.index)
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a cell is missing; a list never is."""
+    """Return whether a cell is missing; a list is never missing."""
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def to_ids(values: pd.Series, where: str, optional: bool = False) -> pd.Series:
-    """Return identifiers as strings, whole numbers without a point; a missing one is refused or empty."""
+    """Return identifiers as strings, whole numbers without decimals; missing ones raise or become empty."""
     texts = []
     for row, value in values.items():
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         text = "" if is_missing(value) else str(value)
         if not text.strip() and not optional:
-            raise DatasetError(f"{where}, row {row}, column {values.name!r}", value, "an identifier that is not blank")
+            raise DatasetError(f"{where}, row {row}, column {values.name!r}", value, "a non-blank identifier")
         texts.append(text)
     return pd.Series(texts, index=values.index, dtype=object)
 
@@ -95,7 +95,7 @@ def read_scores(
 def _long(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str) -> pd.DataFrame:
     if "attribute" not in items:
         if len(attributes) != 1:
-            allowed = "a column with the attribute, or a single attribute in 'attributes'"
+            allowed = "a column with the attribute, or exactly one attribute in 'attributes'"
             raise DatasetError(f"{where}, column 'attribute'", "missing", allowed)
         items = items.assign(attribute=attributes[0])
     items = items.assign(attribute=to_ids(items["attribute"], where))
@@ -115,12 +115,12 @@ def _wide(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, 
     if len(absent) == len(attributes):
         return items.iloc[:0].assign(attribute="", score=math.nan)
     if absent:
-        raise DatasetError(f"{where}, column {absent[0]!r}", "missing", "a column for each attribute", "map it")
+        raise DatasetError(f"{where}, column {absent[0]!r}", "missing", "one column per attribute", "map it")
     return pd.concat([items.assign(attribute=a, score=_numbers(items[a], scale, where)) for a in attributes])
 
 
 def _numbers(values: pd.Series, scale: tuple[float, float], where: str) -> list[float]:
-    """Return scores as floats, NaN where there is none; raise for what is no number of the scale."""
+    """Return scores as floats, NaN if missing; raise for values that are not numbers on the scale."""
     numbers = []
     for row, value in values.items():
         text = str(value).strip()
@@ -132,7 +132,7 @@ def _numbers(values: pd.Series, scale: tuple[float, float], where: str) -> list[
         except ValueError:
             number = math.inf
         if not scale[0] <= number <= scale[1]:
-            allowed = f"a number from {scale[0]:g} to {scale[1]:g}, or nothing"
+            allowed = f"a number from {scale[0]:g} to {scale[1]:g}, or empty"
             pointed = text.replace(",", ".")
             remedy = f"write {pointed}" if re.fullmatch(r"-?\d+\.\d+", pointed) and pointed != text else ""
             raise DatasetError(f"{where}, row {row}, column {values.name!r}", value, allowed, remedy)

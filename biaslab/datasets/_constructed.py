@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Piece:
-    """A sentence or turn of a draft, and its place in the written original; None where it was put in."""
+    """A sentence or turn of a draft, and its position in the written original; None if it was inserted."""
 
     text: str
     origin: int | None
@@ -38,7 +38,7 @@ def draft_of(pieces: Sequence[str]) -> Draft:
 
 
 def substitute(draft: Draft, source: Source, which: str, count: int) -> Draft:
-    """Apply the first annotated substitutions whose sentence is still there, in all its copies.
+    """Apply the first annotated substitutions whose sentence is still present, to all its copies.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def substitute(draft: Draft, source: Source, which: str, count: int) -> Draft:
     present = {piece.origin for piece in draft}
     chosen = [(place, old, new) for place, old, new in source[which] if place in present][:count]
     if len(chosen) < count:
-        raise DatasetError(f"{source['context_id']} {which}", len(chosen), f"{count} in the sentences that are left")
+        raise DatasetError(f"{source['context_id']} {which}", len(chosen), f"{count} in the remaining sentences")
     for place, old, new in chosen:
         pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
         if not all(pattern.search(piece.text) for piece in draft if piece.origin == place):
@@ -72,7 +72,7 @@ def substitute(draft: Draft, source: Source, which: str, count: int) -> Draft:
 
 
 def arrange(names: Sequence[str], row: int) -> list[str]:
-    """Return the names in the order of one row of a Latin square, in which each takes every place once."""
+    """Return the names in the order of one row of a Latin square, where each takes every position once."""
     n = len(names)
     zigzag = [step // 2 if step % 2 == 0 else n - 1 - step // 2 for step in range(n)]
     return [names[(place + row) % n] for place in zigzag]
@@ -85,7 +85,7 @@ def read_sources(name: str, folder: Path | None = None) -> list[Source]:
 
 
 def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **fields: Any) -> Dataset:
-    """Read a built set, and its contexts and references from the file that it was built from."""
+    """Read a built set, with contexts and references from its source file."""
     built = read_csv(_file(folder or FOLDER, f"{name}_built.csv"), keep_default_na=False)
     missing = [column for column in ("context_id", *attributes) if column not in built.columns]
     if missing:
@@ -103,5 +103,5 @@ def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **
 
 def _file(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
-        raise InputError("path", str(folder), f"a folder with the file {name}", "leave it out for the bundled set")
+        raise InputError("path", str(folder), f"a folder with the file {name}", "omit it for the bundled set")
     return folder / name

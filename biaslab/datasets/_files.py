@@ -1,4 +1,4 @@
-"""Reading files for the loaders: text, JSON, JSON Lines and tables, with errors that say where."""
+"""Read files for the loaders (text, JSON, JSON Lines and tables), with errors that state the location."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def need_path(path: str | Path | None, remedy: str) -> Path:
         raise InputError("path", None, "the file of this data set, which is not bundled", remedy)
     file = Path(path)
     if not (is_there(file) and file.is_file()):
-        raise InputError("path", str(path), "a file that exists", remedy)
+        raise InputError("path", str(path), "an existing file", remedy)
     return file
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, which is UTF-8, unpacked when the name ends in ``.gz``."""
+    """Return a file's UTF-8 text, decompressed if the name ends in ``.gz``."""
     try:
         data = path.read_bytes()
         if path.suffix == ".gz":
             data = Allowance(str(path), len(data)).read(gzip.GzipFile(fileobj=io.BytesIO(data)))
         return data.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError) as error:
-        raise DatasetError(str(path), str(error), "a whole gzip file", "download it again") from error
+        raise DatasetError(str(path), str(error), "a complete gzip file", "download it again") from error
     except UnicodeDecodeError as error:
         raise DatasetError(f"{path}, byte {error.start}", str(error), "UTF-8 text", "save it as UTF-8") from error
 
 
 def read_json(path: Path) -> Any:
-    """Return the one JSON document of a file."""
+    """Return the JSON document in a file."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -58,7 +58,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON Lines file; blank lines are passed over.
+    """Return the objects of a JSON Lines file; blank lines are skipped.
 
     Raises
     ------
@@ -71,9 +71,9 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
             try:
                 record = json.loads(line)
             except json.JSONDecodeError as error:
-                raise DatasetError(f"{path}, line {number}", error.msg, "one JSON object a line") from error
+                raise DatasetError(f"{path}, line {number}", error.msg, "one JSON object per line") from error
             if not isinstance(record, dict):
-                raise DatasetError(f"{path}, line {number}", record, "one JSON object a line")
+                raise DatasetError(f"{path}, line {number}", record, "one JSON object per line")
             records.append(record)
     if not records:
         raise DatasetError(str(path), "empty", "at least one JSON object")
@@ -81,7 +81,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 
 
 def take(record: Record, key: str, kind: type[T], where: str) -> T:
-    """Return ``record[key]``, or raise `DatasetError` if it is missing or of another type."""
+    """Return ``record[key]``, or raise `DatasetError` if it is missing or has another type."""
     value = record.get(key)
     if not isinstance(value, kind):
         raise DatasetError(f"{where}, column {key!r}", value, f"a value of type {kind.__name__}")
@@ -89,7 +89,7 @@ def take(record: Record, key: str, kind: type[T], where: str) -> T:
 
 
 def take_number(record: Record, key: str, where: str) -> float:
-    """Return ``record[key]`` as a float, or raise `DatasetError` if it is missing or no number."""
+    """Return ``record[key]`` as a float, or raise `DatasetError` if it is missing or not a number."""
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise DatasetError(f"{where}, column {key!r}", value, "a number")
@@ -97,7 +97,7 @@ def take_number(record: Record, key: str, where: str) -> float:
 
 
 def read_number(value: object, place: str, low: float = -math.inf, high: float = math.inf) -> float:
-    """Return a number that may be written as text, or raise `DatasetError` if it is none or out of range."""
+    """Return a number, possibly written as text, or raise `DatasetError` if it is not a number or out of range."""
     try:
         number = float(str(value))
     except ValueError:
@@ -111,7 +111,7 @@ def read_number(value: object, place: str, low: float = -math.inf, high: float =
 def choose_by_scale(
     names: tuple[str, ...], scales: Mapping[str, tuple[float, float]]
 ) -> tuple[tuple[str, ...], tuple[float, float]]:
-    """Return attributes of a data set that has several scales, and the one scale they share.
+    """Return attributes of a data set with several scales, and their common scale.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def choose_by_scale(
         raise InputError("attributes", unknown or names, f"some of {', '.join(scales)}")
     if len({scales[name] for name in names}) > 1:
         listed = ", ".join(f"{name} {scales[name][0]:g}-{scales[name][1]:g}" for name in names)
-        raise InputError("attributes", names, "attributes that share one scale", f"load them apart: {listed}")
+        raise InputError("attributes", names, "attributes with the same scale", f"load them separately: {listed}")
     return names, scales[names[0]]
 
 
@@ -143,7 +143,7 @@ def from_rows(
 
 
 def text_key(*texts: str) -> str:
-    """Return an identifier that depends on the texts alone: 12 hex digits of SHA-256."""
+    """Return an identifier that depends only on the texts: 12 hex digits of SHA-256."""
     return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
@@ -163,8 +163,8 @@ def read_table(path: Path) -> pd.DataFrame:
     suffix = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
     kind = suffix.removesuffix(".gz")
     if kind not in SUFFIXES or suffix == ".parquet.gz":
-        allowed = f"a name that ends in {', '.join(SUFFIXES)} (the text ones also with .gz)"
-        raise InputError("path", str(path), allowed, "convert the file or rename it to what it is")
+        allowed = f"a name that ends in {', '.join(SUFFIXES)} (text formats also with .gz)"
+        raise InputError("path", str(path), allowed, "convert the file, or rename it to match its format")
     if kind == ".parquet":
         table = _read_parquet(path)
     elif kind in (".csv", ".tsv"):
@@ -188,10 +188,10 @@ def read_columns(path: Path, columns: Sequence[str], remedy: str) -> pd.DataFram
 
 
 def read_list(path: Path, remedy: str = "") -> list[dict[str, Any]]:
-    """Return the objects of a JSON file that holds one list of them."""
+    """Return the objects of a JSON file that contains one list of objects."""
     document = read_json(path)
     if not isinstance(document, list):
-        raise DatasetError(str(path), type(document).__name__, "a JSON list of objects, one a row", remedy)
+        raise DatasetError(str(path), type(document).__name__, "a JSON list of objects, one per row", remedy)
     for row, record in enumerate(document, start=1):
         if not isinstance(record, dict):
             raise DatasetError(f"{path}, row {row}", record, "a JSON object")
@@ -209,7 +209,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def separator_of(text: str) -> str:
-    r"""Return what separates fields of a table: of tab, comma, semicolon and bar the first that parts header and rows.
+    r"""Return the field separator of a table: the first of tab, comma, semicolon and bar to split header and rows.
 
     One of the first rows suffices, for others may be damaged.
 
@@ -236,7 +236,7 @@ def _lengths(text: str, separator: str) -> list[int]:
 
 
 def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return a table like those of `read_table` from a data frame: whatever its index, rows count from 1.
+    """Return a table like those of `read_table` from a data frame; rows are counted from 1, whatever its index.
 
     Raises
     ------
@@ -246,9 +246,9 @@ def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
         If it has no rows, or two columns of one name.
     """
     if not isinstance(data, pd.DataFrame):
-        raise InputError(where, type(data).__name__, "a pandas.DataFrame", "pd.DataFrame(rows) makes one")
+        raise InputError(where, type(data).__name__, "a pandas.DataFrame", "create one with pd.DataFrame(rows)")
     if data.columns.nlevels > 1:
-        raise InputError(f"{where}, columns", list(data.columns), "columns of one level", "flatten their names")
+        raise InputError(f"{where}, columns", list(data.columns), "a single level of columns", "flatten their names")
     if data.empty:
         raise DatasetError(where, "empty", "at least one row and one column")
     _require_different(list(data.columns), where)
@@ -258,7 +258,7 @@ def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
 def _require_different(names: list[str], where: str) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1}, key=str)
     if repeated:
-        raise DatasetError(f"{where}, header", repeated, "column names that differ")
+        raise DatasetError(f"{where}, header", repeated, "unique column names")
 
 
 def _read_separated(path: Path, text: str, separator: str) -> pd.DataFrame:
@@ -274,6 +274,6 @@ def _read_separated(path: Path, text: str, separator: str) -> pd.DataFrame:
     filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}
     for number, row in filled.items():
         if len(row) != len(names):
-            allowed = f"{len(names)} as in the header, separated by {separator!r}"
+            allowed = f"{len(names)}, as in the header, separated by {separator!r}"
             raise DatasetError(f"{path}, row {number}, number of fields", len(row), allowed)
     return pd.DataFrame(list(filled.values()), index=list(filled), columns=names, dtype=object)

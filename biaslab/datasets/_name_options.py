@@ -1,4 +1,4 @@
-"""Options that stand in the name of a data set, and whether its loader takes them."""
+"""Options in the name of a data set, and whether its loader accepts them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAFE = " ,./:"  # what a name keeps as it is written
 
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:
-    """Split the name of a data set from the options behind its question mark.
+    """Split the name of a data set from the options after its question mark.
 
     Examples
     --------
@@ -29,13 +29,13 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     for part in filter(None, asked.split("&")):
         key, equals, value = part.partition("=")
         if not (key and equals and value):
-            raise InputError("dataset", part, "name=value behind the question mark", "such as tabular?noun=summary")
+            raise InputError("dataset", part, "name=value after the question mark", "such as tabular?noun=summary")
         options[unquote(key)] = unquote(value)
     return plain, options
 
 
 def join_name(name: str, options: Mapping[str, str]) -> str:
-    """Put options behind the name of a data set, where `split_name` finds them.
+    """Append options to the name of a data set, where `split_name` finds them.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def join_name(name: str, options: Mapping[str, str]) -> str:
 
 
 def read_options(name: str, load: Callable[..., Any], written: Mapping[str, str]) -> dict[str, Any]:
-    """Turn options as they are written into those of a loader; where it maps columns, any other name is one of these.
+    """Convert written options into loader arguments; if the loader maps columns, unknown names become column mappings.
 
     Raises
     ------
@@ -64,14 +64,14 @@ def read_options(name: str, load: Callable[..., Any], written: Mapping[str, str]
 
 
 def check_options(name: str, load: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Raise `InputError` if a loader does not take one of the options; the message has those that it takes."""
+    """Raise `InputError` if a loader does not accept one of the options; the message lists the accepted ones."""
     known = _options(load)
     if any(each.kind is Parameter.VAR_KEYWORD for each in signature(load).parameters.values()):
         return
     for option, value in options.items():
         if option not in known:
             allowed = f"an option of the data set {name}: {', '.join(known) or 'it has none'}"
-            remedy = did_you_mean(option, known) or "leave it out, or load one's own table as 'tabular'"
+            remedy = did_you_mean(option, known) or "omit it, or load your own table as 'tabular'"
             raise InputError(option, value, allowed, remedy)
 
 

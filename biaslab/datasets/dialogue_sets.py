@@ -1,4 +1,4 @@
-"""25 constructed sets of four to six dialogues each: repetitions and contradictions between the dialogues of a set.
+"""25 constructed sets of four to six dialogues each, with repetitions and contradictions between dialogues.
 
 After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), which are
 judged as a whole: "each set contains four to six dialogues and exhibits one or more problems, such as repetition or
@@ -68,7 +68,7 @@ def load(path: Path | None = None) -> Dataset:
     ['Dialogue 1', 'Ada: I grew up in Bergen, every year of it.']
     """
     if path is not None:
-        raise InputError("path", str(path), "None: these sets are bundled", "leave it out")
+        raise InputError("path", str(path), "None: these sets are bundled", "omit it")
     rows = [(f"set_{number:02d}", *write_set(number)) for number in range(N_SETS)]
     frame = pd.DataFrame(rows, columns=["context_id", "text", "score"])
     candidates = frame.assign(context="", candidate_id="set", system="constructed", reference="")

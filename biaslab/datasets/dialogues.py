@@ -1,4 +1,4 @@
-"""10 constructed situations with four to six dialogues each: planted repetitions and contradictions.
+"""10 constructed situations with four to six dialogues each, with planted repetitions and contradictions.
 
 After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose
 problems are repetition and contradiction. Their data are not bundled; these dialogues were written for

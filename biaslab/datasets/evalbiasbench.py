@@ -1,4 +1,4 @@
-"""EvalBiasBench: 80 hand-made pairs in six kinds of bias, a good response and a tempting bad one (path needed)."""
+"""EvalBiasBench: 80 hand-written pairs for six kinds of bias, a good and a tempting bad response (path needed)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load(path: str | Path | None = None, kinds: Sequence[str] | None = None) -> 
     file = need_path(path, REMEDY)
     document = read_json(file)
     if not isinstance(document, dict) or not document:
-        raise DatasetError(str(file), type(document).__name__, "an object with a list a kind of bias", REMEDY)
+        raise DatasetError(str(file), type(document).__name__, "an object with one list per kind of bias", REMEDY)
     named = {kind_of(key): records for key, records in document.items()}
     if kinds is not None:
         require_some_of("kinds", kinds, list(named))

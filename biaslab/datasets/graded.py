@@ -1,4 +1,4 @@
-"""96 constructed texts with six summaries each, whose order on four attributes is known by construction.
+"""96 constructed texts with six summaries each; their order on four attributes is known by construction.
 
 Texts, clean summaries and annotations were written for biaslab and stand in ``graded.json``; nothing is copied and
 nobody rated anything. `tools.constructed` degrades each clean summary; a score is 5 less the documented losses of the

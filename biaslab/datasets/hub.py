@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub, SummEval and RoSE by name, others with columns (needs biaslab[hub])."""
+"""Data sets on the Hugging Face Hub: SummEval and RoSE by name, others by columns (needs biaslab[hub])."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load(
     columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Dataset:
-    """Load a data set of the Hub through ``datasets``.
+    """Load a data set from the Hub through ``datasets``.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ def load(
     elif name in SOURCES:
         source = SOURCES[name]
     else:
-        remedy = "for another, say which columns to read: columns={'context': 'article', 'text': 'summary'}"
+        remedy = "for other data sets, name the columns to read: columns={'context': 'article', 'text': 'summary'}"
         raise InputError("name", name, f"one of {', '.join(SOURCES)}", remedy)
     records = (fetch or _fetch)(name, config or source.config, split or source.split, revision or source.revision)
     return source.convert(records, where=name, **options)
 
 
 def _from_table(records: Iterable[Record], where: str, **options: Any) -> Dataset:
-    """Convert the records of any data set through a mapping of columns."""
+    """Convert the records of any data set with a column mapping."""
     table = pd.DataFrame([dict(record) for record in records])
     known = {"name": where, "provenance": f"The data set {where} of the Hugging Face Hub, under its own licence."}
     return tabular.load(data=table, **(known | options))
@@ -118,6 +118,6 @@ def _fetch(name: str, config: str | None, split: str, revision: str | None) -> I
         records: Iterable[Record] = datasets.load_dataset(name, config, split=split, revision=revision)
     except (OSError, ValueError, RuntimeError) as error:
         asked = f"{name}, config {config!r}, split {split!r}, revision {revision!r}"
-        remedy = "check name and connection, or download its files and load them as 'summeval', 'rose' or 'tabular'"
-        raise InputError("name", asked, f"what the Hub serves ({error})", remedy) from error
+        remedy = "check name and connection, or download the files and load them as 'summeval', 'rose' or 'tabular'"
+        raise InputError("name", asked, f"a data set available on the Hub ({error})", remedy) from error
     return records

@@ -1,4 +1,4 @@
-"""Constructed texts with summaries of three lengths, each without an error and with two, whatever its length.
+"""Constructed texts with summaries of three lengths, each in a version without errors and one with two.
 
 Candidates of `graded` are alike in length, so that they say next to nothing of a liking for length. Here each clean
 summary of ``graded.json`` is cut to its first two sentences, left as it is, or continued by two further sentences that

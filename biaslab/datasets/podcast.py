@@ -16,7 +16,7 @@ GRADES = {"b": 0.0, "bad": 0.0, "f": 1.0, "fair": 1.0, "g": 2.0, "good": 2.0, "e
 
 
 def load(path: str | Path | None = None, words: int | None = None) -> Dataset:
-    """Load the podcast summary assessment corpus, which Liusie et al. (2024) compare on.
+    """Load the podcast summary assessment corpus, used by Liusie et al. (2024).
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def load(path: str | Path | None = None, words: int | None = None) -> Dataset:
 
 
 def _name(record: Record, key: str, place: str) -> str:
-    """Return an identifier, which may be a number."""
+    """Return an identifier, possibly given as a number."""
     value: Any = record.get(key)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)

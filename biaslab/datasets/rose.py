@@ -1,4 +1,4 @@
-"""RoSE: summaries with content units counted by people, and three rating protocols (path needed)."""
+"""RoSE: summaries with human-annotated content units (ACU), and three rating protocols (path needed)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def load(path: str | Path | None = None, attributes: Sequence[str] = ("acu",)) -
 
 
 def from_records(records: Iterable[Record], attributes: Sequence[str] = ("acu",), where: str = "rose") -> Dataset:
-    """Turn RoSE records, of a file or of the hub, into a data set.
+    """Convert RoSE records, from a file or the Hub, into a data set.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""SummEval: news summaries of 16 systems, expert and crowd ratings of four attributes, 1-5 (path needed)."""
+"""SummEval: news summaries by 16 systems, expert and crowd ratings of four attributes, 1-5 (path needed)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REMEDY = (
 
 
 def load(path: str | Path | None = None, annotators: Annotators = "expert") -> Dataset:
-    """Load SummEval from its official JSON Lines file, or from the file of expert means (BARTScore).
+    """Load SummEval from its official JSON Lines file, or from BARTScore's file of expert means.
 
     Which of the two it is, is seen from the content; both may be gzipped.
 
@@ -73,12 +73,12 @@ def load(path: str | Path | None = None, annotators: Annotators = "expert") -> D
     if _is_official(file):
         return _from_annotations(read_jsonl(file), annotators, str(file))
     if annotators != "expert":
-        raise InputError("annotators", annotators, "'expert': this file has only the experts' means", REMEDY)
+        raise InputError("annotators", annotators, "'expert' (this file has only expert means)", REMEDY)
     return _from_means(read_json(file), str(file))
 
 
 def from_hub_records(records: Iterable[Record], where: str = "mteb/summeval") -> Dataset:
-    """Turn records of the hub's ``mteb/summeval`` into a data set.
+    """Convert records of the Hub's ``mteb/summeval`` into a data set.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def from_hub_records(records: Iterable[Record], where: str = "mteb/summeval") ->
 
 
 def _is_official(file: Path) -> bool:
-    """Return whether the first line is a whole record, not the beginning of a dictionary by article."""
+    """Return whether the first line is a complete record rather than the start of a dictionary by article."""
     try:
         first = json.loads(read_text(file).lstrip().split("\n", 1)[0])
     except json.JSONDecodeError:
@@ -155,7 +155,7 @@ def _from_means(document: Any, where: str) -> Dataset:
 
 
 def _dataset(candidates: list[tuple[Any, ...]], human: list[tuple[Any, ...]], note: str) -> Dataset:
-    """Return the data set of rows that end with the list of their references."""
+    """Return the data set of rows that end with their list of references."""
     most = max((len(row[-1]) for row in candidates), default=0)
     names = [f"reference_{number}" for number in range(2, most + 1)]
     rows = [(*row[:-1], *(str(text) for text in row[-1]), *[""] * (max(most, 1) - len(row[-1]))) for row in candidates]

@@ -1,4 +1,4 @@
-"""Your own table: CSV, TSV, JSON, JSON Lines, Parquet or a data frame, through a mapping of columns."""
+"""Your own table (CSV, TSV, JSON, JSON Lines, Parquet or a data frame), with a column mapping."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def load(
     Dataset('mine': 1 contexts, 2 candidates, 1 attributes, 2 human scores)
     """
     if path is not None and data is not None:
-        raise InputError("path", str(path), "None beside 'data'", "give one of the two")
+        raise InputError("path", str(path), "None together with 'data'", "pass only one of the two")
     source_table = path if data is None else data
     if not scale[0] < scale[1]:
         raise InputError("scale", scale, "the lowest and the highest score, in this order")
@@ -128,7 +128,7 @@ def load(
 
 
 def _read(source: str | Path | pd.DataFrame | None, name: str) -> tuple[pd.DataFrame, str]:
-    """Return a table, whose rows count from 1, and what messages call it: its path, or the parameter."""
+    """Return a table with rows counted from 1, and its name in messages: its path, or the parameter."""
     if source is None or isinstance(source, str | Path):
         file = need_path(source, REMEDY)
         return read_table(file), str(file)
@@ -136,7 +136,7 @@ def _read(source: str | Path | pd.DataFrame | None, name: str) -> tuple[pd.DataF
 
 
 def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the table with text, context, reference and system as strings; what the file lacks is empty."""
+    """Return the table with text, context, reference and system as strings; missing columns are empty."""
     if "text" not in table:
         raise DatasetError(f"{where}, column 'text'", "missing", "a column with the candidates' texts", REMEDY)
     table = table.copy()
@@ -146,7 +146,7 @@ def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
         for row, value in table[column].items():
             blank = column == "text" and isinstance(value, str) and not value.strip()
             if blank or not (isinstance(value, str) or (column != "text" and is_missing(value))):
-                allowed = "a text that is not blank" if column == "text" else "a text"
+                allowed = "a non-blank text" if column == "text" else "a text"
                 raise DatasetError(f"{where}, row {row}, column {column!r}", value, allowed)
         table[column] = table[column].where(table[column].notna(), "").astype(object)
     table["system"] = to_ids(table["system"], where, optional=True) if "system" in table else ""
@@ -154,15 +154,15 @@ def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 def _texts(table: pd.DataFrame, name: str, where: str) -> pd.Series:
-    """Return a column as texts; what is missing is empty."""
+    """Return a column as texts; missing values are empty."""
     if name not in table or name in CANDIDATE_COLUMNS:
         having = ", ".join(str(column) for column in table.columns if column not in CANDIDATE_COLUMNS)
-        raise DatasetError(f"{where}, column {name!r}", "missing", f"a further column of the file, which has {having}")
+        raise DatasetError(f"{where}, column {name!r}", "missing", f"another column of the file: {having}")
     return table[name].map(lambda value: "" if is_missing(value) else str(value)).astype(object)
 
 
 def _with_ids(table: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
-    """Return the table with both identifiers, derived where the file does not have them."""
+    """Return the table with both identifiers, derived if the file lacks them."""
     if "context_id" in table:
         table["context_id"] = to_ids(table["context_id"], where)
     elif (table["context"] != "").all():
@@ -182,25 +182,25 @@ def _with_ids(table: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
 
 
 def _merge(items: pd.DataFrame, where: str, one_row: bool, variables: Sequence[str]) -> pd.DataFrame:
-    """Return one row per candidate; raise if rows of a candidate or of a context contradict each other."""
+    """Return one row per candidate; raise if rows of the same candidate or context are inconsistent."""
     repeated = items.duplicated(KEY)
     if one_row and repeated.any():
         row = items.index[repeated][0]
         identity = tuple(items.loc[row, KEY])
         remedy = "map a column to 'candidate_id', or to 'annotator' if several people rated a candidate"
-        raise DatasetError(f"{where}, row {row}, column 'candidate_id'", identity, "one row a candidate", remedy)
+        raise DatasetError(f"{where}, row {row}, column 'candidate_id'", identity, "one row per candidate", remedy)
     of_candidate = ("text", "system", "reference", *variables)
     for column, by in (("context", ["context_id"]), *((name, KEY) for name in of_candidate)):
         differs = items[column] != items.groupby(by)[column].transform("first")
         if differs.any():
             row = items.index[differs][0]
-            value, allowed = items.loc[row, column], f"the same in all rows of one {' and '.join(by)}"
+            value, allowed = items.loc[row, column], f"the same value in all rows of one {' and '.join(by)}"
             raise DatasetError(f"{where}, row {row}, column {column!r}", value, allowed)
     return items.loc[~repeated, [*CANDIDATE_COLUMNS, *variables]]
 
 
 def _of_candidates(table: pd.DataFrame, candidates: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Return a table of scores with both identifiers, each of them a candidate's."""
+    """Return a table of scores with both identifiers, each matching a candidate."""
     if "candidate_id" not in table and "system" in table:
         table = table.assign(candidate_id=table["system"])
     for column in KEY:

@@ -1,4 +1,4 @@
-"""WebNLG 2020: English texts of 16 systems from RDF triples, crowd ratings of 5 attributes (path needed)."""
+"""WebNLG 2020: English texts by 16 systems from RDF triples, crowd ratings of 5 attributes (path needed)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def load(
         lacking = "texts" if texts is None else "triples"
         where = "submissions/rdf2text/en" if texts is None else "data/en/test/rdf-to-text-…-with-refs-en.xml"
         remedy = f"clone github.com/WebNLG/challenge-2020 and pass {where}, or use webnlg.read_ratings(path)"
-        raise InputError(lacking, None, "a path: the ratings hold no texts and no triples", remedy)
+        raise InputError(lacking, None, "a path: the ratings contain no texts or triples", remedy)
     chosen = _choose(ratings, Path(texts), systems)
     samples = sorted(ratings["context_id"].unique(), key=int)
     entries = _read_entries(Path(triples), samples)
@@ -102,7 +102,7 @@ def load(
 
 
 def read_ratings(path: str | Path | None) -> pd.DataFrame:
-    """Read the ratings alone, from a folder ``<system>/primary.json`` or a tar archive (plain, gz, bz2, xz).
+    """Read only the ratings, from a folder ``<system>/primary.json`` or a tar archive (plain, gz, bz2, xz).
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
 
 
 def _rating_files(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    """Yield (system, file name, content) of every ``<system>/primary.json``; nothing is unpacked to disk."""
+    """Yield (system, file name, content) of every ``<system>/primary.json``, without unpacking to disk."""
     if path.is_dir():
         for file in sorted(path.rglob("primary.json")):
             yield file.parent.name, str(file), file.read_bytes()
@@ -163,7 +163,7 @@ def _parse_ratings(system: str, name: str, content: bytes) -> Iterator[tuple[str
         raise DatasetError(name, str(error), "one JSON document") from error
     for sample, workers in document.items():
         if not sample.isdecimal():
-            raise DatasetError(name, sample, "samples that are numbers")
+            raise DatasetError(name, sample, "numeric sample ids")
         for worker, ratings in workers.items():
             for key, attribute in KEYS.items():
                 score = ratings.get(key)
@@ -182,7 +182,7 @@ def _choose(ratings: pd.DataFrame, texts: Path, systems: Sequence[str] | None) -
         raise InputError("systems", unknown or chosen, f"some of {', '.join(rated)}")
     lacking = [system for system in chosen if system not in having]
     if lacking:
-        remedy = f"complete the folder, or keep what it has: systems={sorted(having)}"
+        remedy = f"complete the folder, or use only its systems: systems={sorted(having)}"
         raise DatasetError(f"texts {texts}", f"no primary.en of {lacking}", "<system>/primary.en", remedy)
     return chosen
 
@@ -190,7 +190,7 @@ def _choose(ratings: pd.DataFrame, texts: Path, systems: Sequence[str] | None) -
 def _read_lines(file: Path, needed: int) -> list[str]:
     lines = file.read_text(encoding="utf-8").split("\n")
     if len(lines) < needed:
-        raise DatasetError(str(file), f"{len(lines)} lines", f"at least {needed}, one text for each sample")
+        raise DatasetError(str(file), f"{len(lines)} lines", f"at least {needed}, one text per sample")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""WebNLG 2017: English texts of 9 systems from RDF triples, crowd means of three attributes (path needed)."""
+"""WebNLG 2017: English texts by 9 systems from RDF triples, crowd means of three attributes (path needed)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REMEDY = "get all_data_final_averaged.csv (gitlab.com/webnlg/webnlg-human-evalua
 
 
 def load(path: str | Path | None = None, systems: Sequence[str] | None = None) -> Dataset:
-    """Load the human evaluation of the WebNLG challenge of 2017, which Liusie et al. (2024) compare on.
+    """Load the human evaluation of the WebNLG 2017 challenge, used by Liusie et al. (2024).
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def load(path: str | Path | None = None, systems: Sequence[str] | None = None) -
 
 
 def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
-    """Read the metrics that the file has for every text: BLEU, METEOR, and TER with its sign turned.
+    """Read the metrics in the file for every text: BLEU, METEOR, and TER with reversed sign.
 
     Parameters
     ----------

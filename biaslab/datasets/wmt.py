@@ -1,4 +1,4 @@
-"""WMT metrics tasks: translations by many systems with MQM scores of professional translators (path needed)."""
+"""WMT metrics tasks: translations by many systems, MQM scores by professional translators (path needed)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load(
     domain: str | None = None,
     scale: Sequence[float] = (-25.0, 0.0),
 ) -> Dataset:
-    """Load human scores of machine translations in the table in which they are handed on.
+    """Load human scores of machine translations from the table in which they are distributed.
 
     Parameters
     ----------

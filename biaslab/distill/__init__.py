@@ -1,4 +1,4 @@
-"""Distillation: a judge teaches a small evaluator, which judges, reranks and rewards (ECT; Wang et al. 2023).
+"""Distil a judge into a small evaluator that judges, reranks and rewards (ECT; Wang et al. 2023).
 
 ======================= ===========================================================================================
 `Stars`                 ask a judge for one to five stars, or 0-100 (Fig. 2, Tables 7 and 8, Appendix 3)

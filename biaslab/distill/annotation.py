@@ -27,7 +27,7 @@ _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_num
 @checked
 @dataclass(frozen=True)
 class Aspect:
-    """One aspect of one task, in the words of the paper.
+    """One aspect of one task, as worded in the paper.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Aspect:
 
 @checked
 def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
-    """Return the aspects of a task, the multiple one first.
+    """Return the aspects of a task, the multi-aspect one first.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def _table() -> tuple[Aspect, ...]:
 @checked(eager=True)
 @dataclass(frozen=True)
 class Stars:
-    """Ask for stars, one aspect a request, or for all aspects at once.
+    """Ask for stars, one aspect per request or all aspects at once.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Stars:
                 yield from Question(asked, aspect.name, prompt, scale, about).trials(self._asking(), {})
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the stars, or the score from 0 to 100, of a distribution the expected one; and the status."""
+        """Return the stars or the score from 0 to 100 (for a distribution, the expected value), and the status."""
         return read_score(trial, reply)
 
     def _aspects(self) -> tuple[Aspect, ...]:
@@ -214,7 +214,7 @@ class Stars:
 
 
 def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
-    """Return the attributes that a score covers: for the multi-aspect prompt, all that its definition names.
+    """Return the attributes that a score covers: for the multi-aspect prompt, all in its definition.
 
     Where it names none, as that of translations with a data set of their quality, it is about all there are; and so is
     a single aspect that a data set lacks which rates one thing only, their quality.
@@ -229,7 +229,7 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
 @checked(eager=True)
 @dataclass(frozen=True)
 class Reward:
-    """Ask an evaluator for one number per candidate, which reranking and training maximise.
+    """Ask an evaluator for one number per candidate, the objective of reranking and training.
 
     Parameters
     ----------
@@ -265,6 +265,6 @@ class Reward:
                 yield Trial(Score(text, source, reference, attribute, about), context_id, attribute, candidate_id)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002
-        """Return the evaluator's number as it is."""
+        """Return the evaluator's number unchanged."""
         value = math.nan if reply.score is None else reply.score
         return (value, "ok") if math.isfinite(value) else (math.nan, "unparsable")

@@ -14,14 +14,14 @@ from biaslab.distill.policy import Ids, Policy, Reading
 
 
 class Output(NamedTuple):
-    """Generated text: token ids, with the terminator if one ended it."""
+    """Generated text: token ids, including the end token if there is one."""
 
     ids: Ids
     stopped: bool
 
 
 class Truncation(NamedTuple):
-    """Truncation of the distribution that tokens are sampled from.
+    """Truncation of the sampling distribution over tokens.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Truncation(NamedTuple):
 def sample(
     policy: Policy, prompts: Sequence[Ids], uniforms: NDArray[np.float64], truncation: Truncation
 ) -> list[list[Output]]:
-    """Sample outputs; a row has random numbers of its own, so it does not depend on its batch.
+    """Sample outputs; each row has its own random numbers, so results do not depend on the batch.
 
     Parameters
     ----------
@@ -204,12 +204,12 @@ class _Group:
 
     @property
     def is_done(self) -> bool:
-        """Whether no beam that goes on can still come among the best."""
+        """Whether no active beam can still enter the best."""
         reachable = float(self.sums.max()) / self.max_tokens
         return len(self.ended) == self.width and reachable <= self.ended[-1][0]
 
     def best(self) -> list[Output]:
-        """Return the best beams, ended or cut at the greatest length, the best first."""
+        """Return the best beams, finished or truncated at the maximum length, best first."""
         cut = [
             (total / len(row), Output(row, False))
             for row, total in zip(self.rows, self.sums.tolist(), strict=True)

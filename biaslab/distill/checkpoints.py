@@ -1,4 +1,4 @@
-"""Run training loops that survive a kill, by atomic numbered checkpoints in safetensors.
+"""Run training loops that can resume after a kill, with atomic numbered checkpoints in safetensors.
 
 Not transformers' `Trainer`: its checkpoints are folders written file by file, in which the optimizer's state, random
 numbers and arguments are pickled, and it seeds the random numbers of the whole process.
@@ -26,7 +26,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class TrainingRun(ABC):
-    """Base of training runs: takes steps, and saves and restores all that the next step depends on.
+    """Base class of training runs: takes steps, and saves and restores their state.
 
     Attributes
     ----------
@@ -51,18 +51,18 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def advance(self) -> dict[str, float]:
-        """Take one step; return what the progress bar shows."""
+        """Take one step; return the text for the progress bar."""
 
     @abstractmethod
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """Return tensors, and what JSON can hold, from which `restore` takes the run up."""
+        """Return the state for `restore`: tensors, and values that JSON can store."""
 
     @abstractmethod
     def restore(self, tensors: Tensors, record: Mapping[str, Any]) -> None:
-        """Take up the state of a checkpoint."""
+        """Restore the state of a checkpoint."""
 
     def finish(self, folder: AnyPath | None, every: int, total: int, progress: bool, **bar_options: Any) -> None:
-        """Take all steps that are left, from the last checkpoint on.
+        """Take all remaining steps, starting from the last checkpoint.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class TrainingRun(ABC):
         tensors, record = checkpoint
         if record.get("run") != self.identity:
             allowed = "an empty folder, or checkpoints of this model, these texts and settings"
-            raise InputError("folder", str(folder), allowed, "it holds another run: choose another folder or remove it")
+            raise InputError("folder", str(folder), allowed, "it contains another run: use another folder or remove it")
         self.restore(tensors, record)
         states: dict[int, dict[str, torch.Tensor]] = {}
         for key in tensors:
@@ -115,7 +115,7 @@ class TrainingRun(ABC):
 
 
 def save_checkpoint(folder: Path, step: int, tensors: Tensors, record: Mapping[str, Any]) -> None:
-    """Write the state after a step, then remove older ones; a run killed meanwhile leaves the older one whole."""
+    """Write the state after a step, then remove older ones; if killed meanwhile, the older one stays intact."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"step-{step:08d}.safetensors"
     plain = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
@@ -127,7 +127,7 @@ def save_checkpoint(folder: Path, step: int, tensors: Tensors, record: Mapping[s
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """Return the tensors and the record of the last step, None where there is none.
+    """Return the tensors and the record of the last step, or None.
 
     Raises
     ------
@@ -141,10 +141,10 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, An
         with safe_open(file, "pt") as opened:
             return load_file(file), json.loads(opened.metadata()["record"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise InputError("folder", str(file), "a whole checkpoint", "remove it") from error
+        raise InputError("folder", str(file), "a complete checkpoint", "remove it") from error
 
 
 def remove_checkpoints(folder: Path, but: Path | None = None) -> None:
-    """Remove the checkpoints of a folder, whole and half-written ones."""
+    """Remove the checkpoints of a folder, complete and partial ones."""
     for old in {*folder.glob("step-*"), *folder.glob(".step-*")} - {but}:
         old.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Embed texts, one vector each, by a frozen or trainable encoder; combine them for the head (Eqs. 7 and 8)."""
+"""Embed texts, one vector each, with a frozen or trainable encoder; combine them for the head (Eqs. 7 and 8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POOLINGS = get_args(Pooling)
 
 @checked
 def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | None = None) -> torch.Tensor:
-    """Put the vectors of output, source and reference together as the head's input.
+    """Combine the vectors of output, source and reference into the head's input.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | N
     """
     if s is None:
         if r is not None:
-            raise InputError("s", s, "a source where there is a reference")
+            raise InputError("s", s, "a source if there is a reference")
         return h
     if r is None:
         return torch.cat([h, s, h * s, (h - s).abs()], dim=1)
@@ -68,7 +68,7 @@ def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | N
 
 
 class TextEncoder:
-    """Encoder cut after one of its layers; it caches the vectors of texts while it is frozen.
+    """Encoder truncated after one of its layers; caches the vectors of texts while frozen.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ class TextEncoder:
         return str(self.model.device)
 
     def keep(self, folder: Path) -> None:
-        """Keep vectors below a folder, and read there what was kept; not of an encoder that learns."""
+        """Cache vectors in a folder and reuse them; only for a frozen encoder."""
         here = f"{self.source.revision} {self.layer} {self.model.dtype} {self.device.partition(':')[0]}"
         below = folder / f"states-{hashlib.sha256(here.encode()).hexdigest()[:16]}"
         if self.states.folder != below:
             self.states = States(below)
 
     def vectors(self, texts: Sequence[str], pooling: Pooling) -> torch.Tensor:
-        """Return one vector a text, shape (texts, width); with gradients while layers are trainable and wanted.
+        """Return one vector per text, shape (texts, width); with gradients if layers are trainable and it is requested.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class TextEncoder:
             If texts are cut: how many of those not seen before.
         """
         if pooling == "cls" and self.causal:
-            raise InputError("pooling", pooling, "last or mean for a causal model, whose first token sees nothing")
+            raise InputError("pooling", pooling, "last or mean for a causal model (its first token has no context)")
         distinct = list(dict.fromkeys(texts))
         if torch.is_grad_enabled() and self.trained():
             vectors = dict(self._computed(distinct))
@@ -149,7 +149,7 @@ class TextEncoder:
         return every[torch.tensor([places[text] for text in texts], device=every.device)]
 
     def unfreeze(self, layers: int | Literal["all"]) -> None:
-        """Make the top layers trainable, or all of them with the embeddings.
+        """Make the top layers trainable, or all layers and the embeddings.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class TextEncoder:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def learn(self, on: bool) -> None:
-        """Switch dropout of trainable layers on or off, and drop the vectors that training makes stale."""
+        """Switch dropout of trainable layers on or off, and discard cached vectors that training invalidates."""
         self.model.eval()
         if not self.trained():
             return
@@ -219,7 +219,7 @@ class States:
         self._known: dict[str, torch.Tensor] = {}
 
     def find(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Return the vectors of the texts that are known, shape (3, width) each."""
+        """Return the cached vectors of texts, shape (3, width) each."""
         new = any(_mark(text) not in self._known for text in texts)
         for file in set(self.folder.glob("*.safetensors")) - self._read if self.folder and new else ():
             self._read.add(file)
@@ -229,7 +229,7 @@ class States:
         return {text: self._known[mark] for text in texts if (mark := _mark(text)) in self._known}
 
     def add(self, fresh: Mapping[str, torch.Tensor]) -> None:
-        """Keep vectors of texts."""
+        """Cache vectors of texts."""
         if len(self._known) + len(fresh) > _MOST:
             self._known, self._read = {}, set()
         self._known |= {_mark(text): vector for text, vector in fresh.items()}
@@ -247,7 +247,7 @@ def _mark(text: str) -> str:
 
 
 def find_encoder(name: str, layer: Layer, device: str, trainable: bool) -> TextEncoder:
-    """Return an encoder: one of its own where it is to learn, else one that all evaluators of this process share."""
+    """Return an encoder: a separate one if it will be trained, else one shared by all evaluators in this process."""
     source = find_model(name)
     return TextEncoder(source, layer, device) if trainable else _shared(source, layer, device)
 
@@ -258,11 +258,11 @@ def _shared(source: ModelSource, layer: Layer, device: str) -> TextEncoder:
 
 
 def _cut(model: Any, depth: int, layer: int) -> torch.nn.ModuleList:
-    """Drop the layers above one, and return those that are left."""
+    """Drop the layers above one, and return the remaining layers."""
     for name, part in model.named_modules():
         if isinstance(part, torch.nn.ModuleList) and len(part) == depth:
             above, _, own = name.rpartition(".")
             kept = part[:layer]
             setattr(model.get_submodule(above), own, kept)
             return kept
-    raise ModelLoadError(f"the layers of {type(model).__name__} are not found; choose another encoder")
+    raise ModelLoadError(f"cannot find the layers of {type(model).__name__}; choose another encoder")

@@ -1,4 +1,4 @@
-"""Several evaluators as one: cross-fitted, or a weighted sum over attributes (Wang et al. 2023, Eq. 6)."""
+"""Combine evaluators: cross-fitted, or a weighted sum over attributes (Wang et al. 2023, Eq. 6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOLDS = "folds.json"
 
 
 class Folds(TypedDict):
-    """Content of ``folds.json``: number of evaluators, and which of them saw no example of a text."""
+    """Content of ``folds.json``: number of evaluators, and which of them were not trained on a text."""
 
     format: Literal["biaslab cross-fitted evaluators 1"]
     folds: int
@@ -33,7 +33,7 @@ class Folds(TypedDict):
 
 @checked(eager=True)
 class Evaluators:
-    """Cross-fitted evaluators of one attribute: each judges the contexts that it was not taught on.
+    """Cross-fitted evaluators of one attribute: each judges the contexts on which it was not trained.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class Evaluators:
 
     @property
     def id(self) -> str:
-        """Attribute, encoder, inputs and a digest of all that a score depends on."""
+        """Attribute, encoder, inputs and a digest of everything that a score depends on."""
         return f"{self.folds[0].id.partition('@')[0]}:{len(self.folds)} folds@{self.digest}"
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that change with any of the evaluators and with who judges what."""
+        """Sixteen hexadecimal digits that change with any evaluator and with the assignment of texts to evaluators."""
         pinned = [[e.digest for e in self.folds], sorted(self.held_out.items())]
         return hashlib.blake2b(json.dumps(pinned).encode()).hexdigest()[:16]
 
@@ -99,7 +99,7 @@ class Evaluators:
         return Evaluators([evaluator.taking(score) for evaluator in self.folds], self.held_out)
 
     def unseen_by(self, text: str, source: str = "") -> tuple[int, ...]:
-        """Return which evaluators judge a text: those that saw no example of its source or, without one, of itself."""
+        """Return the evaluators that judge a text: those not trained on its source or, without one, on the text."""
         mark = fingerprint("source", source) if source.strip() else fingerprint("text", text)
         return self.held_out.get(mark, tuple(range(len(self.folds))))
 
@@ -131,13 +131,13 @@ def load_evaluators(folder: AnyPath, encoder: str | None = None, device: str | N
     card = read_json(path / FOLDS, Folds)
     numbers = range(card["folds"])
     if len(numbers) < 2 or not all(some and all(n in numbers for n in some) for some in card["held_out"].values()):
-        raise ModelLoadError(f"{FOLDS} in {str(folder)!r} names folds that are not there")
+        raise ModelLoadError(f"{FOLDS} in {str(folder)!r} names missing folds")
     return Evaluators([load_evaluator(path / f"fold-{i}", encoder, device) for i in numbers], card["held_out"])
 
 
 @checked(eager=True)
 class WeightedEvaluators:
-    """Evaluators of several attributes whose scores are added with weights: Eq. 6 as one reward.
+    """Weighted sum of evaluators for several attributes: Eq. 6 as one reward.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class WeightedEvaluators:
         fits = set(weights) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in weights.values())
         if not fits or not total > 0:
             raise InputError(
-                "weights", weights, f"a number from 0 for each of {', '.join(evaluators)}, and one above 0"
+                "weights", weights, f"a non-negative number for each of {', '.join(evaluators)}, at least one above 0"
             )
         self.evaluators = dict(evaluators)
         self.weights = {name: float(weights[name] / total) for name in evaluators}
@@ -191,7 +191,7 @@ class WeightedEvaluators:
 
     @property
     def id(self) -> str:
-        """Names with their weights, and a digest of all that a score depends on."""
+        """Names with their weights, and a digest of everything that a score depends on."""
         said = "+".join(f"{weight:.3g}*{name}" for name, weight in self.weights.items())
         return f"evaluator:{said}@{self.digest}"
 
@@ -211,12 +211,12 @@ class WeightedEvaluators:
 
 
 def fingerprint(kind: str, text: str) -> str:
-    """Return what ``held_out`` of `Evaluators` knows a "source" or a "text" by."""
+    """Return the key of a "source" or a "text" in ``held_out`` of `Evaluators`."""
     return hashlib.blake2b(f"{kind}\n{text}".encode(), digest_size=12).hexdigest()
 
 
 def save_folds(evaluators: Evaluators, path: Path) -> None:
-    """Write which evaluator saw no example of which source."""
+    """Write which evaluator was not trained on which source."""
     content = {"format": "biaslab cross-fitted evaluators 1", "folds": len(evaluators.folds)}
     with replacing(path / FOLDS) as partial:
         partial.write_text(json.dumps({**content, "held_out": evaluators.held_out}), encoding="utf-8")

@@ -26,7 +26,7 @@ _CHUNK = 1024
 
 @checked
 class Evaluator:
-    """Scores texts from 0 (its teacher's worst label) to 1 (the best); a regression may go slightly beyond.
+    """Score texts from 0 (the teacher's worst label) to 1 (the best); a regression may slightly exceed this range.
 
     Made by `biaslab.distill.train` or `load_evaluator`.
 
@@ -75,7 +75,7 @@ class Evaluator:
 
     @property
     def id(self) -> str:
-        """Attribute, encoder, inputs and a digest of weights and of all that a score depends on."""
+        """Attribute, encoder, inputs and a digest of the weights and of everything that a score depends on."""
         named = (self.attribute, self.encoder.source.name, self.settings.inputs, self.digest)
         return "evaluator:{}:{}:{}@{}".format(*named)
 
@@ -91,7 +91,7 @@ class Evaluator:
         return made.hexdigest()[:16]
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return head and trained layers by name, on the CPU; what is frozen is not among them."""
+        """Return head and trained layers by name, on the CPU, without frozen layers."""
         return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._learning().items()}
 
     def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -135,7 +135,7 @@ class Evaluator:
         return np.concatenate(scores)
 
     def vectors(self, inputs: Sequence[Sequence[str]]) -> tuple[torch.Tensor, ...]:
-        """Return the vectors of texts and of their sources and references, where given; all are encoded together."""
+        """Return the vectors of texts and, if given, their sources and references; all are encoded together."""
         texts = [text for part in inputs for text in part]
         return torch.split(self.encoder.vectors(texts, self.settings.pooling), len(inputs[0]))
 
@@ -161,7 +161,7 @@ class Evaluator:
         return other
 
     def start_at(self, mean: torch.Tensor) -> None:
-        """Set the head's last bias so that it begins with a mean label, or with the shares of the stars."""
+        """Set the head's last bias to start from the mean label, or from the shares of the stars."""
         start = mean if self.settings.loss == "regression" else mean.clamp(min=1e-3).log()
         with torch.no_grad():
             self.head[-1].bias.copy_(start)  # type: ignore[operator]
@@ -180,7 +180,7 @@ class Evaluator:
 
     @property
     def _is_likeliest(self) -> bool:
-        """Whether the likeliest star is the score."""
+        """Whether the score is the most likely star."""
         return self.settings.loss == "classification" and self.settings.score == "likeliest"
 
     def _learning(self) -> dict[str, torch.Tensor]:
@@ -192,14 +192,14 @@ class Evaluator:
         for name, values in (("source", sources), ("reference", references)):
             if name in self.needs:
                 if values is None or len(values) != len(texts) or any(not value.strip() for value in values):
-                    raise InputError(f"{name}s", values, f"a {name} for each text: the evaluator was taught with it")
+                    raise InputError(f"{name}s", values, f"a {name} for each text: the evaluator was trained with it")
                 inputs.append(list(values))
         return inputs
 
 
 @checked
 def load_evaluator(folder: AnyPath, encoder: str | None = None, device: str | None = None) -> Evaluator:
-    """Load an evaluator from safetensors and JSON; nothing is unpickled and no code of others is run.
+    """Load an evaluator from safetensors and JSON, without unpickling or running foreign code.
 
     Parameters
     ----------
@@ -228,14 +228,14 @@ def load_evaluator(folder: AnyPath, encoder: str | None = None, device: str | No
     if (evaluator.encoder.source.revision, evaluator.encoder.layer) != (card["revision"], card["layer"]):
         raise ModelLoadError(
             f"the encoder {settings.encoder!r} is not the one that the evaluator in {str(folder)!r} was trained "
-            "on; give the right one as encoder"
+            "on; pass the right one as encoder"
         )
     evaluator.load_weights(weights)
     return evaluator
 
 
 def _head(settings: Settings, width: int) -> torch.nn.Sequential:
-    """Return the feed-forward head, its first weights drawn from the seed and nothing else."""
+    """Return the feed-forward head, with initial weights that depend only on the seed."""
     sizes = [BLOCKS[settings.inputs] * width, *settings.hidden]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)

@@ -1,4 +1,4 @@
-"""Evaluators in folders: safetensors and JSON, written whole; read from nothing else, and checked."""
+"""Save and load evaluators in folders: safetensors and JSON, written atomically and checked when read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Card(TypedDict):
 
 
 def write_files(folder: AnyPath, weights: Mapping[str, torch.Tensor], **card: Any) -> Path:
-    """Write weights and what describes them, all fields but ``format`` and ``weights``; return the folder."""
+    """Write weights and their card (all fields except ``format`` and ``weights``); return the folder."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     with replacing(path / CARD) as described, replacing(path / WEIGHTS) as tensors:
@@ -46,7 +46,7 @@ def write_files(folder: AnyPath, weights: Mapping[str, torch.Tensor], **card: An
 
 
 def read_files(folder: AnyPath) -> tuple[Settings, dict[str, torch.Tensor], Card]:
-    """Return settings, weights and the whole card of what `write_files` wrote.
+    """Return settings, weights and the card that `write_files` wrote.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def read_files(folder: AnyPath) -> tuple[Settings, dict[str, torch.Tensor], Card
 
 
 def read_json(path: Path, kind: type[Read]) -> Read:
-    """Return the content of a JSON file, all of whose fields are those of a typed dictionary.
+    """Return the content of a JSON file that must have exactly the fields of a typed dictionary.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def read_json(path: Path, kind: type[Read]) -> Read:
         raise ModelLoadError(f"{path.name} in {str(path.parent)!r} cannot be read: {error}") from error
     if not is_kind(content, kind):
         fields = ", ".join(kind.__annotations__)
-        raise ModelLoadError(f"{path.name} in {str(path.parent)!r} does not hold what biaslab writes there: {fields}")
+        raise ModelLoadError(f"{path.name} in {str(path.parent)!r} lacks the fields that biaslab writes: {fields}")
     return content
 
 

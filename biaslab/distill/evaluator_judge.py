@@ -1,4 +1,4 @@
-"""Evaluators as a judge: it answers `Score` requests, so that every pointwise probe, ranking and audit runs on it."""
+"""Use evaluators as a judge: it answers `Score` requests, so every pointwise probe, ranking and audit works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 
 @checked(eager=True)
 class EvaluatorJudge(BaseJudge):
-    """A judge of kind `biaslab.core.Score`.
+    """A judge that answers `biaslab.core.Score` requests.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ class EvaluatorJudge(BaseJudge):
             raise JudgeError(f"no evaluator for the attribute {request.attribute!r}, only for {listed}", request)
         for name in evaluator.needs:
             if not getattr(request, name).strip():
-                what = f"the evaluator of {evaluator.attribute} was taught with a {name}"
-                raise JudgeError(f"{what}; show it one", request)
+                what = f"the evaluator of {evaluator.attribute} was trained with a {name}"
+                raise JudgeError(f"{what}; provide one", request)
         return evaluator
 
 
 def load_judge(folder: AnyPath, encoder: str | None = None, device: str | None = None) -> EvaluatorJudge:
-    """Load a judge from a folder: of one evaluator, of cross-fitted ones, or with such a folder for each attribute.
+    """Load a judge from a folder: one evaluator, cross-fitted ones, or one such folder per attribute.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def load_judge(folder: AnyPath, encoder: str | None = None, device: str | None =
     """
     path = Path(folder)
     if not is_there(path):
-        raise ModelLoadError(f"there is no folder {str(path)!r} of an evaluator; check the path")
+        raise ModelLoadError(f"evaluator folder {str(path)!r} does not exist; check the path")
     one = (path / CARD).is_file() or (path / FOLDS).is_file()
     inside = [] if one else sorted(p for p in path.glob("*") if (p / CARD).is_file() or (p / FOLDS).is_file())
     evaluators: list[AnyEvaluator] = []
@@ -133,4 +133,4 @@ def load_judge(folder: AnyPath, encoder: str | None = None, device: str | None =
     try:
         return EvaluatorJudge(evaluators, path.resolve().name)
     except InputError as error:
-        raise ModelLoadError(f"the folder {str(folder)!r} holds several evaluators of one attribute") from error
+        raise ModelLoadError(f"the folder {str(folder)!r} contains several evaluators of one attribute") from error

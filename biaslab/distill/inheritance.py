@@ -1,4 +1,4 @@
-"""Bias inheritance: the share of its teacher's bias that a student has, by metric of a probe, with an interval.
+"""Bias inheritance: the share of the teacher's bias that a student has, per metric, with an interval.
 
 Wang et al. (2023) distil a judge into a small evaluator and do not ask what comes along. A probe is run on both, about
 the same contexts, and each metric of the student is set against the teacher's.
@@ -41,7 +41,7 @@ from biaslab.stats.together import (
 ROLES = ("teacher", "student", "control")
 #: How a judge was asked, and not what about: may differ between teacher and student.
 _MAY_DIFFER = ("answer",)
-_NO_SHARE = "undefined: the teacher's own bias cannot be told from none (Fieller's g = {:.3g}, at least 1)"
+_NO_SHARE = "undefined: the teacher's own bias is not distinguishable from zero (Fieller's g = {:.3g} ≥ 1)"
 
 
 @checked
@@ -54,7 +54,7 @@ def bias_inheritance(
     *,
     control: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Estimate the share of each of its teacher's biases that a student inherited.
+    """Estimate the share of each of the teacher's biases that a student inherited.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def bias_inheritance(
     keys = [key for key in cells[0] if all(key in other for other in cells[1:])]
     if not keys:
         what = where_apart(cells, columns, ROLES)
-        raise TrialsError("conditions", what, "at least one cell that all judged", "ask all alike")
+        raise TrialsError("conditions", what, "at least one common cell", "ask all judges under the same conditions")
     estimate = partial(quickly(probe).estimate, metrics=list(wanted))
     drawn = without_each(estimate, trials, columns, keys, f"{probe.name} without" if progress else "")
     rows: list[dict[str, Any]] = []
@@ -167,7 +167,7 @@ def bias_inheritance(
 
 
 def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, Metric]:
-    """Return the wanted metrics by name; each has a null."""
+    """Return the requested metrics by name; each has a null."""
     by_name = {metric.name: metric for metric in probe.metrics}
     tested = [name for name, metric in by_name.items() if metric.null is not None and not metric.quality]
     wanted = probe.primary if metrics is None else metrics
@@ -178,19 +178,19 @@ def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, M
 
 
 def _common(trials: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
-    """Return the trials about contexts that all judged, and how many contexts are left out."""
+    """Return the trials on contexts that all judged, and the number of excluded contexts."""
     for role, frame in zip(ROLES, trials, strict=False):
         require_columns(frame, ("judge", "dataset", "context_id"), f"{role}'s trials")
         judges = sorted(set(frame["judge"]))
         if len(judges) != 1:
-            raise TrialsError(f"{role}'s trials", judges, "trials of one judge", "choose a judge's rows")
+            raise TrialsError(f"{role}'s trials", judges, "trials of one judge", "select one judge's rows")
     return on_common_contexts(dict(zip(ROLES, trials, strict=False)))
 
 
 def _compared(
     values: Floats, pair: Sequence[Mapping[Any, Any]], where: Mapping[str, Any], own: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of difference and share, and of the judges' own estimates where the probe gives none."""
+    """Yield the rows of difference and share, and of the judges' own estimates if the probe gives none."""
     contexts = min(int(row["n_contexts"]) for row in pair)
     judged, unit = Pair.jackknifed(values, contexts, float(pair[0]["ci_level"])), np.eye(len(pair))
     facts = {name: sum(row[name] for row in pair) for name in ("n_trials", "n_dropped")}
@@ -236,11 +236,11 @@ class Pair(Together):
 
     @property
     def inherited(self) -> Floats:
-        """Weights of what came from the teacher: the student's bias, less the control's if there is one."""
+        """Weights of the inherited bias: the student's bias, minus the control's if there is one."""
         return np.array([0.0, 1.0, -1.0][: len(self.values)])
 
     def share(self) -> Estimate:
-        """Estimate inherited / teacher's with Fieller's interval, tested against 1; NaN where the teacher has none."""
+        """Estimate inherited / teacher's with Fieller's interval, tested against 1; NaN if the teacher has none."""
         own = np.eye(len(self.values))[0]
         difference = self.combined(self.inherited - own)
         if math.isnan(difference.estimate):
@@ -253,7 +253,7 @@ class Pair(Together):
 
 
 def verdict_of(share: Estimate) -> str:
-    """Read the interval of a share: which of nothing (0), a part, all (1), more and the opposite it leaves possible.
+    """Interpret the interval of a share: which of none (0), part, all (1), more and the opposite it includes.
 
     An interval that leaves more than that possible tells less: *keeps* and *loses* are said only of one that reaches
     less than 1 beyond all of the bias and beyond none.

@@ -1,4 +1,4 @@
-"""Evaluators by name, for `biaslab.load_judge`: says what to install before anything is imported that needs it."""
+"""Load evaluators by name for `biaslab.load_judge`, with a clear error if an extra is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load_named(name: str, dataset: Dataset | None) -> EvaluatorJudge:  # noqa: ARG001, as all kinds of judges are made
-    """Load the judge of a name such as ``"evaluator:students/one"``."""
+    """Load a judge by a name such as ``"evaluator:students/one"``."""
     require_extra("local", f"the judge {name!r}")
     from biaslab.distill.evaluator_judge import load_judge
 

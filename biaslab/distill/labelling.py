@@ -1,4 +1,4 @@
-"""Make training examples: texts with labels from 0 to 1, read from trials or asked of a judge."""
+"""Create training examples: texts with labels from 0 to 1, from trials or by asking a judge."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     scored = _scored(trials, dataset, scale)
     judges = sorted(set(scored["judge"]))
     if len(judges) > 1:
-        raise TrialsError("trials", f"scores of {', '.join(judges)}", "those of one judge", "choose one beforehand")
+        raise TrialsError("trials", f"scores of {', '.join(judges)}", "scores of one judge", "select one first")
     require_one_condition(scored, _KEYS)
     keys = [*ITEM, "attribute"]
     labels = usable(scored).groupby(keys, sort=False)["label"].mean().reset_index()
@@ -96,7 +96,7 @@ def annotate(
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Label every candidate from 0 to 1, as examples to teach with or scores to hold against others.
+    """Label every candidate from 0 to 1, for training or for comparison with other scores.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def annotate(
     names = [aspect.name if isinstance(aspect, Aspect) else aspect for aspect in chosen]
     called = list(names if attributes is None else attributes)
     if len(called) != len(names) or len(set(called)) < len(called):
-        raise InputError("attributes", attributes, f"a name of its own for each of {', '.join(names)}")
+        raise InputError("attributes", attributes, f"a distinct name for each of {', '.join(names)}")
     if Score in judge.kinds:
         trials = collect(Reward(names, reference), judge, dataset, store, progress)
         trials, unit = trials.assign(value=trials["value"].clip(0, 1)), whole_numbers(0, 1)

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 class Learning(TrainingRun):
-    """Training run of an evaluator; a step is an epoch.
+    """Training run of an evaluator; one step is one epoch.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Learning(TrainingRun):
         self._texts = [frame[name].tolist() for name in columns]
         for name, values in zip(columns, self._texts, strict=True):
             if any(not value.strip() for value in values):
-                raise InputError(name, "", f'a {name} for each example, or other inputs than "{settings.inputs}"')
+                raise InputError(name, "", f'a {name} for each example, or inputs other than "{settings.inputs}"')
         self._labels = torch.tensor(frame["label"].to_numpy(np.float32), device=evaluator.encoder.device)
         self._train, self._validation = _split(frame, settings)
         evaluator.start_at(self._targets(self._train).mean(0))
@@ -60,11 +60,11 @@ class Learning(TrainingRun):
 
     @property
     def is_over(self) -> bool:
-        """Whether all epochs are done, or too many in a row were no better."""
+        """Whether all epochs are done, or too many in a row brought no improvement."""
         return self.step >= self.settings.most_epochs or self.step - self.best_epoch >= self.settings.most_waits
 
     def advance(self) -> dict[str, float]:
-        """Learn for one epoch, then validate."""
+        """Train for one epoch, then validate."""
         with torch.random.fork_rng(devices=[torch.cuda.current_device()] if self._cuda else []):
             torch.manual_seed(_mixed(self.settings.seed, self.step))
             losses = [self._learn(torch.randperm(len(self._train)).numpy())]
@@ -92,7 +92,7 @@ class Learning(TrainingRun):
         self.best_epoch, self.history = record["best_epoch"], record["history"]
 
     def _learn(self, order: Ints) -> float:
-        """Go once through the examples in an order; return the mean loss."""
+        """Pass once through the examples in the given order; return the mean loss."""
         evaluator, size = self.evaluator, self.settings.batch_size
         evaluator.encoder.learn(True)
         evaluator.head.train()
@@ -124,7 +124,7 @@ class Learning(TrainingRun):
         return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
 
     def _targets(self, rows: Ints) -> torch.Tensor:
-        """Return what the head should put out for some examples, shape (rows, 1) or (rows, stars)."""
+        """Return the target outputs of the head for some examples, shape (rows, 1) or (rows, stars)."""
         labels = self._labels[torch.tensor(rows, device=self._labels.device)]
         if self.settings.loss == "regression":
             return labels.unsqueeze(1)
@@ -138,7 +138,7 @@ class Learning(TrainingRun):
 
 
 def shared_between_stars(labels: torch.Tensor, stars: int) -> torch.Tensor:
-    """Return a distribution over stars with a label as its mean, shape (labels, stars): on the two stars beside it.
+    """Return a distribution over the two nearest stars with the label as its mean, shape (labels, stars).
 
     Examples
     --------
@@ -150,12 +150,12 @@ def shared_between_stars(labels: torch.Tensor, stars: int) -> torch.Tensor:
 
 
 def groups(examples: pd.DataFrame) -> pd.Series:
-    """Return each example's group, which no split divides: the source's text or, without one, the context."""
+    """Return each example's group, which splits keep together: the source's text or, without one, the context."""
     return examples["source"].where(examples["source"].str.strip() != "", "context " + examples["context_id"])
 
 
 def _split(frame: pd.DataFrame, settings: Settings) -> tuple[Ints, Ints]:
-    """Return the rows to learn from and those for validation, whole contexts each."""
+    """Return the training and validation rows, split by context."""
     names = groups(frame)
     contexts = names.drop_duplicates().to_numpy(object)
     size = max(round(settings.validation * len(contexts)), 1) if settings.validation else 0

@@ -1,4 +1,4 @@
-"""Define `Policy`: a generation model that encodes prompts, generates texts and scores their likelihood."""
+"""Define `Policy`: a generation model that encodes prompts, generates texts and computes their likelihood."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Policy:
 
     @cached_property
     def terminators(self) -> Ids:
-        """Tokens that end a text, the one that references are ended with first."""
+        """End tokens of a text; references end with the first one."""
         ends = self.model.generation_config.eos_token_id
         ids = [self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
         terminators = tuple(dict.fromkeys(i for i in ids if i is not None))
         if not terminators:
-            raise JudgeError(f"the model {self.name!r} names no end-of-sequence token, so no text would end")
+            raise JudgeError(f"the model {self.name!r} has no end-of-sequence token, so texts would never end")
         return terminators
 
     @cached_property
@@ -88,22 +88,22 @@ class Policy:
         longest = max(len(ids), len(self.opening) + max_tokens) if self.has_encoder else len(ids) + max_tokens
         if window is not None and longest > window:
             raise PromptTooLongError(
-                f"a source of {len(source)} characters takes {longest} tokens, the window of {self.name!r} holds "
-                f"{window}; shorten the source or max_tokens"
+                f"a source of {len(source)} characters needs {longest} tokens, but the window of {self.name!r} has "
+                f"{window}; shorten the source or reduce max_tokens"
             )
         return ids
 
     def target(self, text: str) -> Ids:
-        """Return the token ids of a text that the policy is to write, with the token that ends it."""
+        """Return the token ids of a target text, including its end token."""
         ids = self.encoder.plain(text) if self.has_encoder else self.encoder.continuation(text)
         return (*ids, self.terminators[0])
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of generated ids; the token that ends it vanishes."""
+        """Return the text of generated ids, without the end token."""
         return self.encoder.decode(ids).strip()
 
     def log_likelihood(self, prompts: Sequence[Ids], outputs: Sequence[Sequence[Ids]]) -> list[torch.Tensor]:
-        """Return log P(output | prompt) in nats of several outputs of each prompt, with gradient where it is on.
+        """Return log P(output | prompt) in nats for several outputs of each prompt, with gradients if enabled.
 
         A prompt is read once for all of its outputs; the gradient flows through it all the same.
 
@@ -134,7 +134,7 @@ class Policy:
         return list(torch.split(sums, [len(group) for group in outputs]))
 
     def save(self, folder: AnyPath) -> Path:
-        """Write an ordinary folder of transformers (safetensors), which `load_policy` and `load_judge` read.
+        """Write a standard transformers folder (safetensors), readable by `load_policy` and `load_judge`.
 
         Returns
         -------
@@ -188,7 +188,7 @@ def load_policy(
 
 
 class Reading:
-    """Prompts that a policy has read, ready to be continued; several rows may continue one prompt.
+    """Encoded prompts of a policy, ready to be continued; several rows may continue one prompt.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class Reading:
         self._takes = set(inspect.signature(self.model.forward).parameters)
         self._is_causal = not policy.has_encoder
         if getattr(self.model, "_is_stateful", False) or "past_key_values" not in self._takes:
-            raise JudgeError(f"the model {policy.name!r} keeps no keys and values; choose a transformer")
+            raise JudgeError(f"the model {policy.name!r} has no key-value cache; choose a transformer")
         if policy.has_encoder:
             states, self.mask = encode_prompts(self.model, list(prompts))
             self.extra = {"encoder_outputs": (states,)}
@@ -225,7 +225,7 @@ class Reading:
         self.logits = self._run(fed)[:, -1]
 
     def feed(self, tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Read on: tokens of shape (new rows, n), row i of which continues the old row ``rows[i]``.
+        """Append tokens of shape (new rows, n); row i continues the old row ``rows[i]``.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Training of a generation model with an evaluator as reward: MRT or REINFORCE (Wang et al. 2023, Eqs. 2 to 4, 9)."""
+"""Train a generation model with an evaluator as reward: MRT or REINFORCE (Wang et al. 2023, Eqs. 2 to 4, 9)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def reinforce(
         raise InputError("sources", f"context {where!r} without a reference", "references", "or set balance to 1")
     both = set() if others is None else set(trained["context"]) & set(others["context"])
     if both:
-        raise InputError("held_out", f"{len(both)} sources that are trained on", "other sources")
+        raise InputError("held_out", f"{len(both)} training sources", "other sources")
     policy = load_policy(model, prompt, "float32", device)
     run = RiskRun(policy, trained, others, _as_function(reward, attribute), settings, str(getattr(reward, "id", "")))
     bar = {"desc": "minimum-risk training" if settings.objective == "mrt" else "REINFORCE", "unit": "step"}

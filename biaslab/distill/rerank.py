@@ -38,7 +38,7 @@ def rerank(
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> Dataset:
-    """Keep the best candidate of each context: the one whose weighted sum of scores is greatest.
+    """Keep the best candidate of each context: the one with the highest weighted sum of scores.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def tune_weights(
     store: Store | str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> pd.Series:
-    """Tune weights so that the chosen texts score best by another measure, on contexts kept for validation.
+    """Tune weights so that the chosen texts score best on another measure, on validation contexts.
 
     Parameters
     ----------
@@ -194,12 +194,12 @@ def tune_weights(
     """
     table = evaluate(candidates, judges, attributes=attributes, reference=reference, store=store, progress=progress)
     if table.shape[1] < 2:
-        raise InputError("judges", f"{table.shape[1]} score", "at least two scores to weigh")
+        raise InputError("judges", f"{table.shape[1]} score", "at least two scores to weight")
     if not isinstance(objective, pd.DataFrame):
         objective = scores(collect(Reward(reference=True), objective, candidates, store, progress))
     goal = evaluate(candidates, objective, progress=progress)
     if goal.shape[1] != 1:
-        raise InputError("objective", list(goal.columns), "one score a candidate", "choose one attribute")
+        raise InputError("objective", list(goal.columns), "one score per candidate", "choose one attribute")
     values, goals = _blocks(table, goal.iloc[:, 0].to_numpy(float))
     weights, reached = search_weights(values, goals, seed)
     tuned = pd.Series(weights, index=table.columns, name="weight")
@@ -221,7 +221,7 @@ def _parts(frame: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]
     require_columns(frame, SCORES, "judges")
     scorers = frame[["scorer", "judge"]].drop_duplicates()
     if len(scorers) > 1:
-        remedy = "give one frame each, by name"
+        remedy = "pass one frame each, by name"
         raise InputError("judges", f"a frame of {len(scorers)} scorers", "scores of one scorer and judge", remedy)
     groups = frame.groupby("attribute", sort=False)
     for attribute, part in groups:
@@ -244,7 +244,7 @@ def mean_goal(values: Floats, goals: Floats, weights: Floats) -> float:
 
 
 def search_weights(values: Floats, goals: Floats, seed: int = 0) -> tuple[Floats, float]:
-    """Return weights from 0 with sum 1 whose choices have the greatest mean goal found, and that mean.
+    """Return the non-negative weights (sum 1) with the highest mean goal found, and that mean.
 
     Starts are equal weights, each evaluator alone and random ones. From each, lines towards single evaluators and
     towards random weights are searched exactly, as long as that helps. With two evaluators the first line is the whole

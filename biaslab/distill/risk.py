@@ -1,4 +1,4 @@
-"""Training on an evaluator's scores: settings, and losses of sampled sequences (Wang et al. 2023, Eqs. 2 to 4, 9)."""
+"""Train on an evaluator's scores: settings, and losses of sampled sequences (Wang et al. 2023, Eqs. 2 to 4, 9)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class MinimumRisk:
         for name in ("steps", "sources_per_step", "max_tokens", "evaluate_every", "save_every", "rows"):
             require_whole(name, getattr(self, name), 1)
         if not is_whole(self.samples, 2):
-            raise InputError("samples", self.samples, "at least 2: one sample has nothing to be better than")
+            raise InputError("samples", self.samples, "at least 2: one sample has no other to compare with")
         if not 0 <= self.balance <= 1:
             raise InputError("balance", self.balance, "a number from 0 (likelihood only) to 1 (risk only)")
         for name in ("smoothness", "learning_rate", "clip", "temperature"):

@@ -1,4 +1,4 @@
-"""Training of a generation model on rewards: samples, their rewards and likelihoods, and an update of the weights."""
+"""Train a generation model on rewards: samples, their rewards and likelihoods, and weight updates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
 
 class RiskRun(TrainingRun):
-    """Training run of a generation model on rewards; a step is an update of its weights.
+    """Training run of a generation model on rewards; one step is one weight update.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class RiskRun(TrainingRun):
         return {"reward": row["reward_train"]}
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """Return the weights, what rewards are measured in, and the history."""
+        """Return the weights, the reward unit and the history."""
         weights = {f"weight.{name}": weight for name, weight in self.weights.items()}
         return weights, {"unit": self.unit, "centre": self.centre, "history": self.history}
 
@@ -133,7 +133,7 @@ class RiskRun(TrainingRun):
         ]
 
     def _chosen(self, step: int) -> list[Task]:
-        """Return the sources of a step: all of them in a new order each time they are through."""
+        """Return the sources of a step, reshuffled after each pass."""
         size, total = self.settings.sources_per_step, len(self.tasks)
         start = (step - 1) * size
         epochs = range(start // total, (start + size - 1) // total + 1)
@@ -161,7 +161,7 @@ class RiskRun(TrainingRun):
             arguments = zip(*((text, task.context, task.reference) for text, task in shown), strict=True)
             values[[bool(text) for text, _ in rows]] = np.asarray(self.reward(*arguments), float)
         if not np.isfinite(values).all():
-            raise InputError("reward", "a value that is not finite", "a finite number for each text")
+            raise InputError("reward", "a non-finite value", "a finite number for each text")
         return list(np.split(values, np.cumsum([len(outputs) for outputs in drawn])[:-1]))
 
     def _backward(self, tasks: Sequence[Task], drawn: Sequence[Sequence[Output]], rewards: Sequence[Floats]) -> Floats:
@@ -200,7 +200,7 @@ class RiskRun(TrainingRun):
         return _mean_of_means(self._judge(self.held_out, self._draw(self.held_out, 0)))
 
     def _identity(self, reward_id: str) -> dict[str, Any]:
-        """Return what must be the same for a run to go on."""
+        """Return everything that must be unchanged to resume a run."""
         # how often is measured and saved, and how much is computed at once, is no part of a step
         kept = {k: v for k, v in asdict(self.settings).items() if k not in ("evaluate_every", "save_every", "rows")}
         if self.settings.objective == "mrt":  # as in runs that knew no other
@@ -212,7 +212,7 @@ class RiskRun(TrainingRun):
 
 
 def trainable_weights(model: Any, trainable: int | str) -> dict[str, torch.nn.Parameter]:
-    """Freeze what is not trained and return the rest by name: all, or the last blocks and what comes after them.
+    """Freeze parameters that are not trained, and return the others by name: all, or the last blocks and later layers.
 
     Word embeddings, also where they serve as output layer, are trained with "all" only.
 

@@ -1,4 +1,4 @@
-"""Collect what a generation model writes, several texts a source, by one of four strategies (Wang et al. 2023)."""
+"""Sample several texts per source from a generation model, by one of four strategies (Wang et al. 2023)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def collect_samples(
     device: str | None = None,
     progress: bool = True,
 ) -> Dataset:
-    r"""Let a model write several texts for each source, as candidates of a data set.
+    r"""Generate several texts for each source, as candidates of a data set.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
 
 
 def random_numbers(rows: int, steps: int, *parts: object) -> NDArray[np.float64]:
-    """Return numbers in [0, 1), shape (rows, steps), made from what is named; more rows leave the first as they are."""
+    """Return reproducible numbers in [0, 1), shape (rows, steps); adding rows does not change the first ones."""
     seed = int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:16], "big")
     return np.random.default_rng(seed).random((rows, steps))
 
@@ -167,7 +167,7 @@ def in_batches(prompts: Sequence[Ids], rows: int, most: int) -> Iterator[list[in
 def _settings(
     strategy: str, n: int, k: int, p: float, temperature: float, beams: int | None, groups: int | None, diversity: float
 ) -> dict[str, Any]:
-    """Return the settings that the strategy has, checked."""
+    """Return the settings of the strategy, validated."""
     require_one_of("strategy", strategy, get_args(Strategy))
     if strategy in ("top-k", "top-p"):
         if not 0 < temperature < float("inf"):
@@ -227,7 +227,7 @@ def _dataset(
     strategy: str,
     how: str,
 ) -> Dataset:
-    """Make the data set, and say what was cut and what is missing."""
+    """Create the data set, and report truncated and missing texts."""
     written = pd.DataFrame(rows, columns=["source", "number", "text", "stopped"])
     blank = written["text"] == ""
     kept = written[~blank]
@@ -236,7 +236,7 @@ def _dataset(
         raise JudgeError(f"all {len(written)} texts are blank; change the prompt or raise max_tokens")
     if lost:
         names = ", ".join(contexts["context_id"].iloc[lost[:5]])
-        warn(f"{len(lost)} sources have blank texts only: {names}", MissingDataWarning)
+        warn(f"{len(lost)} sources have only blank texts: {names}", MissingDataWarning)
     frame = contexts.iloc[kept["source"]].reset_index(drop=True)
     systems = [f"{strategy}-{number}" for number in kept["number"]]
     frame = frame.assign(candidate_id=systems, system=systems, text=kept["text"].to_numpy())

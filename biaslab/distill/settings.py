@@ -1,4 +1,4 @@
-"""Settings of an evaluator: validated when made, saved with the weights."""
+"""Settings of an evaluator: validated when created, saved with the weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LATER = {"score": "expected"}
 @checked(eager=True)
 @dataclass(frozen=True)
 class Settings:
-    """Settings by which an evaluator is built and trained.
+    """Settings for building and training an evaluator.
 
     Parameters
     ----------
@@ -122,22 +122,22 @@ class Settings:
 
     @property
     def most_epochs(self) -> int:
-        """Epochs at most."""
+        """Maximum number of epochs."""
         return self.epochs if self.epochs is not None else 10 if self.trainable else 100
 
     @property
     def most_waits(self) -> int:
-        """Epochs without a better validation loss at most."""
+        """Maximum number of epochs without a better validation loss."""
         return self.patience if self.patience is not None else 3 if self.trainable else 5
 
     def as_json(self) -> dict[str, Any]:
-        """Return the settings as JSON has them, without later fields that are as they were before there were any."""
+        """Return the settings for JSON, omitting later fields that have their default value."""
         every = asdict(self) | {"hidden": list(self.hidden)}
         return {name: value for name, value in every.items() if name not in _LATER or value != _LATER[name]}
 
     @classmethod
     def from_json(cls, values: object) -> Settings:
-        """Return settings from their JSON form, checked.
+        """Return settings from their JSON form, validated.
 
         Raises
         ------

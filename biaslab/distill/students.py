@@ -1,4 +1,4 @@
-"""Students of a judge: one evaluator an attribute, their scores, and how they grow with the annotations.
+"""Students of a judge: one evaluator per attribute, their scores, and their learning curves.
 
 Figures 3 and 5 of Wang et al. (2023) are learning curves of this kind.
 """
@@ -71,7 +71,7 @@ def students(
     shown = inputs if isinstance(inputs, Mapping) else dict.fromkeys(wanted, inputs)
     missing = [each for each in wanted if each not in shown]
     if missing:
-        raise InputError("inputs", inputs, f"what is shown for {', '.join(missing)}")
+        raise InputError("inputs", inputs, f"inputs for {', '.join(missing)}")
     how = {"store": store, "progress": progress, **settings}
     return {each: cross_fit(examples, each, folds, repeats, inputs=shown[each], **how) for each in wanted}
 
@@ -84,7 +84,7 @@ def scores_of(
     scorer: str = "teacher",
     judge: str = "student",
 ) -> pd.DataFrame:
-    """Return labels, or what students say of the same texts, as a scores frame.
+    """Return labels, or the students' scores of the same texts, as a scores frame.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def scores_of(
 
 @checked
 def rated_by(examples: pd.DataFrame, dataset: Dataset, annotator: str, label: bool = True) -> Dataset:
-    """Return the data set with the labels of examples in place of its human scores.
+    """Return the data set with labels of examples instead of human scores.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def learning_curve(
     progress: bool = True,
     **settings: Any,
 ) -> pd.DataFrame:
-    """Score all texts by students that were taught on fewer of them, cross-fitted by source.
+    """Score all texts with students trained on fewer examples, cross-fitted by source.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def learning_curve(
 
 
 def _sources(rest: pd.DataFrame, count: int, seed: int, fold: int) -> pd.DataFrame:
-    """Return about ``count`` texts, all that there are of some sources."""
+    """Return about ``count`` texts: all texts of some sources."""
     size = rest.groupby("context_id").size()
     order = np.random.default_rng([seed, fold]).permutation(size.index)
     return rest[rest["context_id"].isin(order[: max(2, int((size[order].cumsum() <= count).sum()))])]

@@ -1,4 +1,4 @@
-"""Measure texts, and compare ways to write or choose them, by reward, overlap, length or familiarity."""
+"""Measure texts, and compare ways of writing or choosing them, by reward, overlap, length or familiarity."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compare_texts(
     resampling: Resampling | None = None,
     **cell: str,
 ) -> pd.DataFrame:
-    """Estimate the mean of each measure by way of writing, and its change against a baseline, paired by context.
+    """Estimate the mean of each measure per way of writing, and its change from a baseline, paired by context.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def best_of_n(
     by: str = "reward",
     counts: Iterable[int] | None = None,
 ) -> pd.DataFrame:
-    """Return the expected measures of the text with the greatest reward among n, for n from 1 to a context's texts.
+    """Return the expected measures of the best of n texts by reward, for n from 1 to the texts of a context.
 
     The n texts are drawn from a context's texts without putting back, and the expectation over all such draws is exact:
     with N texts ordered by reward, the i-th greatest is the best of a draw with probability C(N − i, n − 1) / C(N, n).
@@ -148,7 +148,7 @@ def best_of_n(
 def measure_texts(
     samples: Dataset, labels: Mapping[str, pd.DataFrame], overlap: Sequence[Metric] = ("ROUGE-1", "ROUGE-2", "ROUGE-L")
 ) -> pd.DataFrame:
-    """Measure what a model wrote: what judges say of it, its length, and its overlap with the reference.
+    """Measure a model's texts: judges' scores, length, and overlap with the reference.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def measure_texts(
 def add_overshoot(
     texts: pd.DataFrame, baseline: pd.DataFrame, reward: str = "reward", other: str = "again"
 ) -> pd.DataFrame:
-    """Add how much more the reward likes each text than another judge does, in standard deviations.
+    """Add the difference between the reward's and another judge's score of each text, in standard deviations.
 
     A reward that is optimised rises more than what it stands for (over-optimisation). Both are counted in standard
     deviations of a baseline's texts within contexts, because their scales differ.
@@ -271,7 +271,7 @@ def most_changed(
 
 @checked
 def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
-    """Return each text's log perplexity by a unigram model of all of them: familiarity without a language model.
+    """Return each text's log perplexity under a unigram model of all texts: familiarity without a language model.
 
     Returns
     -------

@@ -109,7 +109,7 @@ def train(
         evaluator.encoder.keep(Path(states))
     if done:
         if evaluator.training.get("run") != run:
-            raise InputError("folder", str(folder), "an empty folder", "it holds an evaluator of another run")
+            raise InputError("folder", str(folder), "an empty folder", "it contains an evaluator from another run")
         return evaluator
     learning = Learning(evaluator, frame, settings, run)
     learning.finish(folder, 1, settings.most_epochs, progress, desc=f"{name}: epochs", leave=False)
@@ -226,7 +226,7 @@ def _folders(
 
 
 def _run_digest(frame: pd.DataFrame, settings: Settings) -> str:
-    """Return what tells one run from another: examples and settings, but not where the encoder lies."""
+    """Return the identity of a run: examples and settings, but not the encoder's location."""
     values = {name: value for name, value in settings.as_json().items() if name != "encoder"}
     rows = frame[[*EXAMPLES[:-1]]].to_json(orient="values", double_precision=15)
     return hashlib.sha256(f"{json.dumps(values, sort_keys=True)}\n{rows}".encode()).hexdigest()[:16]

@@ -170,7 +170,7 @@ def _study(trials, drawn):
 @pytest.mark.parametrize(
     ("change", "options", "error", "says"),
     [
-        (lambda a, b: [a, b.assign(context_id=b["context_id"] + "x")], {}, TrialsError, "0 that all judged"),
+        (lambda a, b: [a, b.assign(context_id=b["context_id"] + "x")], {}, TrialsError, "0 in common"),
         (lambda a, b: [a, a], {}, InputError, "at least two values"),
         (lambda a, b: [a, b], {"by": "jugde"}, InputError, "by is 'jugde'"),
         (lambda a, b: [a, b], {"reference": "nobody"}, InputError, "reference is 'nobody'"),

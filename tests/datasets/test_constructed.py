@@ -224,7 +224,7 @@ def test_wrong_annotations_are_refused() -> None:
     source["swaps"] = [[0, "words that are not there", "others"]]
     with pytest.raises(DatasetError, match=r"news-1 swaps.*words of sentence 0"):
         sentences(source, {"swap_facts": 1})
-    with pytest.raises(DatasetError, match="2 in the sentences that are left"):
+    with pytest.raises(DatasetError, match="2 in the remaining sentences"):
         sentences(source, {"swap_facts": 2})
     dialogue = dict(read_sources("dialogues")[0])
     dialogue["contradictions"] = [[2, 5, "A turn of the other speaker."]]

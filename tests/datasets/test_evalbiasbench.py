@@ -73,7 +73,7 @@ def test_some_kinds(tmp_path):
         ({"a": [record(response2=None)]}, "'response2'"),
         ({"a": "text"}, "a list of records"),
         ({"a": [4]}, "a JSON object"),
-        ([record()], "an object with a list a kind of bias"),
+        ([record()], "an object with one list per kind of bias"),
     ],
 )
 def test_damaged_files_say_where(tmp_path, document, words):

@@ -113,7 +113,7 @@ def test_a_data_frame_of_any_types(tmp_path):
         ({"data": [{"text": "t"}]}, r"^data is 'list', allowed: a pandas.DataFrame; pd.DataFrame\(rows\) makes one"),
         ({"data": pd.DataFrame()}, "^data is 'empty'"),
         ({"data": pd.DataFrame([["t", "u"]], columns=["text", "text"])}, r"^data, header is \['text'\]"),
-        ({"data": pd.DataFrame({("a", "text"): ["t"]})}, "^data, columns is .* columns of one level"),
+        ({"data": pd.DataFrame({("a", "text"): ["t"]})}, "^data, columns is .* a single level of columns"),
         ({"data": pd.DataFrame({"context": ["c"]})}, "^data, column 'text' is 'missing'"),
         ({"data": pd.DataFrame({"text": ["t", None], "context": "c"}, index=[7, 7])}, "^data, row 2, column 'text'"),
         ({"data": pd.DataFrame({"text": ["t"], "context": "c", "q": [9]})}, "^data, row 1, column 'q' is 9"),
@@ -127,7 +127,7 @@ def test_errors_of_data_frames_name_row_and_column(given, message):
 
 def test_a_path_and_a_data_frame_are_one_too_many(tmp_path):
     file = write(tmp_path / "mine.csv", ROWS)
-    with pytest.raises(InputError, match="give one of the two"):
+    with pytest.raises(InputError, match="only one of the two"):
         tabular.load(file, COLUMNS, ATTRIBUTES, data=pd.DataFrame(ROWS))
 
 
@@ -254,7 +254,7 @@ def test_ids_are_whole_numbers_and_long_tables_number_texts(tmp_path):
             r"row 1, column 'context' is \['a', 'b'\]",
         ),
         ("a.parquet", "no parquet", "a Parquet file"),
-        ("a.csv.gz", "no gzip", "a whole gzip file"),
+        ("a.csv.gz", "no gzip", "a complete gzip file"),
     ],
 )
 def test_errors_name_file_row_and_column(tmp_path, name, text, message):

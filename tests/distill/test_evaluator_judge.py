@@ -281,7 +281,7 @@ def test_judges_by_name(evaluator, folds, taught, tmp_path):
         bl.load_judge(f"evaluator:{tmp_path / 'both'}")
     shutil.rmtree(tmp_path / "both" / "other")
     assert list(bl.load_judge(f"evaluator:{tmp_path / 'both'}").evaluators) == ["merit"]
-    with pytest.raises(ModelLoadError, match=r"no folder .* of an evaluator"):
+    with pytest.raises(ModelLoadError, match=r"evaluator folder .* does not exist"):
         bl.load_judge(f"evaluator:{tmp_path / 'nowhere'}")
 
 

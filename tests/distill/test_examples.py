@@ -76,14 +76,14 @@ def test_an_attribute_that_humans_did_not_judge(data, judge):
 
 def test_two_conditions_are_no_labels(data, judge):
     trials = bl.collect(bl.probes.Source(["fluency"]), judge, data, progress=False)
-    with pytest.raises(TrialsError, match="choose one beforehand"):
+    with pytest.raises(TrialsError, match="select one first"):
         examples(trials, data)
     assert len(examples(trials[trials["source"] == "with"], data)) == len(data.candidates)
 
 
 def test_two_judges_are_no_teacher(data, judge):
     trials = bl.collect(Stars(aspects=["fluency"]), judge, data, progress=False)
-    with pytest.raises(TrialsError, match="those of one judge"):
+    with pytest.raises(TrialsError, match="scores of one judge"):
         examples(pd.concat([trials, trials.assign(judge="other")]), data)
 
 

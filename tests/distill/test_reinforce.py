@@ -338,7 +338,7 @@ def test_a_checkpoint_is_whole_or_not_there(tmp_path):
     whole = file.read_bytes()
     for damaged in (b"", whole[:10], whole[:-1], whole.replace(b"record", b"strange")):
         file.write_bytes(damaged)
-        with pytest.raises(InputError, match="a whole checkpoint"):
+        with pytest.raises(InputError, match="a complete checkpoint"):
             load_checkpoint(tmp_path)
 
 
@@ -353,7 +353,7 @@ def test_a_trained_policy_can_be_saved_and_loaded(make_policy, tmp_path):
     ("options", "words"),
     [
         ({"steps": 0}, "steps is 0"),
-        ({"samples": 1}, "nothing to be better than"),
+        ({"samples": 1}, "no other to compare"),
         ({"balance": 1.5}, "likelihood only"),
         ({"smoothness": 0.0}, "smoothness is 0"),
         ({"reward_unit": 0.0}, "None to measure it"),

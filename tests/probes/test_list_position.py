@@ -224,7 +224,7 @@ def test_what_is_no_ranking_drops_the_list_and_is_counted(graded, reply):
 def test_lists_of_several_lengths_or_places_that_stand_twice_are_refused(graded):
     probe = ListPosition(["coherence"], k=3)
     trials = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
-    with pytest.raises(TrialsError, match="twice"):
+    with pytest.raises(TrialsError, match="duplicate position"):
         probe.estimate(pd.concat([trials, trials]))
     with pytest.raises(TrialsError, match="different lengths"):
         probe.estimate(trials[~((trials["context_id"] == trials["context_id"].iloc[0]) & (trials["place"] == 2))])

@@ -223,7 +223,7 @@ def test_columns_of_ones_own_table_fill_slots(tmp_path):
     other = bl.Protocol.from_template("{notes} {answer_a} {answer_b}", verdicts={"[[A]]": 1, "[[B]]": 0})
     with pytest.raises(InputError, match="variable is 'notes', allowed: one of rubric, first_rubric, first_notes"):
         list(bl.probes.Position(["quality"], protocol=other).design(data))
-    with pytest.raises(bl.errors.DatasetError, match=r"column 'rubrik'.* which has .*rubric"):
+    with pytest.raises(bl.errors.DatasetError, match=r"column 'rubrik'.* of the file: .*rubric"):
         bl.load_dataset("tabular", data=pd.DataFrame(rows), attributes=["quality"], variables=["rubrik"])
 
 

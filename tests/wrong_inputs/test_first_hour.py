@@ -81,7 +81,7 @@ COMMANDS = {
     ),
     "a column that the table lacks": (
         ["probe", "position", "--dataset", "tabular", "--path", "wide.csv", "--columns", "text=summry"],
-        *("wide.csv, column 'summry'", "'missing'", "a column of the file", "which has article, summary, quality"),
+        *("wide.csv, column 'summry'", "'missing'", "a column of the file", "of the file: article, summary, quality"),
     ),
     "a wide table without attributes": (
         ["plan", "position", "--dataset", "tabular", "--path", "wide.csv", "--columns", "text=summary,context=article"],
@@ -93,7 +93,7 @@ COMMANDS = {
     ),
     "a score outside the scale": (
         ["probe", "position", "--dataset", "tabular", "--path", "ratings.csv", "--scale", "1-3"],
-        *("ratings.csv, row 1, column 'score'", "'5'", "a number from 1 to 3", "or nothing"),
+        *("ratings.csv, row 1, column 'score'", "'5'", "a number from 1 to 3", "or empty"),
     ),
     "a parameter, misspelt": (
         ["probe", "position", *SIMULATED, "-p", "n_pair=3"],

@@ -85,7 +85,7 @@ def test_values_of_candidates_follow_them(graded):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((["a", "b"], [0], [2], [0.5]), "places"),
+        ((["a", "b"], [0], [2], [0.5]), "indices"),
         ((["a", "b"], [0], [1], [1.5]), "probabilities"),
         ((["a", "b"], [0, 1], [1], [0.5]), "equal length"),
     ],
