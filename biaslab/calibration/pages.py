@@ -71,7 +71,7 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
     shown = found[~found["refusals"].astype(bool)]
     contexts = ", ".join(f"{number:.0f}" for number in sorted(shown["n_contexts"].dropna().unique()))
     kept = int(found["kept"].astype(bool).sum())
-    summary = f"{kept:,} of {len(found):,} shares keep their band, those with selective refusals among them."
+    summary = f"{kept:,} of {len(found):,} shares lie within their band, including those with selective refusals."
     parts = [_HEAD.format(day=day.isoformat(), command=command, summary=summary, contexts=contexts)]
     for generator, rows in shown.groupby("generator", sort=False):
         about = JUDGES.get(str(generator)) or GENERATORS[str(generator)].about
