@@ -38,6 +38,15 @@ TITLES = {
     "xsum": "XSum",
 }
 
+#: Ways to ask for scores of SummEval (Shen et al. 2023), whose names in the log are codes.
+WAYS = {
+    "altmcq": "five statements, other words",
+    "altrts": "reasons, then score, other words",
+    "mcq": "five statements",
+    "rts": "reasons, then score",
+    "stareval": "stars",
+}
+
 #: Today's judges as people write them.
 WRITTEN = {
     "claude-sonnet-4-5-20250929": "Claude Sonnet 4.5",
@@ -99,7 +108,10 @@ def largest(rows: pd.DataFrame) -> pd.DataFrame:
 
 def labelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Label each row by these columns, in ``who``, without missing values and "recorded", which all of a log is."""
-    texts = [rows[name].astype(str).where(rows[name].notna() & (rows[name] != "recorded"), "") for name in columns]
+    texts = [
+        rows[name].astype(str).where(rows[name].notna() & (rows[name] != "recorded"), "").replace(WAYS)
+        for name in columns
+    ]
     return rows.assign(who=[" · ".join(filter(None, text)) for text in zip(*texts, strict=True)])
 
 
@@ -117,6 +129,22 @@ def _several(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
+def written(dataset: str) -> str:
+    """Return the name of a data set as papers write it, with the part that is meant.
+
+    Examples
+    --------
+    >>> written("mt_bench_repetition"), written("xsum"), written("graded (constructed)")
+    ('MT-Bench repetition', 'XSum', 'graded (constructed)')
+    """
+    name = _longest(dataset)
+    return dataset if name is None else " ".join([TITLES[name], *dataset.removeprefix(name).replace("_", " ").split()])
+
+
 def _title(dataset: str) -> str:
-    name = next((name for name in sorted(TITLES, key=len, reverse=True) if dataset.startswith(name)), None)
+    name = _longest(dataset)
     return dataset if name is None else TITLES[name]
+
+
+def _longest(dataset: str) -> str | None:
+    return next((name for name in sorted(TITLES, key=len, reverse=True) if dataset.startswith(name)), None)

@@ -18,7 +18,7 @@ import lazy_loader
 from biaslab.report.card import Card, card
 from biaslab.report.limits import Limit, check_limits, check_runs
 from biaslab.report.macros import to_macros
-from biaslab.report.overview import crossed, overview
+from biaslab.report.overview import crossed as crossed, overview
 from biaslab.report.page import page
 from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
 from biaslab.report.verdicts import findings, verdicts
@@ -31,7 +31,6 @@ __all__ = [
     "card",
     "check_limits",
     "check_runs",
-    "crossed",
     "findings",
     "overview",
     "page",

@@ -12,7 +12,7 @@ import pandas as pd
 from biaslab.core import find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
-from biaslab.core.errors import TrialsError
+from biaslab.core.errors import TrialsError, warn
 from biaslab.core.output import MISSING, number
 from biaslab.report.summary import STATUS
 from biaslab.report.verdicts import findings_as_tested
@@ -132,43 +132,11 @@ def overview(
     return Overview.of(table.set_index(index), estimates, index, digits)
 
 
-@checked
 def crossed(estimates: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], digits: int = 2) -> pd.DataFrame:
-    """Cross-tabulate estimates with their intervals by conditions in rows and columns.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        An estimates frame, such as from ``probe.estimate``.
-    rows, columns : sequence of str
-        Column names of the frame, such as ``"attribute"`` or ``"metric"``. Conditions in `columns` that do not vary are
-        left out, unless none varies.
-    digits : int
-        Decimals for estimates and intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Strings, in the order of the frame; the first estimate if a cell has several, an en dash if it has none.
-
-    Raises
-    ------
-    TrialsError
-        If a column is missing.
-
-    Examples
-    --------
-    >>> import biaslab as bl
-    >>> data = bl.load_dataset("graded", limit=8)
-    >>> trials = bl.collect(bl.scoring.GEval(["coherence"]), bl.SimulatedJudge(data), data, progress=False)
-    >>> agreement = bl.scoring.agreement(bl.scoring.scores(trials), data)
-    >>> crossed(agreement, ["level"], ["attribute", "coefficient"]).loc["context", "spearman"]
-    '1.00 [0.26, 1.00]'
-    """
-    require_columns(estimates, [*rows, *columns, "estimate", "ci_low", "ci_high"], "estimates")
-    several = [name for name in columns if len(set(estimates[name])) > 1] or list(columns[:1])
-    texts = estimates.assign(text=with_intervals(estimates, digits))
-    return texts.pivot_table("text", list(rows), several, aggfunc="first", sort=False).fillna(MISSING)
+    """Call `overview` with ``across=``, whose former name this is."""
+    warn("biaslab.report.crossed is now biaslab.report.overview with across=", DeprecationWarning)
+    table = overview(estimates, digits, across=columns)
+    return table.droplevel([name for name in table.index.names if name not in rows])
 
 
 def _spread(table: pd.DataFrame, across: list[str]) -> pd.DataFrame:

@@ -128,12 +128,11 @@ def edits() -> Drawn:
     probe = bl.probes.Edit(["coherence"], ["authority", capitals, label], n_candidates=4)
     trials = bl.collect(probe, judge, data, progress=False)
     rows, excess = probe.estimate(trials, ["score_effect", "win_effect"]), probe.estimate(trials, probe.primary)
-    titles = {"score_effect": "scores", "win_effect": "pairs"}
     labels = {"score_effect": "score with the change minus without (points)"}
     labels |= {"win_effect": "P(wins) with the change minus without"}
-    axes = bl.plots.facets(rows, "metric", titles, by="edit", hue="variant", labels=labels, height=6.0)
+    drawn = bl.plots.draw(rows, list(labels), by="edit", hue="variant", col="metric", label=labels)
     whom = "a simulated judge whom a citation moves, and capitals no more than any change as large"
-    return axes, rows, bl.plots.finding(excess), whom
+    return list(drawn.axes), rows, bl.plots.finding(excess), whom
 
 
 def inheritance() -> Drawn:

@@ -162,5 +162,6 @@ def test_of_several_sets_of_one_source_the_largest_is_kept():
 
 def test_rows_are_named_by_what_tells_them_apart():
     frame = pd.DataFrame({"judge": ["a", "b"], "configuration": ["recorded", "rts"], "data": [None, "SummEval"]})
-    assert labelled(frame, "judge", "configuration", "data")["who"].tolist() == ["a", "b · rts · SummEval"]
+    told = labelled(frame, "judge", "configuration", "data")["who"].tolist()
+    assert told == ["a", "b · reasons, then score · SummEval"]
     assert [joined(list(names)) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]

@@ -6,7 +6,6 @@ import pickle
 import pandas as pd
 import pytest
 
-from biaslab.core.errors import TrialsError
 from biaslab.report import crossed, overview
 
 
@@ -98,27 +97,8 @@ def test_single_bins_are_left_out_where_there_is_more(make_row):
     assert len(overview(pd.DataFrame([binned]))) == 1
 
 
-def test_conditions_are_crossed():
-    rows = [
-        {
-            "metric": "m",
-            "attribute": name,
-            "level": level,
-            "judge": "j",
-            "estimate": value,
-            "ci_low": 0.1,
-            "ci_high": 0.9,
-        }
-        for name, level, value in (
-            ("fluency", "dataset", 0.5),
-            ("coherence", "dataset", 0.25),
-            ("fluency", "system", 0.6),
-        )
-    ]
-    table = crossed(pd.DataFrame(rows), ["attribute"], ["judge", "level"])
-    assert list(table.index) == ["fluency", "coherence"]
-    assert list(table.columns) == ["dataset", "system"]
-    assert table.loc["coherence"].tolist() == ["0.25 [0.10, 0.90]", "–"]
-    assert list(crossed(pd.DataFrame(rows[:2]), ["attribute"], ["judge", "level"]).columns) == ["j"]
-    with pytest.raises(TrialsError, match="nobody"):
-        crossed(pd.DataFrame(rows), ["nobody"], ["level"])
+def test_the_former_name_of_tables_across_still_makes_one(make_row):
+    rows = pd.DataFrame([make_row(attribute=name, judge=judge) for name in ("b", "a") for judge in "jk"])
+    with pytest.warns(DeprecationWarning, match="overview with across="):
+        table = crossed(rows, ["attribute"], ["judge"])
+    assert (list(table.index), list(table.columns)) == (["b", "a"], ["j", "k"])

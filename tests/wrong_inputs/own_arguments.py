@@ -149,10 +149,8 @@ OWN = {
         "published": value(pd.DataFrame({"label": ["GPT-4"], "attribute": ["coherence"], "value": [0.4]})),
         "out": lambda w: w.path(),
     },
-    "plots.facets": {"titles": value({1: "one"}), "metric": value("first_position_rate")},
     "plots.finding": {},
     "plots.heaps": {"trials": lambda w: w.trials_of("ScoreDistribution"), "out": lambda w: w.path()},
-    "plots.hollow": {"values": value(pd.Series([0.5], index=["coherence"]))},
     "plots.inherited": {
         "unit": value("share"),
         "estimates": lambda w: bl.distill.bias_inheritance(
@@ -255,7 +253,6 @@ OWN = {
         ]
     },
     "report.card": {"quality": value(None)},
-    "report.crossed": {"rows": value(["attribute"]), "columns": value(["metric"])},
     "report.check_limits": {"limits": value({"first_position_rate": bl.report.Limit(0.4, 0.6)})},
     "report.write": {"digits": value(3)},
 }

@@ -1,4 +1,4 @@
-"""Estimates to matplotlib Axes: a dot with its interval, the null as a dashed line, n on top.
+"""Estimates to matplotlib Axes: a dot with its 50 % and 95 % intervals, the null as a dashed line, n on top.
 
 Published values and null edits are hollow.
 
@@ -7,13 +7,13 @@ an estimates frame and, optionally, Axes, and return the Axes. Labels and nulls 
 (`biaslab.core.Metric`).
 """
 
-from biaslab.report.plots.drawing import against, hollow, intervals
-from biaslab.report.plots.figure import Drawn, draw, standard
+from biaslab.report.plots.drawing import against, intervals
+from biaslab.report.plots.figure import Drawn, draw, facets as facets, standard
 from biaslab.report.plots.headline import finding
 from biaslab.report.plots.heaps import heaps
 from biaslab.report.plots.hover import Hover, hover
 from biaslab.report.plots.saving import save
-from biaslab.report.plots.side_by_side import compared, facets, inherited
+from biaslab.report.plots.side_by_side import compared, inherited
 from biaslab.report.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
 
 __all__ = [
@@ -25,10 +25,8 @@ __all__ = [
     "against",
     "compared",
     "draw",
-    "facets",
     "finding",
     "heaps",
-    "hollow",
     "hover",
     "inherited",
     "intervals",

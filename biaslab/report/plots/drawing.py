@@ -1,27 +1,38 @@
-"""Estimates with their intervals on Axes, and published values beside them as hollow marks."""
+"""Estimates with their intervals on Axes, a row a condition or against a number."""
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.colors import is_color_like
-from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
 from biaslab.core import Metric, find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
-from biaslab.core.checks import did_you_mean, require_one_of
+from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import number
 from biaslab.report.plots.backdrop import draw_judges
 from biaslab.report.plots.headline import remember_rows
 from biaslab.report.plots.hover import remember
-from biaslab.report.plots.naming import AXES, HOLLOW, named, row_name
-from biaslab.report.plots.style import NULL, PUBLISHED, dots, note, panels, share_legend, styled
+from biaslab.report.plots.naming import AXES, HOLLOW, marked, named, row_name, written
+from biaslab.report.plots.style import (
+    BAND,
+    NULL,
+    PEOPLE,
+    SMALL,
+    dots,
+    family_colour,
+    note,
+    panels,
+    share_legend,
+    styled,
+)
 from biaslab.report.wording import conditions, varying
 from biaslab.stats import require_columns
 
@@ -30,6 +41,8 @@ if TYPE_CHECKING:
 
 _UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column's height
 _ACROSS = 42  # and of one below axes of a column's width
+_JUDGES = frozenset(["judge", "family"])  # conditions whose colours are those of families
+_SPREAD = 0.36  # of a row that the marks of several values take
 
 
 @checked
@@ -99,17 +112,20 @@ def intervals(
     if hue is None:
         hue = "metric" if len(chosen["metric"].unique()) > 1 else next((c for c in differing if c != by), None)
     hue = hue if hue and len(hue_order or chosen[hue].unique()) > 1 else None  # what does not vary tells nothing apart
+    chosen = sorted_judges(chosen) if by == "judge" and ax is None else chosen
     levels = list(dict.fromkeys(chosen[by]))
     drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
+    for band in range(1, len(levels), 2):
+        drawn.axhspan(band - 0.5, band + 0.5, **BAND)
     places = np.array([levels.index(level) for level in chosen[by]])
     if reference is not None:
         draw_judges(drawn, chosen, places, reference)
-    _groups(drawn, chosen, places, hue, 0.18, order=hue_order)
+    _groups(drawn, chosen, places, hue, order=hue_order)
     remember_rows(drawn, chosen, label, null)
     drawn.set_yticks(range(len(levels)), [row_name(by, level) for level in levels], parse_math=False)
     drawn.set_ylim(len(levels) - 0.5, -0.5)
     _finish(drawn, chosen, title, label, null)
-    if ax is None and (hue is not None or reference is not None):
+    if ax is None:
         share_legend([drawn])
     return drawn
 
@@ -173,81 +189,28 @@ def against(
         drawn.minorticks_off()
     elif (places % 1 == 0).all():
         drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
-    if ax is None and hue is not None:
+    if ax is None:
         share_legend([drawn])
     return drawn
 
 
-@checked
-@styled
-def hollow(
-    ax: Axes,
-    values: pd.Series | Mapping[Any, float],
-    label: str,
-    offset: float = 0.0,
-    marker: str = "o",
-    color: Any = "0.35",
-    line: bool = False,
-) -> Axes:
-    """Draw published values as hollow marks beside estimates: another judge, other data, so company and not a target.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        Made by `intervals` or `against`.
-    values : pandas.Series or mapping
-        On Axes of `intervals` by the label of the row, on Axes of `against` by the number on the horizontal axis. What
-        has no row is left out; of a series several may have one label.
-    label : str
-        Who published them; "published: " is put before it in the legend.
-    offset : float
-        Rows downwards, or units to the right, so that no mark hides another.
-    marker, color
-        As matplotlib takes them.
-    line : bool
-        Join the marks, on Axes of `against`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    InputError
-        If the label is blank: a published value names its origin.
-
-    Examples
-    --------
-    >>> ax = intervals(estimates, by="attribute")  # doctest: +SKIP
-    >>> ax = hollow(ax, {"coherence": 0.37}, "FlanT5-3B, prompt 1", offset=0.3)  # doctest: +SKIP
-    """
-    if not label.strip():
-        raise InputError("label", label, "the name of who published the values")
-    if not is_color_like(color):
-        raise InputError("color", color, "a colour of matplotlib", "such as '0.35' or 'C0'")
-    require_one_of("marker", marker, tuple(MarkerStyle.markers), "such as 'o'")
-    published = pd.Series(values, dtype=float).dropna()
-    upright = len(published) > 0 and all(isinstance(key, int | float | np.number) for key in published.index)
-    if upright:
-        x, y = np.array(published.index, np.float64) + offset, np.array(published, np.float64)
-    else:
-        rows = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
-        published = published[[str(name) in rows for name in published.index]]
-        x = np.array(published, np.float64)
-        y = np.array([rows.index(str(name)) + offset for name in published.index], np.float64)
-    if len(published):
-        style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
-        ax.plot(x, y, linestyle=":" if line and upright else "none", linewidth=1, label=f"{PUBLISHED}{label}", **style)
-    return ax
-
-
 def caption(rows: pd.DataFrame, title: str | None) -> str:
-    """Return what stands above Axes: the title or the data set, the number of contexts and the level."""
+    """Return what stands above Axes: the title or the data set, a judge that is no real one, n and the level."""
     names = [] if title or "dataset" not in rows else list(rows["dataset"].unique())
     n = "–".join(map(str, sorted({rows["n_contexts"].min(), rows["n_contexts"].max()})))
     level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
-    facts = " · ".join([*(names if len(names) == 1 else []), f"n = {n} contexts", f"{level:.0%} intervals"])
+    marks = sorted({marked(str(judge)) for judge in rows.get("judge", ())} - {"", *(title or "").split(", ")})
+    about = [*marks, *(map(written, names) if len(names) == 1 else [])]
+    facts = " · ".join([*about, f"n = {n} contexts", f"{level:.0%} intervals"])
     return facts if title is None else f"{title}\n{facts}"
+
+
+def sorted_judges(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows in the order of their judges' mean estimates of the first metric, people last."""
+    means = rows[rows["metric"] == rows["metric"].iloc[0]].groupby("judge")["estimate"].mean()
+    people = {judge: family_colour(str(judge)) == PEOPLE for judge in rows["judge"]}
+    order = sorted(dict.fromkeys(rows["judge"]), key=lambda judge: (people[judge], means.get(judge, np.inf)))
+    return rows.sort_values("judge", key=lambda judges: judges.map(order.index), kind="stable", ignore_index=True)
 
 
 def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
@@ -281,7 +244,7 @@ def _groups(
     rows: pd.DataFrame,
     places: np.ndarray,
     hue: str | None,
-    reach: float,
+    reach: float = 0.0,
     vertical: bool = False,
     order: Sequence[Any] | None = None,
     log: bool = False,
@@ -291,18 +254,57 @@ def _groups(
     if hue is not None:
         blank = rows[hue].isna() | (rows[hue] == "")  # what has no such condition looks like the first
         values = list(rows.loc[~blank, hue].unique() if order is None else order)
-    beside = len(values) > 1 and len(set(places)) < len(places)
-    offsets = np.linspace(-reach, reach, len(values)) if beside else np.zeros(len(values))
-    for index, (value, offset) in enumerate(zip(values, offsets, strict=True)):
-        part = rows if hue is None else rows[(rows[hue] == value) | (blank & (index == 0))]
-        if part.empty:
-            continue
-        along = part.index[np.argsort(places[part.index])] if vertical else part.index
-        label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
-        hollow = (hue, value) in HOLLOW
-        at = places[along] * 10**offset if log else places[along] + offset
-        container = dots(ax, rows.loc[along], at, index, label, vertical, hollow)
-        remember(container[0], rows.loc[along], at.tolist(), vertical)
+    ranks = np.zeros(len(rows), int) if hue is None else rows[hue].where(~blank, values[0]).map(values.index).to_numpy()
+    if vertical:
+        offsets = np.linspace(-reach, reach, len(values))[ranks] if len(values) > 1 else 0.0 * places
+        at = places * 10**offsets if log else places + offsets
+    else:
+        at = places + _within_rows(places, ranks)
+    for index, value in enumerate(values):
+        part = rows[ranks == index]
+        label = _metrics(part)[0].label if len(part) and hue == "metric" else None if hue is None else named(hue, value)
+        for colour, same in _by_colour(part, hue, value, vertical):
+            along = same.index[np.argsort(places[same.index])] if vertical else same.index
+            drawn = rows.loc[along]
+            container = dots(ax, drawn, at[along], index, label, vertical, (hue, value) in HOLLOW, colour)
+            remember(container[0], drawn, at[along].tolist(), vertical)
+            if not vertical:
+                _write_numbers(ax, drawn["estimate"], at[along], container[0].get_color())
+
+
+def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Return how far below the middle of its row each estimate stands, so that none hides another."""
+    offsets = np.zeros(len(places))
+    for place in set(places.tolist()):
+        [here] = np.nonzero(places == place)
+        reach = _SPREAD * (1 - 1 / len(here))
+        offsets[here[np.argsort(ranks[here], kind="stable")]] = np.linspace(-reach, reach, len(here))
+    return offsets
+
+
+def _by_colour(rows: pd.DataFrame, hue: str | None, value: Any, vertical: bool) -> list[tuple[Any, pd.DataFrame]]:
+    """Return the parts of rows that have one colour: that of their judge's family where colour tells nothing else."""
+    if rows.empty:
+        return []
+    if hue in _JUDGES:
+        return [(family_colour(str(value)), rows)]
+    if hue is not None or vertical or "judge" not in rows or len(rows["judge"].unique()) == 1:
+        return [(None, rows)]
+    colours: dict[Any, list[Any]] = {}
+    for place, judge in rows["judge"].astype(str).items():
+        colours.setdefault(family_colour(judge), []).append(place)
+    return [(colour, rows.loc[places]) for colour, places in colours.items()]
+
+
+def _write_numbers(ax: Axes, values: pd.Series, places: np.ndarray, colour: Any) -> None:
+    """Write estimates at the right edge of their rows."""
+    largest = float(values.abs().max())
+    digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
+    look: dict[str, Any] = {"va": "center", "fontsize": 6, "color": colour, "annotation_clip": False}
+    look |= {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+    for value, place in zip(values, places.tolist(), strict=True):
+        if not math.isnan(value):
+            ax.annotate(number(value, digits), (1, place), (3, 0), **look)
 
 
 def _finish(
@@ -319,6 +321,9 @@ def _finish(
     null = nulls.pop() if null is None and len(nulls) == 1 else null
     if null is not None:
         (ax.axhline if vertical else ax.axvline)(null, **NULL)
+        sizes = {metric.matters if metric.null == null else None for metric in metrics}
+        for size in sizes - {None} if len(sizes) == 1 else ():
+            (ax.axhspan if vertical else ax.axvspan)(null - size, null + size, **SMALL)
     text = metrics[0].axis if len(metrics) == 1 else units.pop() if len(units) == 1 else "estimate"
     if vertical:
         ax.set_ylabel(label or textwrap.fill(text, _UPRIGHT))

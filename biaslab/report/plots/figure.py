@@ -16,12 +16,12 @@ from biaslab.core import Probe
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
-from biaslab.core.errors import InputError
-from biaslab.report.plots.drawing import against, hollow, intervals
+from biaslab.core.errors import InputError, warn
+from biaslab.report.plots.drawing import against, intervals, sorted_judges
 from biaslab.report.plots.grid import each_panel, fit_text, make_logarithmic, rows_of, values_of
-from biaslab.report.plots.naming import named
+from biaslab.report.plots.naming import named, row_name
 from biaslab.report.plots.saving import save
-from biaslab.report.plots.style import MARKERS, PALETTE, share_legend, styled
+from biaslab.report.plots.style import MARKERS, PALETTE, PUBLISHED, share_legend, styled
 from biaslab.stats import LEADING, require_columns
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def draw(
     where: Mapping[str, Any] | None = None,
     title: str | None = None,
     label: str | Mapping[str, str] | None = None,
-    null: float | None = None,
+    null: float | Mapping[str, float | None] | None = None,
     log: bool = False,
     published: pd.DataFrame | None = None,
     reference: str | pd.DataFrame | None = None,
@@ -99,7 +99,7 @@ def draw(
     title : str, optional
         Stands above each panel, before the values of ``row`` and ``col``.
     label, null, reference
-        As in `intervals`; a label for each metric is a mapping. With ``x`` it is that of the horizontal axis.
+        As in `intervals`; a mapping has one for each metric, and for ``x``, whose label a text is.
     log : bool
         Estimates against ``x`` have a logarithmic axis.
     published : pandas.DataFrame, optional
@@ -133,10 +133,12 @@ def draw(
     told = chosen[chosen["estimate"].notna()]
     if published is not None:
         require_columns(published, ["label", "value", x or by if isinstance(by, str) else "label"], "published")
+        published = published if x is not None else _name_together(published, by or "attribute", "who")[0]
     if told.empty:
         return Drawn(missing=(_why(metrics, chosen),))
     rows, col = (told, None) if col is None else _name_together(told, col, "panel")
     rows, along = (rows, x) if x is not None else _name_together(rows, by or "attribute", "who")
+    rows = sorted_judges(rows) if along == "judge" else rows
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
     order = None if hue is None else values_of(rows, hue, metrics)
@@ -147,12 +149,14 @@ def draw(
     axes = []
     for ax, part, heads in each_panel(rows, metrics, along, x is not None, hue, col, row, series):
         head = " · ".join([*([title] if title else names if heads and len(names) == 1 else []), *heads]) or None
-        text = label.get(part["metric"].iloc[0]) if isinstance(label, Mapping) else label
+        first = part["metric"].iloc[0]
+        labels = label if isinstance(label, Mapping) else {x or first: label}
+        own = null.get(first) if isinstance(null, Mapping) else null
+        more: dict[str, Any] = {"ax": ax, "title": head, "label": labels.get(first), "null": own}
         if x is None:
-            more: dict[str, Any] = {"label": text, "null": null, "reference": reference}
-            intervals(part, by=along, ax=ax, title=head, **{**look, "hue": hue or ""}, **more)
+            intervals(part, by=along, reference=reference, **{**look, "hue": hue or ""}, **more)
         else:
-            against(part, x, ax=ax, title=head, xlabel=text, null=null, **look)
+            against(part, x, xlabel=labels.get(x), **look, **more)
         if published is not None:
             values = rows_of(published, col, part[col].iloc[0]) if col in published else published
             _publish(ax, values, along, order or [None], upright=x is not None)
@@ -215,6 +219,17 @@ def standard(
     )
 
 
+def facets(
+    estimates: pd.DataFrame, column: str, titles: Mapping[Any, str] | str | None = None, *metric: Any, **options: Any
+) -> list[Axes]:
+    """Call `draw` with ``col=``: a panel for each value of a column, under its former name."""
+    warn("biaslab.plots.facets is now biaslab.plots.draw with col=", DeprecationWarning)
+    label = options.pop("labels", None) or options.pop("xlabel", None) or options.pop("label", None)
+    known = {name: value for name, value in options.items() if name not in ("wrap", "height")}
+    head = titles if isinstance(titles, str) else None
+    return list(draw(estimates, *metric, col=column, title=head, label=label, **known).axes)
+
+
 def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of the metrics and conditions, of single bins only where these are on an axis."""
     require_columns(estimates, [*where, *([x] if x else [])], "estimates")
@@ -253,4 +268,19 @@ def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], u
     for index, ((label, part), offset) in enumerate(zip(series, offsets, strict=True)):
         color = PALETTE[index % len(PALETTE)] if 1 < len(order) == len(series) else "0.35"
         marker = MARKERS[index % len(MARKERS)]
-        hollow(ax, part.set_index(along)["value"], str(label), float(offset), marker, color, line=upright)
+        _hollow(ax, part.set_index(along)["value"].dropna(), f"{PUBLISHED}{label}", float(offset), marker, color)
+
+
+def _hollow(ax: Axes, values: pd.Series, label: str, offset: float, marker: str, color: Any) -> None:
+    """Draw values by the label of their row, where there is one, or by their number on the horizontal axis."""
+    upright = pd.api.types.is_numeric_dtype(values.index)
+    if upright:
+        x, y = values.index.to_numpy(float), values.to_numpy(float)
+    else:
+        rows = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
+        values.index = pd.Index([row_name(str(values.index.name), name) for name in values.index])
+        values = values[values.index.isin(rows)]
+        x, y = values.to_numpy(float), np.array([rows.index(name) + offset for name in values.index], float)
+    if len(values):
+        style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
+        ax.plot(x, y, linestyle=":" if upright else "none", linewidth=1, label=label, **style)

@@ -65,7 +65,7 @@ def hover(axes: Axes) -> Hover:
     Parameters
     ----------
     axes : matplotlib.axes.Axes
-        Any of a figure drawn by `intervals`, `against` or `facets`.
+        Any of a figure drawn by `intervals`, `against` or `draw`.
 
     Returns
     -------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from biaslab.atlas.panel import WAYS, written
+
 #: What a judge writes, in order, as papers and configurations shorten it.
 _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
@@ -20,10 +22,13 @@ _SPEAKING = frozenset(
     [
         "answer", "attribute", "compared", "comparison", "component", "configuration", "correction", "cot", "data",
         "dataset", "debiasing", "decoding", "defence", "edit", "form", "judge", "kind", "level", "log", "naming",
-        "nothing", "order", "panel", "remedy", "role", "scorer", "source", "state", "strategy", "variant", "who",
+        "nothing", "order", "panel", "remedy", "role", "scorer", "source", "state", "strategy", "subset", "variant",
+        "who",
     ]
 )  # fmt: skip
-_CODES = frozenset(["defence", "edit"])  # conditions whose values are names of functions
+_CODES = frozenset(["configuration", "decoding", "defence", "edit", "system"])  # with values that are names in code
+_DATA = frozenset(["data", "dataset", "source"])
+_TOY = re.compile("smollm", re.IGNORECASE)  # the embedded judge, which comes with the installation
 #: Conditions whose marks are hollow: noise floors beside what is measured.
 HOLLOW = frozenset([("variant", "null edit")])
 #: Numeric conditions on an axis.
@@ -84,9 +89,21 @@ def named(column: str, value: object) -> str:
     words = _WORDS.get((column, str(value)))
     if words is not None:
         return words
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    text = text.replace("_", " ") if column in _CODES else text
+    text = _in_words(column, f"{value:g}" if isinstance(value, float) else str(value))
     return text if column in _SPEAKING else f"{column.replace('_', ' ').strip(':')} {text}"
+
+
+def marked(judge: str) -> str:
+    """Return what a figure says of a judge that tells nothing of well-known models; empty for others.
+
+    Examples
+    --------
+    >>> marked("simulated:position=0.5"), marked("local:smollm2-135m@70cc:float32"), marked("gpt-4")
+    ('simulated judge', 'toy judge (SmolLM2-135M)', '')
+    """
+    if judge.partition(":")[0] == "simulated":
+        return "simulated judge"
+    return "toy judge (SmolLM2-135M)" if _TOY.search(judge) else ""
 
 
 def judge_words(judge: str) -> str:
@@ -128,5 +145,11 @@ def row_name(column: str, value: object) -> str:
     >>> row_name("order", "s"), row_name("configuration", "auto-CoT, rs"), row_name("template", 2)
     ('score alone', 'auto-CoT, reasons first', '2')
     """
-    text = _WORDS.get((column, str(value)), str(value).replace("_", " ") if column in _CODES else str(value))
+    text = _WORDS.get((column, str(value)), _in_words(column, str(value)))
     return _AT_THE_END.sub(lambda found: _ORDERS[found[0]], text)
+
+
+def _in_words(column: str, text: str) -> str:
+    """Return the value of a condition without the spelling of code."""
+    text = WAYS.get(text, text) if column == "configuration" else written(text) if column in _DATA else text
+    return text.replace("_", " ") if column in _CODES else text

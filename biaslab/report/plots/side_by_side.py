@@ -1,10 +1,8 @@
-"""Estimates in panels side by side: of several values or metrics, of two judges, of a teacher and a student."""
+"""Estimates in panels side by side: of several judges and their differences, of a teacher and a student."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +10,8 @@ import pandas as pd
 
 from biaslab.core import find_metric
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_count
 from biaslab.core.errors import TrialsError
-from biaslab.report.plots.drawing import against, caption, intervals
+from biaslab.report.plots.drawing import caption, intervals
 from biaslab.report.plots.headline import remember_rows
 from biaslab.report.plots.naming import named
 from biaslab.report.plots.style import NULL, dots, note, panels, share_legend, styled
@@ -27,99 +24,6 @@ if TYPE_CHECKING:
 
 _LONG = 40  # letters of a judge's name
 _WIDE = 30  # letters of a line of a row's label
-
-
-@checked
-@styled
-def facets(
-    estimates: pd.DataFrame,
-    column: str,
-    titles: Mapping[Any, str] | str | None = None,
-    metric: str | Sequence[str] | None = None,
-    *,
-    row: str | None = None,
-    wrap: int | None = None,
-    x: str | None = None,
-    labels: Mapping[Any, str] | None = None,
-    height: float | None = None,
-    **options: Any,
-) -> list[Axes]:
-    """Plot estimates side by side, a panel for each value of a column.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        The estimates frame.
-    column : str
-        A condition column, or ``"metric"``, whose panels then have horizontal axes of their own.
-    titles : mapping or str, optional
-        What stands above the panel of each value, in their order; values without rows have no panel. A text stands
-        above every panel, before the value's name.
-    metric : str or sequence of str, optional
-        As in `intervals`; not needed where the panels are of metrics.
-    row : str, optional
-        A column with a row of panels for each of its values, whose name is added to the titles.
-    wrap : int, optional
-        Begin a new row of panels after so many, where ``row`` gives none.
-    x : str, optional
-        A numeric column: panels are then those of `against`, not of `intervals`.
-    labels : mapping, optional
-        Label of the axis of estimates, by value of the column.
-    height : float, optional
-        Of a row of panels, in centimetres; by the number of rows in a panel by default.
-    **options
-        Of `intervals`: ``by``, ``hue``, ``label``, ``null``; of `against`: ``hue``, ``xlabel``, ``label``, ``log``.
-
-    Returns
-    -------
-    list of matplotlib.axes.Axes
-        Row by row, without a legend, so that `hollow` can add to it; `save` and `share_legend` draw it.
-
-    Raises
-    ------
-    TrialsError
-        If no value has a row.
-
-    Examples
-    --------
-    >>> axes = facets(estimates, "template", {1: "template 1", 2: "template 2"}, by="attribute")  # doctest: +SKIP
-    >>> axes = facets(estimates, "template", row="attribute", x="human_gap")                      # doctest: +SKIP
-    """
-    require_columns(estimates, [column, *([row] if row else [])], "estimates")
-    if wrap is not None:
-        require_count("wrap", wrap, 1)
-    heads = _heads(estimates, column, titles)
-    shown = [value for value in heads if (estimates[column] == value).any()]
-    if not shown:
-        raise TrialsError(column, list(heads), f"one of {', '.join(map(str, dict.fromkeys(estimates[column])))}")
-    below = list(dict.fromkeys(estimates[row])) if row else [None]
-    by = [options["by"]] if isinstance(options.get("by"), str) else list(options.get("by") or ())
-    rows = len(estimates[by].drop_duplicates()) if by else len(estimates) / len(shown)
-    height = height or (7.0 if x else 3.4 + 0.9 * rows)
-    columns = min(wrap or len(shown), len(shown)) if row is None else len(shown)
-    axes = panels(columns, height, column != "metric", rows=len(below) * -(-len(shown) // columns))
-    for spare in axes[len(below) * len(shown) :]:
-        spare.remove()
-    axes = axes[: len(below) * len(shown)]
-    for ax in axes[-columns:]:
-        ax.tick_params(labelbottom=True)
-    for ax, (of_row, value) in zip(axes, product(below, shown), strict=True):
-        part = estimates[(estimates[column] == value) & ((estimates[row] == of_row) if row else True)]
-        more = options | {"ax": ax, "title": ", ".join([heads[value], *([named(row, of_row)] if row else [])])}
-        if labels is not None:
-            more["label"] = labels[value]
-        which = value if column == "metric" else metric
-        against(part, x, which, **more) if x else intervals(part, which, **more)
-    return axes
-
-
-def _heads(estimates: pd.DataFrame, column: str, titles: Mapping[Any, str] | str | None) -> dict[Any, str]:
-    """Return what stands above the panel of each value of a column."""
-    if isinstance(titles, Mapping):
-        return dict(titles)
-    values = [value for value in dict.fromkeys(estimates[column]) if pd.notna(value)]
-    names = {value: find_metric(value).label if column == "metric" else named(column, value) for value in values}
-    return {value: f"{titles}, {name}" if titles else name for value, name in names.items()}
 
 
 @checked

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import matplotlib.pyplot as plt
@@ -24,13 +26,29 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 _INCH = 2.54
+_HALF = NormalDist().inv_cdf(0.75)  # standard deviations on both sides of the middle hold half of a normal distribution
 _LETTERS, _LINE = 6.4, 0.36  # of a headline: letters of a centimetre, centimetres of a line
 PALETTE = sns.color_palette("colorblind")
+OTHERS, PEOPLE = "0.45", "black"
+#: The colour of a family of judges in every figure, by how their names begin or what they contain.
+FAMILIES: dict[str, Any] = {
+    "gpt|chatgpt|text.davinci": PALETTE[0],
+    "claude": PALETTE[1],
+    "gemini|palm": PALETTE[2],
+    r"(meta-)?llama|tulu": PALETTE[3],
+    "mi[sx]tral": PALETTE[4],
+    "falcon": PALETTE[5],
+    "deepseek": PALETTE[6],
+    "qwen|athene": PALETTE[9],
+    "expert|human|annotator|reference scores": PEOPLE,
+}
 MARKERS = "osD^vP"
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
 RECORDED = "recorded judges"  # in the label of other judges' marks
 NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1.2, "zorder": 0}  # the line of no effect
+BAND: dict[str, Any] = {"color": "0.965", "linewidth": 0, "zorder": -3}  # behind every second row
+SMALL: dict[str, Any] = {"color": "0.88", "linewidth": 0, "zorder": -2, "label": "too small to matter"}
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -107,12 +125,17 @@ def panels(
 @checked
 @styled
 def share_legend(axes: Sequence[Axes]) -> None:
-    """Put one legend of what all panels show below them, and the label of the vertical axis on the first one only."""
+    """Put one legend of what all panels show below them; the label of a vertical axis that all have is on the first one."""
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    labels = sorted(handles, key=lambda label: (label.startswith(PUBLISHED), RECORDED in label))  # ours first
+    last = SMALL["label"]
+    labels = sorted(
+        handles, key=lambda name: (name == last, name.startswith(PUBLISHED), RECORDED in name)
+    )  # ours first
+    for drawn in axes[0].figure.legends:
+        drawn.remove()
     widest = max(map(len, labels), default=0)
     width: float = axes[0].figure.get_figwidth() * _INCH  # type: ignore[union-attr]
     letters = 7 * width if len(axes) > 1 else 50 * width / 8
@@ -123,8 +146,20 @@ def share_legend(axes: Sequence[Axes]) -> None:
         )
     for ax in axes[1:]:
         place = ax.get_subplotspec()
-        if place is None or not place.is_first_col():
+        if (place is None or not place.is_first_col()) and ax.get_ylabel() == axes[0].get_ylabel():
             ax.set_ylabel("")
+
+
+def family_colour(name: str) -> Any:
+    """Return the colour of a judge's family, by its name.
+
+    Examples
+    --------
+    >>> family_colour("gpt-4o") == family_colour("GPT-5") == PALETTE[0], family_colour("expert-1")
+    (True, 'black')
+    """
+    known = (colour for begins, colour in FAMILIES.items() if re.match(begins, name, re.IGNORECASE))
+    return next(known, OTHERS)
 
 
 def dots(
@@ -135,23 +170,31 @@ def dots(
     label: object = None,
     vertical: bool = False,
     hollow: bool = False,
+    colour: Any = None,
 ) -> ErrorbarContainer:
-    """Draw estimates with their intervals in the look that belongs to an index, filled or hollow."""
-    values = rows["estimate"].to_numpy(float)
-    spread = np.abs(rows[["ci_low", "ci_high"]].to_numpy(float).T - values)
+    """Draw estimates with their intervals in the look that belongs to an index, filled or hollow.
+
+    The thick part of a line would hold half of a normal distribution that has the interval as its middle part.
+    """
+    values, ends = rows["estimate"].to_numpy(float), rows[["ci_low", "ci_high"]].to_numpy(float).T
+    level = rows["ci_level"].to_numpy(float) if "ci_level" in rows else np.full(len(rows), 0.95)
+    half = [_HALF / NormalDist().inv_cdf((1 + one) / 2) if 0 < one < 1 else np.nan for one in level]
+    colour = PALETTE[index % len(PALETTE)] if colour is None else colour
     look: dict[str, Any] = {
         "marker": MARKERS[index % len(MARKERS)],
         "linestyle": LINES[index % len(LINES)] if vertical else "",
-        "color": PALETTE[index % len(PALETTE)],
+        "color": colour,
         "markersize": 4,
         "linewidth": 1,
+        "elinewidth": 0.9,
         "capsize": 0,
         "label": None if label is None else str(label),
         **({"markerfacecolor": "white"} if hollow else {}),
     }
+    (ax.vlines if vertical else ax.hlines)(places, *(values + half * (ends - values)), color=colour, linewidth=2.4)
     if vertical:
-        return ax.errorbar(places, values, yerr=spread, **look)
-    return ax.errorbar(values, places, xerr=spread, **look)
+        return ax.errorbar(places, values, yerr=np.abs(ends - values), **look)
+    return ax.errorbar(values, places, xerr=np.abs(ends - values), **look)
 
 
 @checked

@@ -33,8 +33,8 @@ def test_intervals_shows_estimates_and_their_intervals(estimates):
     assert [t.get_text() for t in ax.get_yticklabels()] == ["coherence", "fluency"]
     assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.5, 0.5]]
     assert "P(A)" in ax.get_xlabel()
-    assert ax.get_title(loc="left") == "graded (constructed) · n = 8 contexts · 95% intervals"
-    assert len(ax.figure.legends[0].get_texts()) == 2
+    assert ax.get_title(loc="left") == "simulated judge · graded (constructed) · n = 8 contexts · 95% intervals"
+    assert len(ax.figure.legends[0].get_texts()) == 3
 
 
 def test_intervals_finds_what_varies_by_itself(estimates):
@@ -153,24 +153,27 @@ def test_labels_and_nulls_are_those_of_the_probe():
     assert not [line for line in own.lines if line.get_linestyle() == "--"]
 
 
+def published(ax):
+    return [line for line in ax.lines if str(line.get_label()).startswith("published")]
+
+
 def test_published_values_are_hollow_and_stand_at_their_row(estimates):
-    ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
-    bl.plots.hollow(ax, {"fluency": 0.39, "beauty": 0.2}, "FlanT5-3B", offset=0.3, marker="s")
-    line = ax.lines[-1]
+    theirs = pd.DataFrame({"label": "FlanT5-3B", "attribute": ["fluency", "beauty"], "value": [0.39, 0.2]})
+    look = {"by": "attribute", "hue": "template"}
+    [ax] = bl.plots.draw(estimates, "first_position_rate", published=theirs, **look).axes
+    [line] = published(ax)
     assert (list(line.get_xdata()), list(line.get_ydata())) == ([0.39], [1.3])
-    assert (line.get_label(), line.get_marker()) == ("published: FlanT5-3B", "s")
+    assert (line.get_label(), line.get_marker()) == ("published: FlanT5-3B", "o")
     assert (line.get_markerfacecolor(), line.get_linestyle()) == ("white", "None")
-    before = len(ax.lines)
-    bl.plots.hollow(ax, {"beauty": 0.2}, "nobody")
-    assert len(ax.lines) == before
-    with pytest.raises(InputError, match="who published"):
-        bl.plots.hollow(ax, {"fluency": 0.4}, " ")
+    [ax] = bl.plots.draw(estimates, "first_position_rate", published=theirs.tail(1), **look).axes
+    assert not published(ax)
 
 
 def test_published_values_against_a_number_stand_at_it(estimates):
-    ax = bl.plots.against(estimates, "human_gap", "first_position_rate", hue="attribute")
-    bl.plots.hollow(ax, pd.Series([0.6, 0.5], index=[0.5, 2.0]), "GPT-4", line=True)
-    line = ax.lines[-1]
+    theirs = pd.DataFrame({"label": "GPT-4", "human_gap": [0.5, 2.0], "value": [0.6, 0.5]})
+    one = {"x": "human_gap", "where": {"template": 1}}
+    [ax] = bl.plots.draw(estimates, "first_position_rate", hue="attribute", published=theirs, **one).axes
+    [line] = published(ax)
     assert (list(line.get_xdata()), list(line.get_ydata()), line.get_linestyle()) == ([0.5, 2.0], [0.6, 0.5], ":")
 
 
@@ -178,10 +181,12 @@ def test_one_legend_holds_what_any_panel_shows(estimates):
     axes = bl.plots.panels(2)
     for ax in axes:
         bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template", ax=ax)
-    bl.plots.hollow(axes[1], {"fluency": 0.39}, "FlanT5-3B")
-    bl.plots.share_legend(axes)
+    axes[1].plot(0.39, 1, "o", label="published: FlanT5-3B")
+    for _ in range(2):  # the second one takes the place of the first
+        bl.plots.share_legend(axes)
     [legend] = axes[0].figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["template 1", "template 2", "published: FlanT5-3B"]
+    names = ["template 1", "template 2", "published: FlanT5-3B", "too small to matter"]
+    assert [text.get_text() for text in legend.get_texts()] == names
 
 
 def test_lines_and_marks_differ_without_colour(estimates):
@@ -195,27 +200,48 @@ def test_names_from_data_are_no_mathematics(estimates):
     assert all(not text.get_parse_math() for text in (*ax.get_yticklabels(), ax._left_title))
 
 
-def test_facets_have_a_panel_for_each_value_that_has_rows(estimates):
-    one = over_all_items(estimates)
-    titles = {1: "first prompt", 2: "second prompt", 3: "nobody's prompt"}
-    axes = bl.plots.facets(one, "template", titles, "first_position_rate", by="attribute", label="share", null=0.4)
-    assert [ax.get_title(loc="left").split("\n")[0] for ax in axes] == ["first prompt", "second prompt"]
-    assert {ax.get_xlabel() for ax in axes} == {"share"}
-    assert all(0.4 in {line.get_xdata()[0] for line in ax.lines} for ax in axes)
-    with pytest.raises(TrialsError, match="template"):
-        bl.plots.facets(one, "template", {3: "nobody's prompt"}, "first_position_rate")
+def test_the_former_name_of_panels_still_draws(estimates):
+    with pytest.warns(DeprecationWarning, match="draw with col="):
+        axes = bl.plots.facets(estimates, "template", "graded", "tie_rate", by="attribute", height=6.0)
+    assert [ax.get_title(loc="left").split("\n")[0] for ax in axes] == ["graded · template 1", "graded · template 2"]
 
 
-def test_facets_of_metrics_have_their_own_axes(estimates, tmp_path):
-    titles = {"first_position_rate": "decisions", "first_position_logit": "logits"}
-    rows = over_all_items(estimates)
-    axes = bl.plots.facets(rows, "metric", titles, by="attribute", hue="template", labels=titles)
-    assert [ax.get_xlabel() for ax in axes] == ["decisions", "logits"]
-    assert axes[0].get_xlim() != axes[1].get_xlim()
-    assert not axes[0].figure.legends
-    bl.plots.save(axes, rows, "position", "both", tmp_path)
-    assert len(axes[0].figure.legends) == 1
-    assert {file.suffix for file in tmp_path.iterdir()} == {".png", ".pdf", ".csv"}
+def test_the_thick_line_is_the_middle_half_of_a_normal_distribution():
+    frame = pd.DataFrame([row(0.5, 0.5 - 1.96, 0.5 + 2 * 1.96)])
+    ax = bl.plots.intervals(frame, by="judge")
+    thick = [lines for lines in ax.collections if lines.get_linewidth()[0] > 2]
+    ((low, _), (high, _)) = thick[0].get_segments()[0]
+    assert (low, high) == (pytest.approx(0.5 - 0.6745, abs=1e-3), pytest.approx(0.5 + 2 * 0.6745, abs=1e-3))
+
+
+def test_what_is_too_small_to_matter_is_grey_and_numbers_stand_at_the_edge(estimates):
+    ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
+    [grey] = [patch for patch in ax.patches if patch.get_label() == "too small to matter"]
+    assert (grey.get_x(), grey.get_width()) == (pytest.approx(0.4), pytest.approx(0.2))
+    rows = over_all_items(estimates).query("metric == 'first_position_rate'")
+    assert sorted(text.get_text() for text in ax.texts) == sorted(f"{value:.2f}" for value in rows["estimate"])
+    own = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template", null=0.3)
+    assert not [patch for patch in own.patches if patch.get_label() == "too small to matter"]
+
+
+def test_a_family_of_judges_has_one_colour_and_judges_are_sorted_with_people_last():
+    judges = {"gpt-4": 0.9, "expert-1": 0.1, "claude-3-opus": 0.5, "gpt-5": 0.2}
+    frame = pd.DataFrame([row(value, value - 0.1, value + 0.1, judge=judge) for judge, value in judges.items()])
+    ax = bl.plots.intervals(frame, by="judge")
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["gpt-5", "claude-3-opus", "gpt-4", "expert-1"]
+    drawn = {names[round(y)]: c.lines[0].get_color() for c in ax.containers for y in c.lines[0].get_ydata()}
+    assert drawn["gpt-4"] == drawn["gpt-5"] == bl.plots.style.FAMILIES["gpt|chatgpt|text.davinci"]
+    assert len(set(drawn.values())) == 3
+    lines = bl.plots.draw(frame.assign(n=[1, 2, 1, 2]), x="n", hue="judge").axes[0].containers
+    assert {c.get_label(): c.lines[0].get_color() for c in lines} == drawn
+
+
+def test_a_figure_of_a_toy_or_a_simulated_judge_says_so():
+    for judge, mark in (("simulated:position=1", "simulated judge"), ("local:smollm2-135m@x", "toy judge"), ("j", "")):
+        above = bl.plots.intervals(pd.DataFrame([row(0.5, 0.4, 0.6, judge=judge)]), title="a title").get_title("left")
+        assert above.splitlines()[1].startswith(mark)
+        assert bool(mark) == ("judge" in above)
 
 
 def row(value, low, high, p=0.001, **more):
@@ -289,40 +315,14 @@ def test_a_condition_that_does_not_vary_is_no_legend(estimates):
     one = over_all_items(estimates)
     one = one[one["template"] == 1]
     ax = bl.plots.intervals(one, "first_position_rate", by="attribute", hue="template")
-    assert not ax.get_legend_handles_labels()[1]
+    assert ax.get_legend_handles_labels()[1] == ["too small to matter"]
 
 
 def test_short_values_are_named_in_words():
     rows = [row(0.5, 0.4, 0.6, remedy=name, order=order) for name, order in (("none", "s"), ("swap", "rs"))]
     ax = bl.plots.intervals(pd.DataFrame(rows), "first_position_rate", by="order", hue="remedy")
     assert [t.get_text() for t in ax.get_yticklabels()] == ["score alone", "reasons first"]
-    assert ax.get_legend_handles_labels()[1] == ["no remedy", "swap"]
-
-
-def test_facets_take_rows_and_wrap(estimates):
-    one = over_all_items(estimates)
-    grid = bl.plots.facets(one, "template", metric="first_position_rate", row="attribute", by="judge")
-    titles = [ax.get_title(loc="left").split("\n")[0] for ax in grid]
-    assert titles == ["template 1, coherence", "template 2, coherence", "template 1, fluency", "template 2, fluency"]
-    assert [dots(ax) for ax in grid] == [
-        one.query(f"metric == 'first_position_rate' and template == {i} and attribute == '{name}'")["estimate"].tolist()
-        for name in ("coherence", "fluency")
-        for i in (1, 2)
-    ]
-    three = pd.concat([one, one.assign(template=3)])
-    wrapped = bl.plots.facets(three, "template", "graded", "first_position_rate", wrap=2, by="attribute")
-    assert len(wrapped) == len(wrapped[0].figure.axes) == 3
-    assert wrapped[2].get_title(loc="left").startswith("graded, template 3")
-    assert wrapped[2].get_position().y0 < wrapped[0].get_position().y0
-    assert wrapped[1].get_xticklabels()[0].get_visible()
-
-
-def test_facets_draw_lines_against_a_number(estimates):
-    left, right = bl.plots.facets(estimates, "template", metric="first_position_rate", x="human_gap", hue="attribute")
-    assert len(left.containers) == len(right.containers) == 2
-    assert left.get_xlabel() == "absolute human score gap (points)"
-    with pytest.raises(InputError, match="wrap"):
-        bl.plots.facets(estimates, "template", metric="first_position_rate", wrap=0)
+    assert [container.get_label() for container in ax.containers] == ["no remedy", "swap"]
 
 
 def test_a_logarithmic_axis_has_a_tick_at_each_value(estimates):
@@ -345,6 +345,6 @@ def test_rows_are_named_by_several_conditions(estimates):
 
 
 def test_a_row_has_several_published_values(estimates):
-    ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
-    bl.plots.hollow(ax, pd.Series([0.3, 0.4, 0.5], index=["fluency", "fluency", "nobody"]), "two judges")
-    assert ax.lines[-1].get_xdata().tolist() == [0.3, 0.4]
+    theirs = pd.DataFrame({"label": "two", "attribute": ["fluency", "fluency", "x"], "value": [0.3, 0.4, 0.5]})
+    [ax] = bl.plots.draw(estimates, "tie_rate", by="attribute", hue="template", published=theirs).axes
+    assert published(ax)[0].get_xdata().tolist() == [0.3, 0.4]
