@@ -132,6 +132,38 @@ def overview(
     return Overview.of(table.set_index(index), estimates, index, digits)
 
 
+@checked
+def replies(trials: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame:
+    """Count trials by the status of their answers.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        From `biaslab.collect`.
+    by : str or sequence of str
+        Columns to count by as well, such as ``"template"``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each combination. The column's name says how many replies were asked for now and how many came from
+        the store.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> probe = bl.probes.Position(attributes=["coherence"], templates=[1], n_pairs=1)
+    >>> replies(bl.collect(probe, bl.SimulatedJudge(data), data, progress=False)).to_dict()
+    {'trials (4 replies asked now, 0 stored)': {'ok': 4}}
+    """
+    columns = [*([by] if isinstance(by, str) else by), "status"]
+    require_columns(trials, columns, "trials")
+    known = {"asked", "stored"} <= set(trials.attrs)
+    now = f" ({trials.attrs['asked']:,} replies asked now, {trials.attrs['stored']:,} stored)" if known else ""
+    return trials.groupby(columns, sort=False).size().rename(f"trials{now}").to_frame()
+
+
 def crossed(estimates: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], digits: int = 2) -> pd.DataFrame:
     """Call `overview` with ``across=``, whose former name this is."""
     warn("biaslab.report.crossed is now biaslab.report.overview with across=", DeprecationWarning)

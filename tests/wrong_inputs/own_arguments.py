@@ -254,5 +254,6 @@ OWN = {
     },
     "report.card": {"quality": value(None)},
     "report.check_limits": {"limits": value({"first_position_rate": bl.report.Limit(0.4, 0.6)})},
+    "report.replies": {"trials": lambda w: w.trials, "by": value("attribute")},
     "report.write": {"digits": value(3)},
 }

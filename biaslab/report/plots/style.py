@@ -125,7 +125,7 @@ def panels(
 @checked
 @styled
 def share_legend(axes: Sequence[Axes]) -> None:
-    """Put one legend of what all panels show below them; the label of a vertical axis that all have is on the first one."""
+    """Put one legend of all panels below them; a vertical axis that all share is labelled on the first one."""
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
