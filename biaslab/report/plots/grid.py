@@ -74,10 +74,13 @@ def fit_text(ax: Axes) -> None:
     """Break the lines above and below narrow panels."""
     place = ax.get_subplotspec()
     columns = 1 if place is None else place.get_gridspec().ncols
-    if columns > _PAIR:
-        width = _LETTERS // columns
+    names = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
+    longest = max((len(line) for name in names for line in name.splitlines()), default=0)
+    width = (_LETTERS - longest) // columns
+    if columns > 1:
         note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
-        ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * width)))
+    if columns > _PAIR:
+        ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * _LETTERS / columns)))
 
 
 def values_of(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
