@@ -80,6 +80,7 @@ def fit_text(ax: Axes) -> None:
     if columns > 1:
         note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
     if columns > _PAIR:
+        ax.locator_params(axis="x", nbins=3)
         ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * _LETTERS / columns)))
 
 
