@@ -26,8 +26,6 @@ LEFT_OUT = {
         "strategy": "all pairs are asked once; `strategies` are drawn from them",
         "budget": "`budgets` are drawn from all pairs",
         "rounds": "nothing is asked adaptively: all pairs are asked once",
-        "decoding": "of the draws: parameter `decoding`",
-        "debiasing": "of the draws: parameter `debiasing`",
         "folds": "remedies are fitted on all other contexts",
     },
 }

@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-#: Those that were rewritten so; others join as they are.
-STORIES = [
-    *("audit", "baselines", "budget", "calibration", "comparative", "compare", "correct", "distillation"),
-    *("inheritance", "recipe", "replications", "reward", "thinking"),
-]
+STORIES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("name", STORIES)

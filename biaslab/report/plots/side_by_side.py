@@ -72,6 +72,7 @@ def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | No
     by = ["cell", "who"] if names else ["who"]
     intervals(shown, metric, by=by, hue="metric", ax=left, title=title)
     intervals(apart, f"{metric}_difference", by=by, hue="metric", ax=right, title="difference")
+    share_legend([left, right])
     return [left, right]
 
 
