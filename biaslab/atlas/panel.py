@@ -7,45 +7,10 @@ from typing import TYPE_CHECKING
 
 from biaslab.atlas.compared import PEOPLE
 from biaslab.core.errors import TrialsError
+from biaslab.core.names import WAYS, title
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Data sets as papers write them.
-TITLES = {
-    "alpaca_eval": "AlpacaEval",
-    "alt_test_10k_prompts": "10k prompts",
-    "alt_test_cebab_stars": "CEBaB",
-    "alt_test_mtbench": "MT-Bench",
-    "arena": "Arena",
-    "devbench": "DevBench",
-    "judgebench": "JudgeBench",
-    "korean_battles": "Korean battles",
-    "llmbar": "LLMBar",
-    "mt_bench": "MT-Bench",
-    "pandalm": "PandaLM",
-    "prometheus": "Vicuna set",
-    "roscoe": "ROSCOE",
-    "self_recognition": "XSum",
-    "shaberi_elyza": "ELYZA tasks",
-    "shaberi_rakuda": "Rakuda",
-    "small_judges": "MT-Bench",
-    "small_judges_llmbar": "LLMBar",
-    "summeval": "SummEval",
-    "topical_chat": "TopicalChat",
-    "topicalchat": "TopicalChat",
-    "wildbench": "WildBench",
-    "xsum": "XSum",
-}
-
-#: Ways to ask for scores of SummEval (Shen et al. 2023), whose names in the log are codes.
-WAYS = {
-    "altmcq": "five statements, other words",
-    "altrts": "reasons, then score, other words",
-    "mcq": "five statements",
-    "rts": "reasons, then score",
-    "stareval": "stars",
-}
 
 #: Today's judges as people write them.
 WRITTEN = {
@@ -97,7 +62,7 @@ def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
         raise TrialsError("estimates", where, "a frame with such rows, as `biaslab.atlas.estimates` gives them")
     rows = estimates[kept]
     kind = rows["judge"].str.fullmatch(PEOPLE).map({True: "person", False: "model"})
-    return rows.assign(data=rows["dataset"].map(_title), kind=kind)
+    return rows.assign(data=rows["dataset"].map(title), kind=kind)
 
 
 def largest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -127,24 +92,3 @@ def joined(names: list[str]) -> str:
 
 def _several(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def written(dataset: str) -> str:
-    """Return the name of a data set as papers write it, with the part that is meant.
-
-    Examples
-    --------
-    >>> written("mt_bench_repetition"), written("xsum"), written("graded (constructed)")
-    ('MT-Bench repetition', 'XSum', 'graded (constructed)')
-    """
-    name = _longest(dataset)
-    return dataset if name is None else " ".join([TITLES[name], *dataset.removeprefix(name).replace("_", " ").split()])
-
-
-def _title(dataset: str) -> str:
-    name = _longest(dataset)
-    return dataset if name is None else TITLES[name]
-
-
-def _longest(dataset: str) -> str | None:
-    return next((name for name in sorted(TITLES, key=len, reverse=True) if dataset.startswith(name)), None)

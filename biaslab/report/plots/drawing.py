@@ -16,11 +16,12 @@ from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.names import written
 from biaslab.core.output import number
 from biaslab.report.plots.backdrop import draw_judges
 from biaslab.report.plots.headline import remember_rows
 from biaslab.report.plots.hover import remember
-from biaslab.report.plots.naming import AXES, HOLLOW, marked, named, row_name, written
+from biaslab.report.plots.naming import AXES, HOLLOW, marked, named, row_name
 from biaslab.report.plots.style import (
     BAND,
     NULL,

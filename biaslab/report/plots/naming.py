@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from biaslab.atlas.panel import WAYS, written
+from biaslab.core.names import WAYS, written
 
 #: What a judge writes, in order, as papers and configurations shorten it.
 _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
@@ -41,6 +41,10 @@ AXES = {
 #: Values that are short in a table.
 _WORDS = {
     ("remedy", "none"): "no remedy",
+    ("remedy", "position-term"): "position term",
+    ("remedy", "swap-average"): "both orders averaged",
+    ("remedy", "threshold"): "threshold (α, τ)",
+    ("remedy", "uniform-prior"): "uniform prior",
     ("defence", "none"): "no defence",
     ("defence", "two_step"): "two steps",
     ("source", "with"): "with the source",
