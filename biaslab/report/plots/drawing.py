@@ -25,6 +25,7 @@ from biaslab.report.plots.naming import AXES, HOLLOW, marked, named, row_name
 from biaslab.report.plots.style import (
     BAND,
     NULL,
+    OTHERS,
     PEOPLE,
     SMALL,
     dots,
@@ -294,6 +295,8 @@ def _by_colour(rows: pd.DataFrame, hue: str | None, value: Any, vertical: bool) 
     colours: dict[Any, list[Any]] = {}
     for place, judge in rows["judge"].astype(str).items():
         colours.setdefault(family_colour(judge), []).append(place)
+    if set(colours) == {OTHERS}:
+        return [(None, rows)]
     return [(colour, rows.loc[places]) for colour, places in colours.items()]
 
 
