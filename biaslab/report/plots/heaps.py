@@ -10,6 +10,7 @@ from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.figure import Drawn
+from biaslab.report.plots.naming import judge_words, marked
 from biaslab.report.plots.saving import save
 from biaslab.report.plots.style import PALETTE, note, panels, share_legend, styled
 from biaslab.stats import ITEM, require_columns
@@ -44,7 +45,7 @@ def heaps(
     --------
     >>> heaps(trials, "1-100", name="score_distribution__scores")  # doctest: +SKIP
     """
-    require_columns(trials, [*ITEM, "dataset", "attribute", "scale", "value"], "trials")
+    require_columns(trials, [*ITEM, "judge", "dataset", "attribute", "scale", "value"], "trials")
     scales = list(dict.fromkeys(trials["scale"]))
     finest = max(scales, key=lambda each: len(scale_named(each).labels)) if scale is None and scales else scale
     if finest not in scales:
@@ -62,11 +63,12 @@ def heaps(
         ax.bar(rows.loc[chosen, "label"], rows.loc[chosen, "estimate"], width=1.0, color=color, label=label)
     ax.set(xlabel=f"score ({finest})", ylabel="share of answers")
     items = given.drop_duplicates([*ITEM, "attribute"]) if exact else given
-    note(ax, f"{', '.join(dict.fromkeys(given['dataset']))}\nn = {len(items)} scores")
+    judge = str(given["judge"].iloc[0])
+    note(ax, " · ".join(filter(None, [marked(judge), *dict.fromkeys(given["dataset"]), f"n = {len(items)} scores"])))
     if name is None:
         share_legend([ax])
         return Drawn((ax,))
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
     study, _, rest = name.partition("__")
-    told = f"{top['estimate']:.0%} of the answers are a {top['label']:g}"
+    told = f"{top['estimate']:.0%} of the scores of {judge_words(judge)} are {top['label']:g}"
     return Drawn((ax,), tuple(save([ax], rows, study, rest, out, finding=told)))
