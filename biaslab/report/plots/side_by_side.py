@@ -149,7 +149,7 @@ def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
     """Add a finding: which share of each bias the student inherits."""
     rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
     told = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
-    return shares.assign(finding=f"what the student has of its teacher's bias: {'; '.join(told)}")
+    return shares.assign(finding=f"The student and its teacher's biases: {'; '.join(told)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
