@@ -262,10 +262,14 @@ def _groups(
         at = places * 10**offsets if log else places + offsets
     else:
         at = places + _within_rows(places, ranks)
+    by_family = hue in _JUDGES and {family_colour(str(each)) for each in values} != {OTHERS}
     for index, value in enumerate(values):
         part = rows[ranks == index]
-        label = _metrics(part)[0].label if len(part) and hue == "metric" else None if hue is None else named(hue, value)
-        for colour, same in _by_colour(part, hue, value, vertical):
+        if part.empty:
+            continue
+        label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
+        own = [(family_colour(str(value)) if by_family else None, part)]
+        for colour, same in own if vertical or hue is not None else _by_family(part):
             along = same.index[np.argsort(places[same.index])] if vertical else same.index
             drawn = rows.loc[along]
             container = dots(ax, drawn, at[along], index, label, vertical, (hue, value) in HOLLOW, colour)
@@ -284,18 +288,13 @@ def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return offsets
 
 
-def _by_colour(rows: pd.DataFrame, hue: str | None, value: Any, vertical: bool) -> list[tuple[Any, pd.DataFrame]]:
-    """Return the parts of rows that have one colour: that of their judge's family where colour tells nothing else."""
-    if rows.empty:
-        return []
-    if hue in _JUDGES:
-        return [(family_colour(str(value)), rows)]
-    if hue is not None or vertical or "judge" not in rows or len(rows["judge"].unique()) == 1:
-        return [(None, rows)]
+def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
+    """Return the parts of rows that have the colour of their judge's family, where judges of a known one are shown."""
+    judges = rows["judge"].astype(str) if "judge" in rows else pd.Series("", index=rows.index)
     colours: dict[Any, list[Any]] = {}
-    for place, judge in rows["judge"].astype(str).items():
+    for place, judge in judges.items():
         colours.setdefault(family_colour(judge), []).append(place)
-    if set(colours) == {OTHERS}:
+    if len(judges.unique()) == 1 or set(colours) == {OTHERS}:
         return [(None, rows)]
     return [(colour, rows.loc[places]) for colour, places in colours.items()]
 
