@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,24 +10,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from biaslab.core import Metric, find_metric
 from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.names import written
-from biaslab.core.output import number
 from biaslab.report.plots.backdrop import draw_judges
 from biaslab.report.plots.headline import remember_rows
-from biaslab.report.plots.hover import remember
-from biaslab.report.plots.naming import AXES, HOLLOW, marked, named, row_name
+from biaslab.report.plots.marks import draw_marks, metrics_of
+from biaslab.report.plots.naming import AXES, marked, row_name
 from biaslab.report.plots.style import (
     BAND,
     NULL,
-    OTHERS,
     PEOPLE,
     SMALL,
-    dots,
     family_colour,
     note,
     panels,
@@ -43,8 +38,6 @@ if TYPE_CHECKING:
 
 _UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column's height
 _ACROSS = 42  # and of one below axes of a column's width
-_JUDGES = frozenset(["judge", "family"])  # conditions whose colours are those of families
-_SPREAD = 0.36  # of a row that the marks of several values take
 
 
 @checked
@@ -122,7 +115,7 @@ def intervals(
     places = np.array([levels.index(level) for level in chosen[by]])
     if reference is not None:
         draw_judges(drawn, chosen, places, reference)
-    _groups(drawn, chosen, places, hue, order=hue_order)
+    draw_marks(drawn, chosen, places, hue, order=hue_order)
     remember_rows(drawn, chosen, label, null)
     drawn.set_yticks(range(len(levels)), [row_name(by, level) for level in levels], parse_math=False)
     drawn.set_ylim(len(levels) - 0.5, -0.5)
@@ -180,7 +173,7 @@ def against(
         raise InputError("log", log, f"False, because {x} is {places.min():g}")
     drawn = ax or panels(1)[0]
     width = float(np.ptp(np.log10(places) if log else places)) or 1.0
-    _groups(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order, log=log)
+    draw_marks(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order, log=log)
     remember_rows(drawn, chosen, label, null)
     drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
     _finish(drawn, chosen, title, label, null, vertical=True)
@@ -235,81 +228,6 @@ def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     return [" · ".join(parts) for parts in texts]
 
 
-def _metrics(rows: pd.DataFrame) -> list[Metric]:
-    """Return how each metric among the rows is read."""
-    probes = rows["probe"] if "probe" in rows else [None] * len(rows)
-    return [find_metric(*pair) for pair in dict.fromkeys(zip(rows["metric"], probes, strict=True))]
-
-
-def _groups(
-    ax: Axes,
-    rows: pd.DataFrame,
-    places: np.ndarray,
-    hue: str | None,
-    reach: float = 0.0,
-    vertical: bool = False,
-    order: Sequence[Any] | None = None,
-    log: bool = False,
-) -> None:
-    """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
-    values: list[Any] = [None]
-    if hue is not None:
-        blank = rows[hue].isna() | (rows[hue] == "")  # what has no such condition looks like the first
-        values = list(rows.loc[~blank, hue].unique() if order is None else order)
-    ranks = np.zeros(len(rows), int) if hue is None else rows[hue].where(~blank, values[0]).map(values.index).to_numpy()
-    if vertical:
-        offsets = np.linspace(-reach, reach, len(values))[ranks] if len(values) > 1 else 0.0 * places
-        at = places * 10**offsets if log else places + offsets
-    else:
-        at = places + _within_rows(places, ranks)
-    by_family = hue in _JUDGES and {family_colour(str(each)) for each in values} != {OTHERS}
-    for index, value in enumerate(values):
-        part = rows[ranks == index]
-        if part.empty:
-            continue
-        label = _metrics(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
-        own = [(family_colour(str(value)) if by_family else None, part)]
-        for colour, same in own if vertical or hue is not None else _by_family(part):
-            along = same.index[np.argsort(places[same.index])] if vertical else same.index
-            drawn = rows.loc[along]
-            container = dots(ax, drawn, at[along], index, label, vertical, (hue, value) in HOLLOW, colour)
-            remember(container[0], drawn, at[along].tolist(), vertical)
-            if not vertical:
-                _write_numbers(ax, drawn["estimate"], at[along], container[0].get_color())
-
-
-def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return how far below the middle of its row each estimate stands, so that none hides another."""
-    offsets = np.zeros(len(places))
-    for place in set(places.tolist()):
-        [here] = np.nonzero(places == place)
-        reach = _SPREAD * (1 - 1 / len(here))
-        offsets[here[np.argsort(ranks[here], kind="stable")]] = np.linspace(-reach, reach, len(here))
-    return offsets
-
-
-def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
-    """Return the parts of rows that have the colour of their judge's family, where judges of a known one are shown."""
-    judges = rows["judge"].astype(str) if "judge" in rows else pd.Series("", index=rows.index)
-    colours: dict[Any, list[Any]] = {}
-    for place, judge in judges.items():
-        colours.setdefault(family_colour(judge), []).append(place)
-    if len(judges.unique()) == 1 or set(colours) == {OTHERS}:
-        return [(None, rows)]
-    return [(colour, rows.loc[places]) for colour, places in colours.items()]
-
-
-def _write_numbers(ax: Axes, values: pd.Series, places: np.ndarray, colour: Any) -> None:
-    """Write estimates at the right edge of their rows."""
-    largest = float(values.abs().max())
-    digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
-    look: dict[str, Any] = {"va": "center", "fontsize": 6, "color": colour, "annotation_clip": False}
-    look |= {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
-    for value, place in zip(values, places.tolist(), strict=True):
-        if not math.isnan(value):
-            ax.annotate(number(value, digits), (1, place), (3, 0), **look)
-
-
 def _finish(
     ax: Axes,
     rows: pd.DataFrame,
@@ -319,7 +237,7 @@ def _finish(
     vertical: bool = False,
 ) -> None:
     """Draw the null, label the axis of the estimates and write the caption."""
-    metrics = _metrics(rows)
+    metrics = metrics_of(rows)
     nulls, units = {metric.null for metric in metrics}, {metric.unit for metric in metrics}
     null = nulls.pop() if null is None and len(nulls) == 1 else null
     if null is not None:

@@ -137,8 +137,7 @@ def draw(
     if told.empty:
         return Drawn(missing=(_why(metrics, chosen),))
     rows, col = (told, None) if col is None else _name_together(told, col, "panel")
-    rows, along = (rows, x) if x is not None else _name_together(rows, by or "attribute", "who")
-    rows = sorted_judges(rows) if along == "judge" else rows
+    rows, along = (rows, x) if x is not None else _name_rows(rows, by or "attribute")
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
     order = None if hue is None else values_of(rows, hue, metrics)
@@ -246,6 +245,12 @@ def _why(metrics: list[str], rows: pd.DataFrame) -> str:
     what = " or ".join(metric.replace("_", " ") for metric in metrics)
     notes = list(dict.fromkeys(note for note in rows.get("note", ()) if note))
     return f"Not drawn: no {what}{': ' if notes else ''}{'; '.join(notes)}"
+
+
+def _name_rows(rows: pd.DataFrame, by: str | Sequence[str]) -> tuple[pd.DataFrame, str]:
+    """Return the condition that names rows, and the rows, sorted where their judges come first."""
+    first = by if isinstance(by, str) else by[0]
+    return _name_together(sorted_judges(rows) if first == "judge" else rows, by, "who")
 
 
 def _name_together(rows: pd.DataFrame, names: str | Sequence[str], into: str) -> tuple[pd.DataFrame, str]:
