@@ -113,7 +113,7 @@ def thinking() -> Drawn:
     return (
         [ax],
         rows,
-        f"a longer thought takes P(A) from {least:.2f} to {most:.2f}",
+        f"A longer thought takes P(A) from {least:.2f} to {most:.2f}",
         "a simulated judge whose bias falls",
     )
 
@@ -161,7 +161,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
     ),
     "edit": edits,
     "familiarity": familiarity,
-    "index": recorded(score_panels.halo, hue="kind", label="correlation of two attributes: judge's − experts'"),
+    "index": recorded(score_panels.halo, hue="", label="correlation of two attributes: judge's − experts'"),
     "inheritance": inheritance,
     "list_position": planted(
         bl.probes.ListPosition(["coherence"], k=4),
