@@ -242,8 +242,8 @@ def _finish(
     null = nulls.pop() if null is None and len(nulls) == 1 else null
     if null is not None:
         (ax.axhline if vertical else ax.axvline)(null, **NULL)
-        sizes = {metric.matters if metric.null == null else None for metric in metrics}
-        for size in sizes - {None} if len(sizes) == 1 else ():
+        size, *others = {metric.matters if metric.null == null else None for metric in metrics}
+        if size is not None and not others:
             (ax.axhspan if vertical else ax.axvspan)(null - size, null + size, **SMALL)
     text = metrics[0].axis if len(metrics) == 1 else units.pop() if len(units) == 1 else "estimate"
     if vertical:
