@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _METRICS = 2  # metrics of which a line tells
 _CONDITIONS = 2  # by which a row is named
 _NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
-_BEGINS = "the simulated judge"  # no name, so a sentence writes it with a capital letter
+_BEGINS = "the "  # no name, so a sentence writes it with a capital letter
 _NOUNS = {"attribute": " attributes", "template": " templates", "dataset": " data sets", "edit": " edits"}
 _NOUNS |= {"scale": " scales", "configuration": " configurations", "order": " orders", "own": " systems"}
 _LONG = 40  # letters of a condition that is named

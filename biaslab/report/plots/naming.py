@@ -117,10 +117,14 @@ def judge_words(judge: str) -> str:
     --------
     >>> [judge_words(judge) for judge in ("ray:2:api:gpt-5@host/v1", "local:m@70cc:float32", "simulated:position=0.5")]
     ['gpt-5', 'm', 'the simulated judge']
+    >>> judge_words("multiple=evaluator:0a1b")
+    'the evaluator'
     """
     kind, colon, rest = judge.partition(":")
     if kind == "simulated":
         return "the simulated judge"
+    if kind.endswith("=evaluator"):
+        return "the evaluator"
     if colon and (kind in _KINDS or kind.isdigit()):
         return judge_words(rest)
     return kind.partition("@")[0].rstrip("/").rpartition("/")[2] or judge
