@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ACROSS = 4  # panels in a row
 _PAIR, _LETTERS = 2, 120  # panels as wide as a column, letters across a page
+_DENSE = 20  # letters of an inch of a figure, which a line above its only panel may be as wide as
 _LONG = 26  # letters of a row's name, beside axes of a column's width
 
 
@@ -76,9 +77,9 @@ def fit_text(ax: Axes) -> None:
     columns = 1 if place is None else place.get_gridspec().ncols
     names = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
     longest = max((len(line) for name in names for line in name.splitlines()), default=0)
-    width = (_LETTERS - longest) // columns
-    if columns > 1:
-        note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
+    across: float = ax.figure.get_figwidth()  # type: ignore[union-attr]
+    width = (_LETTERS - longest) // columns if columns > 1 else round(_DENSE * across)
+    note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
     if columns > _PAIR:
         ax.locator_params(axis="x", nbins=3)
         ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * _LETTERS / columns)))
