@@ -16,6 +16,7 @@ from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.names import written
 from biaslab.report.plots.backdrop import draw_judges
+from biaslab.report.plots.grid import fit_text
 from biaslab.report.plots.headline import remember_rows
 from biaslab.report.plots.marks import draw_marks, metrics_of
 from biaslab.report.plots.naming import AXES, marked, row_name
@@ -121,6 +122,7 @@ def intervals(
     drawn.set_ylim(len(levels) - 0.5, -0.5)
     _finish(drawn, chosen, title, label, null)
     if ax is None:
+        fit_text(drawn)
         share_legend([drawn])
     return drawn
 
@@ -185,6 +187,7 @@ def against(
     elif (places % 1 == 0).all():
         drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     if ax is None:
+        fit_text(drawn)
         share_legend([drawn])
     return drawn
 

@@ -33,7 +33,8 @@ def test_intervals_shows_estimates_and_their_intervals(estimates):
     assert [t.get_text() for t in ax.get_yticklabels()] == ["coherence", "fluency"]
     assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.5, 0.5]]
     assert "P(A)" in ax.get_xlabel()
-    assert ax.get_title(loc="left") == "simulated judge · graded (constructed) · n = 8 contexts · 95% intervals"
+    above = ax.get_title(loc="left").replace("\n", " ")
+    assert above == "simulated judge · graded (constructed) · n = 8 contexts · 95% intervals"
     assert len(ax.figure.legends[0].get_texts()) == 3
 
 
@@ -235,6 +236,13 @@ def test_a_family_of_judges_has_one_colour_and_judges_are_sorted_with_people_las
     assert len(set(drawn.values())) == 3
     lines = bl.plots.draw(frame.assign(n=[1, 2, 1, 2]), x="n", hue="judge").axes[0].containers
     assert {c.get_label(): c.lines[0].get_color() for c in lines} == drawn
+
+
+def test_a_long_line_above_leaves_room_for_the_panel(estimates):
+    [ax] = bl.plots.draw(estimates, "tie_rate", by="attribute", title="a title of many words " * 5).axes
+    assert len(ax.get_title(loc="left").splitlines()) > 2
+    ax.figure.canvas.draw()  # warns where the layout leaves no room, and warnings are errors here
+    assert ax.get_position().width > 0.3
 
 
 def test_a_figure_of_a_toy_or_a_simulated_judge_says_so():
