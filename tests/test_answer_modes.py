@@ -12,6 +12,7 @@ import biaslab as bl
 from biaslab.calibration.cells import applies, declared_mode
 from biaslab.calibration.generators import GENERATORS, Generator, generate
 from biaslab.calibration.pages import render
+from biaslab.calibration.plain_texts import PlainTexts
 from biaslab.calibration.population import Population, construct_population
 from biaslab.cli import main
 from biaslab.core.errors import InputError
@@ -106,8 +107,9 @@ def test_a_generator_that_cannot_draw_a_metric_is_refused_with_those_that_can():
         calibrated(bl.probes.Position, [RATE], generators=["ceiling"])
 
 
-def drawn(probe, contexts=3000, planted=False, k=None, **changes):
-    return generate(Generator("", **changes), probe, contexts, planted, k)
+def drawn(probe, contexts=3000, planted=False, k=None, missing=0.0, **changes):
+    generator = Generator("", texts=PlainTexts(**changes), missing=missing)
+    return generate(generator, probe, contexts, planted, k)
 
 
 def test_exact_answers_are_what_samples_tend_to():

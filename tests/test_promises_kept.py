@@ -7,10 +7,11 @@ import biaslab as bl
 from biaslab import calibration
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.promises import PROMISES, keep_promises, render_promises
+from biaslab.calibration.shown_otherwise import ShownOtherwise
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 
-SHOWN = [name for name, each in GENERATORS.items() if each.shown is not None]
+SHOWN = [name for name, each in GENERATORS.items() if isinstance(each.texts, ShownOtherwise)]
 KINDS = {"edit": bl.probes.Edit, "template": bl.probes.Template, "vacuum": bl.probes.Vacuum}
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.calibration.asked_pairs import METRICS as ASKED
+from biaslab.calibration.asked_pairs import METRICS as ASKED, AskedPairs
 from biaslab.calibration.generators import Generator, find_generator, generate
-from biaslab.calibration.pair_features import METRICS as OF_COMPARISONS, PROBES as COMPARED
+from biaslab.calibration.pair_features import METRICS as OF_COMPARISONS, PROBES as COMPARED, PairFeatures
+from biaslab.calibration.plain_texts import PlainTexts
 from biaslab.calibration.population import (
     Population,
     difference_each,
@@ -136,15 +137,16 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     if generator == TWO:
         return metric.calibration is not None and weaker(metric.calibration.fair) != metric.calibration.fair
     found, rank = find_generator(generator), metric.name
-    if found.asked is not None:
-        return ASKED[found.asked.way] == rank
-    if (rank in OF_COMPARISONS) != (found.compared is not None) and kind.name in COMPARED:
+    texts = found.texts
+    if isinstance(texts, AskedPairs):
+        return ASKED[texts.way] == rank
+    if (rank in OF_COMPARISONS) != isinstance(texts, PairFeatures) and kind.name in COMPARED:
         return False
     if rank == "comparative_accuracy" and generator == "few_flips":
         return False  # without quality many pairs flip
     if found.missing and rank in _UNBOUNDED:
         return False
-    if rank.endswith("_excess") and found.correlation and mode != "exact":
+    if rank.endswith("_excess") and isinstance(texts, PlainTexts) and texts.correlation and mode != "exact":
         return False  # the noise of texts alone makes a fair judge correlate less with everything
     of_pairs = metric.calibration is not None and tuple(metric.calibration.parameters.get("asks", ())) == ("pairs",)
     if of_pairs and kind.name in _SCORES_DRAWN:
@@ -221,7 +223,7 @@ def _adapted(cell: Cell) -> tuple[Generator, bool]:
     generator = find_generator(cell.generator)
     if cell.metric.name != "comparative_accuracy":
         return generator, cell.planted
-    return replace(generator, quality=0.3 if cell.planted else 0.0), False
+    return generator.of_quality(0.3 if cell.planted else 0.0), False
 
 
 def _truth(cell: Cell, population: Population) -> float:
@@ -234,10 +236,10 @@ def _truth(cell: Cell, population: Population) -> float:
     if not cell.planted:
         return float(cell.metric.null or 0.0)
     generator, planted = _adapted(cell)
-    errs = generator.reliability < 1 and cell.kind.name != "source"  # of agreement with humans their errors are a part
+    errs = generator.errs(cell.kind.name)
     if not errs and not generator.missing:
         return population.estimate
-    whole = replace(generator, missing=0.0, reliability=1.0 if errs else generator.reliability)
+    whole = replace(generator.without_errors if errs else generator, missing=0.0)
     return _generated(cell, whole, planted)[1].estimate
 
 

@@ -7,8 +7,8 @@ others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from biaslab.core.errors import InputError
 _PAIRS, _FEATURES, _RATED = ("position",), ("verbosity", "familiarity"), ("verbosity", "familiarity", "source")
 _SCORES = (*_RATED, "consistency")
 _OWN = ("self_preference",)
+_BOTH = ("exact", "text")
 _EFFECT = {
     "position": 0.4, "verbosity": 0.15, "familiarity": -0.3, "source": 0.5, "consistency": 0.25, "self_preference": 0.5
 }  # fmt: skip
@@ -30,7 +31,7 @@ _EFFECT = {
 
 @dataclass(frozen=True)
 class Generator:
-    """Parameters of a generated population; neutral by default.
+    """A generated population: what draws its texts and judgements, and what is lost of them; neutral by default.
 
     Parameters
     ----------
@@ -38,69 +39,51 @@ class Generator:
         In words.
     probes : tuple of str
         Probes whose trials can be drawn.
-    heavy : bool
-        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
-    sizes : {"equal", "unequal", "informative"}
-        Three candidates a context, or 2 to 16; *informative*: contexts with more candidates also differ more and, where
-        a bias is planted, have more of it.
-    ceiling : float
-        By how many points scores are higher.
-    quality : float
-        Log odds of a pair for each standard deviation of quality: where it is high, few pairs flip.
-    reliability : float
-        Of the mean human score: variance of the true quality as a share of its variance.
-    correlation : float
-        Of the feature with the true quality.
+    texts : PlainTexts, ShownOtherwise, PairFeatures or AskedPairs
+        What draws them: scores and pairs of plain texts; edits, prompts and comparisons of a text with itself;
+        comparisons of texts that differ in a feature; comparisons that are asked in two ways, of one metric.
+    own : OwnTexts
+        What draws those of self-preference.
     missing : float
         Share of replies that are lost; those that prefer the candidate shown second, or score low, four times as often
         as others.
     twins : int
         How often each context stands in a study, with the same requests.
-    unsure : float
-        How many times as wide the distribution of answers is without the source, about the same mean.
-    annotators : int
-        Ratings of each text.
-    rated : bool
-        Whether single ratings are known, or their mean alone.
-    better : float
-        By how many standard deviations the judge's own texts are better than others.
     modes : tuple of str
         Answer modes of the full table: see `biaslab.judges.modes`.
     guarded : bool
         Whether tests may be refused, and reject less: so little is known of human errors, or so much is missing. A
         refused study has no interval that misses the truth.
-    shown : ShownOtherwise, optional
-        What draws the trials of edits, prompts and comparisons of a text with itself.
-    compared : PairFeatures, optional
-        What draws comparisons of texts that differ in a feature; scores are drawn otherwise.
-    asked : AskedPairs, optional
-        What draws comparisons that are asked in two ways, of one metric.
     """
 
     about: str
     probes: tuple[str, ...] = (*_PAIRS, *_SCORES)
-    heavy: bool = False
-    sizes: Literal["equal", "unequal", "informative"] = "equal"
-    ceiling: float = 0.0
-    quality: float = 1.0
-    reliability: float = 1.0
-    correlation: float = 0.0
+    texts: PlainTexts | ShownOtherwise | PairFeatures | AskedPairs = field(default=PlainTexts())
+    own: OwnTexts = field(default=OwnTexts())
     missing: float = 0.0
     twins: int = 1
-    unsure: float = 1.0
-    annotators: int = 3
-    rated: bool = True
-    better: float = 0.0
     modes: tuple[str, ...] = ("exact",)
     guarded: bool = False
-    shown: ShownOtherwise | None = None
-    compared: PairFeatures | None = None
-    asked: AskedPairs | None = None
 
     @property
     def rare(self) -> bool:
         """Whether differences are rare, so that a valid test may reject less often."""
-        return self.quality > 1 or (self.shown is not None and self.shown.sure)
+        texts = self.texts
+        return texts.quality > 1 if isinstance(texts, PlainTexts) else isinstance(texts, ShownOtherwise) and texts.sure
+
+    def errs(self, probe: str) -> bool:
+        """Check whether errors of humans move what a probe estimates."""
+        texts = self.own if probe in _OWN else self.texts
+        return isinstance(texts, (PlainTexts, OwnTexts, PairFeatures)) and texts.reliability < 1 and probe != "source"
+
+    def of_quality(self, quality: float) -> Generator:
+        """Return the same plain texts, whose pairs have these log odds for each standard deviation of quality."""
+        return replace(self, texts=replace(self.texts, quality=quality)) if isinstance(self.texts, PlainTexts) else self
+
+    @property
+    def without_errors(self) -> Generator:
+        """The same with humans who do not err."""
+        return replace(self, texts=replace(self.texts, reliability=1.0), own=replace(self.own, reliability=1.0))
 
 
 _WAYS: tuple[tuple[Way, str, str], ...] = (
@@ -115,141 +98,114 @@ _ASKED = {
     f"asked_{way}{name}": Generator(
         f"pairs, {words}" if not name else f"the same, {_CLUSTERED}",
         (probe,),
-        modes=("exact", "text"),
-        asked=AskedPairs(way, **settings),
+        AskedPairs(way, **settings),
+        modes=_BOTH,
     )
     for way, probe, words in _WAYS
     for name, settings in _KINDS.items()
 }
+
+
+def _noisy(correlation: float) -> Generator:
+    about = f"human scores of reliability .6, feature correlated {correlation:.1g} with quality".replace("0.", ".")
+    probes, texts = (_RATED if correlation > 0 else _FEATURES), PlainTexts(reliability=0.6, correlation=correlation)
+    return Generator(about, probes, texts, guarded=True)
+
+
+def _own(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> Generator:
+    return Generator(about, _OWN, own=OwnTexts(**texts), modes=modes, guarded=True)
+
+
+def _compared(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> Generator:
+    return Generator(about, COMPARED, PairFeatures(**texts), modes=modes, guarded=True)
+
+
+def _shown(about: str, probes: tuple[str, ...] = SHOWN, modes: tuple[str, ...] = ("exact",), **texts: Any) -> Generator:
+    return Generator(about, probes, ShownOtherwise(**texts), modes=modes)
+
+
+_LOST = "% of replies are lost, not at random"
 #: Generators by name; a probe's own simulated judge is "judge".
 GENERATORS = {
     "normal": Generator("normal effects of contexts"),
-    "t3": Generator("effects of contexts from a t distribution with 3 degrees of freedom", heavy=True),
-    "sizes": Generator("2 to 16 candidates a context", sizes="unequal"),
+    "t3": Generator(
+        "effects of contexts from a t distribution with 3 degrees of freedom", texts=PlainTexts(heavy=True)
+    ),
+    "sizes": Generator("2 to 16 candidates a context", texts=PlainTexts(sizes="unequal")),
     "informative_sizes": Generator(
-        "2 to 16 candidates a context, more effect where there are more", (*_PAIRS, *_RATED), sizes="informative"
+        "2 to 16 candidates a context, more effect where there are more",
+        (*_PAIRS, *_RATED),
+        PlainTexts(sizes="informative"),
     ),
-    "ceiling": Generator("scores at the top of the scale", _SCORES, ceiling=1.5),
-    "few_flips": Generator("about 8 % of pairs flip", _PAIRS, quality=4.7),
-    "noisy_humans": Generator(
-        "human scores of reliability .6, feature correlated .5 with quality",
-        _RATED,
-        reliability=0.6,
-        correlation=0.5,
-        guarded=True,
+    "ceiling": Generator("scores at the top of the scale", _SCORES, PlainTexts(ceiling=1.5)),
+    "few_flips": Generator("about 8 % of pairs flip", _PAIRS, PlainTexts(quality=4.7)),
+    "noisy_humans": _noisy(0.5),
+    "noisy_humans_negative": _noisy(-0.5),
+    "less_sure": Generator(
+        "answers that vary three times as much without the source", ("source",), PlainTexts(unsure=3.0)
     ),
-    "noisy_humans_negative": Generator(
-        "human scores of reliability .6, feature correlated -.5 with quality",
-        _FEATURES,
-        reliability=0.6,
-        correlation=-0.5,
-        guarded=True,
-    ),
-    "less_sure": Generator("answers that vary three times as much without the source", ("source",), unsure=3.0),
-    "missing_10": Generator("10 % of replies are lost, not at random", _PAIRS, missing=0.1),
-    "missing_20": Generator("20 % of replies are lost, not at random", _PAIRS, missing=0.2),
+    "missing_10": Generator(f"10 {_LOST}", _PAIRS, missing=0.1),
+    "missing_20": Generator(f"20 {_LOST}", _PAIRS, missing=0.2),
     "repeated": Generator("every context stands twice in a study", twins=2),
     "noisy_humans_two": Generator(
         "human scores of reliability .4 by two annotators, length correlated .7 with quality",
         ("verbosity",),
+        PlainTexts(reliability=0.4, correlation=0.7, annotators=2),
+        guarded=True,
+    ),
+    "own_better": _own(
+        "own texts better by one SD, human scores of reliability .6 by three annotators", reliability=0.6, better=1.0
+    ),
+    "own_better_mean": _own(
+        "the same, of which the mean human score alone is known", ("text",), reliability=0.6, better=1.0, rated=False
+    ),
+    "own_better_ceiling": _own(
+        "own texts better by one SD, scores at the top of the scale", ("exact",), better=1.0, ceiling=1.0
+    ),
+    "own_unequal": _own(
+        "two to four texts a context, whose verdicts share an effect with heavy tails", heavy=True, unequal=True
+    ),
+    "missing_15": Generator(f"15 {_LOST}", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=_BOTH),
+    "shown": _shown("texts shown otherwise: edited, under another prompt, beside themselves", modes=_BOTH),
+    "shown_ceiling": _shown("the same, scores at the top of the scale", SHOWN[:2], ceiling=1.5),
+    "shown_clustered": _shown(
+        "the same, 2 to 6 texts a context, effects of contexts from a t distribution with 3 degrees of freedom, "
+        "human scores of reliability .5",
+        unequal=True,
+        heavy=True,
+        reliability=0.5,
+    ),
+    "shown_sure": _shown("the same, a judge that is sure: nearly all differences are 0", SHOWN[:2], sure=True),
+    "compared": _compared("comparisons of texts that differ in length or perplexity"),
+    "compared_unequal": _compared(
+        "the same, two to five texts a context, whose verdicts share an effect with heavy tails",
+        unequal=True,
+        heavy=True,
+    ),
+    "compared_noisy": _compared(
+        "the same, human scores of reliability .6 by three annotators, feature correlated .5 with quality",
+        reliability=0.6,
+        correlation=0.5,
+    ),
+    "compared_noisy_two": _compared(
+        "the same, human scores of reliability .4 by two annotators, feature correlated .7 with quality",
         reliability=0.4,
         correlation=0.7,
         annotators=2,
-        guarded=True,
     ),
-    "own_better": Generator(
-        "own texts better by one SD, human scores of reliability .6 by three annotators",
-        _OWN,
-        reliability=0.6,
-        better=1.0,
-        modes=("exact", "text"),
-        guarded=True,
-    ),
-    "own_better_mean": Generator(
-        "the same, of which the mean human score alone is known",
-        _OWN,
-        reliability=0.6,
-        better=1.0,
-        rated=False,
-        modes=("text",),
-        guarded=True,
-    ),
-    "own_better_ceiling": Generator(
-        "own texts better by one SD, scores at the top of the scale", _OWN, better=1.0, ceiling=1.0, guarded=True
-    ),
-    "own_unequal": Generator(
-        "two to four texts a context, whose verdicts share an effect with heavy tails",
-        _OWN,
-        heavy=True,
-        sizes="unequal",
-        modes=("exact", "text"),
-        guarded=True,
-    ),
-    "missing_15": Generator(
-        "15 % of replies are lost, not at random", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=("exact", "text")
-    ),
-    "shown": Generator(
-        "texts shown otherwise: edited, under another prompt, beside themselves",
-        SHOWN,
-        shown=ShownOtherwise(),
-        modes=("exact", "text"),
-    ),
-    "shown_ceiling": Generator(
-        "the same, scores at the top of the scale", SHOWN[:2], shown=ShownOtherwise(ceiling=1.5)
-    ),
-    "shown_clustered": Generator(
-        "the same, 2 to 6 texts a context, effects of contexts from a t distribution with 3 degrees of freedom, "
-        "human scores of reliability .5",
-        SHOWN,
-        shown=ShownOtherwise(unequal=True, heavy=True, reliability=0.5),
-    ),
-    "shown_sure": Generator(
-        "the same, a judge that is sure: nearly all differences are 0", SHOWN[:2], shown=ShownOtherwise(sure=True)
-    ),
-    "compared": Generator(
-        "comparisons of texts that differ in length or perplexity",
-        COMPARED,
-        compared=PairFeatures(),
-        modes=("exact", "text"),
-        guarded=True,
-    ),
-    "compared_unequal": Generator(
-        "the same, two to five texts a context, whose verdicts share an effect with heavy tails",
-        COMPARED,
-        compared=PairFeatures(unequal=True, heavy=True),
-        modes=("exact", "text"),
-        guarded=True,
-    ),
-    "compared_noisy": Generator(
-        "the same, human scores of reliability .6 by three annotators, feature correlated .5 with quality",
-        COMPARED,
-        reliability=0.6,
-        compared=PairFeatures(correlation=0.5),
-        modes=("exact", "text"),
-        guarded=True,
-    ),
-    "compared_noisy_two": Generator(
-        "the same, human scores of reliability .4 by two annotators, feature correlated .7 with quality",
-        COMPARED,
-        reliability=0.4,
-        compared=PairFeatures(correlation=0.7, annotators=2),
-        modes=("exact", "text"),
-        guarded=True,
-    ),
-    "compared_noisy_mean": Generator(
+    "compared_noisy_mean": _compared(
         "human scores of reliability .6 of which the mean alone is known, feature correlated .5 with quality",
-        COMPARED,
+        ("text",),
         reliability=0.6,
-        compared=PairFeatures(correlation=0.5, rated=False),
-        modes=("text",),
-        guarded=True,
+        correlation=0.5,
+        rated=False,
     ),
     **_ASKED,
     "compared_missing": Generator(
         "comparisons of which 15 % are lost, not at random",
         COMPARED,
+        PairFeatures(),
         missing=0.15,
-        compared=PairFeatures(),
         modes=("text",),
         guarded=True,
     ),
@@ -266,7 +222,7 @@ def find_generator(name: str) -> Generator:
 
     Examples
     --------
-    >>> find_generator("noisy_humans").reliability
+    >>> find_generator("noisy_humans").texts.reliability
     0.6
     """
     if name not in GENERATORS:
@@ -306,25 +262,17 @@ def generate(
     True
     """
     given = k, np.random.default_rng([*seed, 0]), (answers := np.random.default_rng([*seed, 1]))
-    if probe == "self_preference":
-        trials = _own_texts(generator).draw(contexts, _EFFECT[probe] * planted, *given)
-    elif generator.shown is not None:
-        trials = generator.shown.draw(probe, contexts, planted, *given)
-    elif generator.compared is not None:
-        compared = replace(generator.compared, reliability=generator.reliability)
-        trials = compared.draw(probe, contexts, planted, *given)
-    elif generator.asked is not None:
-        trials = generator.asked.draw(contexts, planted, *given)
+    texts = generator.texts
+    if probe in _OWN:
+        trials = generator.own.draw(contexts, _EFFECT[probe] * planted, *given)
+    elif isinstance(texts, PlainTexts):
+        trials = texts.draw(probe, contexts, _EFFECT[probe] * planted, *given)
+    elif isinstance(texts, AskedPairs):
+        trials = texts.draw(contexts, planted, *given)
     else:
-        plain = PlainTexts(**{each.name: getattr(generator, each.name) for each in fields(PlainTexts)})
-        trials = plain.draw(probe, contexts, _EFFECT[probe] * planted, *given)
+        trials = texts.draw(probe, contexts, planted, *given)
     trials = trials.assign(probe=probe, judge="generated", dataset="generated", attribute="quality")
     return _lose(trials, generator.missing, answers).assign(tokens=1, key=np.arange(len(trials)))
-
-
-def _own_texts(generator: Generator) -> OwnTexts:
-    given = {name: getattr(generator, name) for name in ("better", "reliability", "annotators", "rated", "ceiling")}
-    return OwnTexts(**given, unequal=generator.sizes != "equal", heavy=generator.heavy)
 
 
 def _lose(trials: pd.DataFrame, share: float, rng: np.random.Generator) -> pd.DataFrame:

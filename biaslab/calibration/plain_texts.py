@@ -32,7 +32,28 @@ _CONTEXT_SD, _NOISE = 0.5, 0.7
 
 @dataclass(frozen=True)
 class PlainTexts:
-    """Parameters of a population of judged texts, as `biaslab.calibration.generators.Generator` describes them."""
+    """Parameters of a population of judged texts; neutral by default.
+
+    Parameters
+    ----------
+    heavy : bool
+        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
+    sizes : {"equal", "unequal", "informative"}
+        Three candidates a context, or 2 to 16; *informative*: contexts with more candidates also differ more and, where
+        a bias is planted, have more of it.
+    ceiling : float
+        By how many points scores are higher.
+    quality : float
+        Log odds of a pair for each standard deviation of quality: where it is high, few pairs flip.
+    reliability : float
+        Of the mean human score: variance of the true quality as a share of its variance.
+    correlation : float
+        Of the feature with the true quality.
+    unsure : float
+        How many times as wide the distribution of answers is without the source, about the same mean.
+    annotators : int
+        Ratings of each text.
+    """
 
     heavy: bool = False
     sizes: Literal["equal", "unequal", "informative"] = "equal"

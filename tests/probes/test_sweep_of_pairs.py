@@ -8,13 +8,14 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab import calibration
 from biaslab.calibration import cells
+from biaslab.calibration.asked_pairs import AskedPairs
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.probes.sweep import Sweep
 from biaslab.probes.template import Template
 
 ONE = {"attributes": ["coherence"], "asks": ["pairs"], "n_candidates": 4}
-ASKED = [name for name, each in GENERATORS.items() if each.asked is not None]
+ASKED = [name for name, each in GENERATORS.items() if isinstance(each.texts, AskedPairs)]
 KINDS = {"sweep": Sweep, "template": Template}
 
 
