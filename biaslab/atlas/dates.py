@@ -118,7 +118,7 @@ def trend(
     --------
     >>> import biaslab as bl
     >>> rates = bl.atlas.estimates(metric="first_position_rate", breakdowns=False)
-    >>> rates = rates[rates["subset"].isna()].drop_duplicates(["judge", "dataset"])
+    >>> rates = bl.stats.without_breakdowns(rates, "subset").drop_duplicates(["judge", "dataset"])
     >>> found = trend(rates, null=0.5).set_index("term")
     >>> bool(found.loc["a year", "ci_low"] < found.loc["a year", "estimate"])
     True

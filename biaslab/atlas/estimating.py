@@ -12,13 +12,12 @@ import pandas as pd
 
 from biaslab.atlas.carried import PERPLEXITIES
 from biaslab.atlas.table_files import CONDITIONS
-from biaslab.core.binned import over_all_items
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.annotators import audit_humans
 from biaslab.logs.audit.run import measures
 from biaslab.probes.base import paired, scored
-from biaslab.stats import LEADING, TRAILING, Resampling
+from biaslab.stats import LEADING, TRAILING, Resampling, without_breakdowns
 
 if TYPE_CHECKING:
     from biaslab.atlas.sources import Source
@@ -87,7 +86,9 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
     pairs = paired(trials)
     subsets = sorted(set(pairs["subset"].fillna("")) - {""})
     for subset in subsets if len(subsets) > 1 else ():
-        estimates = over_all_items(audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling))
+        estimates = without_breakdowns(
+            audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling)
+        )
         yield estimates[estimates["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
 
 

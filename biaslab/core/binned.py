@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from biaslab.core.checked import checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -11,15 +14,31 @@ if TYPE_CHECKING:
 BINS = ("human_gap",)
 
 
-def over_all_items(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return the estimates over all items, without those of single bins, which would count the same items twice.
+@checked
+def without_breakdowns(estimates: pd.DataFrame, by: str | Sequence[str] = BINS) -> pd.DataFrame:
+    """Return the estimates over all items, without those of single bins or parts, which count the same items twice.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame.
+    by : str or sequence of str
+        Condition columns that break estimates down, such as ``"subset"`` in `biaslab.atlas.estimates`; missing where an
+        estimate is of all. Columns that the frame lacks are passed over.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows in which these columns are missing.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"estimate": [0.6, 0.5, 0.7], "human_gap": [None, 0.5, 2.0]})
-    >>> over_all_items(frame)["estimate"].tolist()
-    [0.6]
+    >>> frame = pd.DataFrame({"human_gap": [None, 0.5, None], "subset": [None, None, "hard"], "estimate": [6, 7, 8]})
+    >>> without_breakdowns(frame)["estimate"].tolist()
+    [6, 8]
+    >>> without_breakdowns(frame, ["human_gap", "subset"])["estimate"].tolist()
+    [6]
     """
-    bins = [name for name in BINS if name in estimates]
-    return estimates[estimates[bins].isna().all(axis=1)] if bins else estimates
+    columns = [name for name in ([by] if isinstance(by, str) else by) if name in estimates]
+    return estimates[estimates[columns].isna().all(axis=1)].reset_index(drop=True) if columns else estimates

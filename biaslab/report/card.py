@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.binned import over_all_items
+from biaslab.core.binned import without_breakdowns
 from biaslab.core.checked import checked
 from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError, TrialsError
@@ -236,7 +236,7 @@ def card(
     whole = pd.concat([frame.dropna(axis=1, how="all") for frame in frames], ignore_index=True)
     needed = [c for c in frames[0].columns if c not in whole]  # columns that are empty everywhere
     whole[needed] = float("nan")
-    whole = over_all_items(whole)
+    whole = without_breakdowns(whole)
     named = list(zip(whole["metric"], whole["probe"], strict=True))
     cells = whole[[is_bias(*pair) for pair in named]].reset_index(drop=True)
     quality = agreements(whole[[find_metric(*pair).quality for pair in named]])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.binned import over_all_items
+from biaslab.core.binned import without_breakdowns
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.stats import is_above, require_columns
@@ -116,7 +116,7 @@ def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:
     """
     estimates = _named(reference) if isinstance(reference, str) else reference
     require_columns(estimates, _NEEDED, "reference")
-    rows = over_all_items(estimates)
+    rows = without_breakdowns(estimates)
     return rows[rows["estimate"].notna()]
 
 

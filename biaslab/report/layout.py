@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Metric, find_metric
-from biaslab.core.binned import over_all_items
+from biaslab.core.binned import without_breakdowns
 from biaslab.core.errors import TrialsError
 from biaslab.core.output import number
 from biaslab.report.wording import (
@@ -51,7 +51,7 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
         If no row is left, or a column is missing.
     """
     require_columns(estimates, [*LEADING, "estimate", "ci_low", "ci_high", "n_contexts"], "estimates")
-    whole = over_all_items(estimates)
+    whole = without_breakdowns(estimates)
     wanted = [metric] if isinstance(metric, str) else metric
     unknown = [name for name in wanted or () if name not in set(whole["metric"])]
     if unknown or whole.empty:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.binned import over_all_items
+from biaslab.core.binned import without_breakdowns
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError, warn
 from biaslab.core.output import MISSING, number
@@ -108,7 +108,7 @@ def overview(
     {('first_position_rate', 'coherence'): '0.927 [0.926, 0.928]'}
     """
     estimates = of_metrics(estimates, metric)
-    whole = over_all_items(estimates)
+    whole = without_breakdowns(estimates)
     estimates = estimates if whole.empty else whole
     named = conditions(estimates)
     apart = [] if across is None else [across] if isinstance(across, str) else list(across)

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.binned import over_all_items
+from biaslab.core.binned import without_breakdowns
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
 from biaslab.logs.audit.diagnosis import lacking_lines
@@ -95,7 +95,7 @@ def page(
     """
     require_columns(estimates, _NEEDED, "estimates")
     require_count("width", width, 10)
-    whole = over_all_items(estimates) if len(estimates) else estimates
+    whole = without_breakdowns(estimates) if len(estimates) else estimates
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
     cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested
     lines: list[str] = [*(f"{line}" for line in estimates.attrs.get("read", ())), ""]

@@ -1,5 +1,6 @@
 """Statistics clustered by context; this module exports what other parts of the package use."""
 
+from biaslab.core.binned import without_breakdowns
 from biaslab.stats.attenuation import disattenuated_difference
 from biaslab.stats.averages import average_over
 from biaslab.stats.blocks import (
@@ -58,7 +59,6 @@ from biaslab.stats.frame import (
     estimates_frame,
     require_columns,
     warn_missing,
-    without_breakdowns,
 )
 from biaslab.stats.inference import Resampling, in_order
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from biaslab.core.binned import over_all_items
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
@@ -219,16 +218,3 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     if missing > MISSING_SHARE * planned:
         share = f"{missing} of {planned} judgements are left out"
         warn(f"{what}: {share} because {why}; missing judgements may bias the estimate", MissingDataWarning)
-
-
-@checked
-def without_breakdowns(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of an estimates frame that are over whole cells.
-
-    Examples
-    --------
-    >>> without_breakdowns(pd.DataFrame({"human_gap": [np.nan, 0.5], "estimate": [0.6, 0.7]}))["estimate"].tolist()
-    [0.6]
-    """
-    whole = over_all_items(estimates)
-    return whole if whole is estimates else whole.reset_index(drop=True)

@@ -16,6 +16,7 @@ from biaslab.probes.edit import Edit
 from biaslab.probes.position import Position
 from biaslab.probes.verbosity import Verbosity
 from biaslab.prompts.edits import Edit as Change, find_edit
+from biaslab.stats import without_breakdowns
 
 ONE = {"attributes": ["coherence"], "edits": ["authority"]}
 HEADING = Change("label", lambda text: "revised version", place="heading")
@@ -127,7 +128,7 @@ def test_scores_computed_by_hand():
 
 def test_pairs_computed_by_hand():
     found = Edit(resampling=FAST, gap_bins=2).estimate(comparisons())
-    overall = found[found["human_gap"].isna()]
+    overall = without_breakdowns(found)
     p = np.array([values for _, _, *values in PAIRS])  # pairs, variants, orders
     edited, null = p[:, 1], p[:, 2]
     assert row_of(overall, "win_excess")["estimate"] == pytest.approx((edited - null).mean())
@@ -173,7 +174,7 @@ def test_what_is_planted_comes_back(graded, planted):
     probe = Edit(**ONE, n_candidates=None)
     trials = bl.collect(probe, judge, graded, progress=False)
     found = probe.estimate(trials)
-    overall = found[found["human_gap"].isna()]
+    overall = without_breakdowns(found)
     assert row_of(overall, "logit_excess")["estimate"] == pytest.approx(planted)
     assert row_of(overall, "logit_effect", variant="null edit")["estimate"] == pytest.approx(0.3)
     asked = [trial for trial in probe.design(graded) if trial.opponent_id is None]
@@ -188,7 +189,7 @@ def test_a_judge_whom_every_change_moves_alike_is_not_accused():
     data = construct_population(200)
     judge = bl.SimulatedJudge(data, noise=1.0, edits={"authority": 1.0, "null:authority": 1.0})
     found = run(Edit(edits=["authority"], n_pairs=None), judge, data)
-    overall = found[found["human_gap"].isna()]
+    overall = without_breakdowns(found)
     for metric in ("score_excess", "win_excess"):
         row = row_of(overall, metric)
         assert abs(row["estimate"]) < 4 * row["se"]
@@ -246,7 +247,7 @@ def test_missing_judgements_drop_blocks_and_are_bounded(graded):
     trials = bl.collect(probe, judge, graded, progress=False)
     with pytest.warns(MissingDataWarning, match="authority"):
         found = probe.estimate(trials)
-    overall = found[found["human_gap"].isna()]
+    overall = without_breakdowns(found)
     for metric in ("score_excess", "win_excess"):
         row = row_of(overall, metric)
         assert row["n_dropped"] > 0
@@ -277,7 +278,7 @@ def test_ties_count_half(graded):
     judge = bl.SimulatedJudge(graded, ties=100.0)
     found = run(Edit(**ONE, forms=["pair"], ties=True, answer="text"), judge, graded)
     for metric in ("win_excess", "flip_excess"):
-        assert row_of(found[found["human_gap"].isna()], metric)["estimate"] == 0
+        assert row_of(without_breakdowns(found), metric)["estimate"] == 0
     assert (found.loc[found["metric"] == "flip_rate", "estimate"] == 0).all()
     assert found.loc[found["metric"] == "worse_wins", "estimate"].isna().all()
 
@@ -310,7 +311,7 @@ def test_a_log_with_edited_texts_and_their_twins_is_audited(graded, tmp_path):
     found = bl.audit(bl.read_judgements(tmp_path / "log.csv"), only=["edit"])
     expected = probe.estimate(trials)
     for metric in ("score_excess", "win_excess", "logit_excess", "flip_excess", "score_worth"):
-        rows = [frame[frame["human_gap"].isna()] for frame in (found, expected)]
+        rows = [without_breakdowns(frame) for frame in (found, expected)]
         assert row_of(rows[0], metric)["estimate"] == pytest.approx(row_of(rows[1], metric)["estimate"])
     log = bl.read_judgements(tmp_path / "log.csv")
     without = bl.audit(log[log["edit"] != "null:authority"], only=["edit"])

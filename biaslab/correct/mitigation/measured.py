@@ -225,8 +225,6 @@ class _Both:
             found = self.probe.estimate(trials, [self.case.metric])
         for column, wanted in self.case.where.items():
             found = found[found[column] == wanted]
-        if "human_gap" in found and found["human_gap"].isna().any():
-            found = found[found["human_gap"].isna()]
         if len(found) != 1:
             allowed = f"values of condition columns that leave one row of {self.case.metric}, not {len(found)}"
             raise InputError("where", dict(self.case.where), allowed)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from biaslab.core.binned import over_all_items
+from biaslab.core.binned import without_breakdowns
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
@@ -98,7 +98,7 @@ def intervals(
     --------
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
-    chosen = _rows(over_all_items(estimates), metric)
+    chosen = _rows(without_breakdowns(estimates), metric)
     named_by = [name for name in ("judge", "dataset") if name in chosen]
     differing = varying(chosen, [*named_by, *conditions(chosen)])
     if by is not None and not isinstance(by, str):

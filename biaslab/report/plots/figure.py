@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Probe
-from biaslab.core.binned import over_all_items
+from biaslab.core.binned import without_breakdowns
 from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, warn
@@ -237,7 +237,7 @@ def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: M
         wanted = list(value) if isinstance(value, list | tuple) else [value]
         none = chosen[column].isna() | (chosen[column] == "")
         chosen = chosen[chosen[column].isin(wanted) | (none & (None in wanted))]
-    return over_all_items(chosen) if x is None else chosen[chosen[x].notna()]
+    return without_breakdowns(chosen) if x is None else chosen[chosen[x].notna()]
 
 
 def _why(metrics: list[str], rows: pd.DataFrame) -> str:

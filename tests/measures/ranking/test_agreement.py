@@ -10,6 +10,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking import agreement, agreement_by_budget, compare_remedies, rank, self_consistency
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
+from biaslab.stats import without_breakdowns
 from biaslab.stats.correlation import context_correlations, correlate_within
 from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
 from biaslab.stats.frame import LEADING, TRAILING
@@ -123,7 +124,7 @@ def test_remedies_are_measured_before_and_after(trials, graded):
     assert ("one", "swap-average", "spearman") not in value.index
     # without a remedy it is what the position probe estimates
     probe = Position(["coherence"], [1]).estimate(trials[trials["attribute"] == "coherence"])
-    overall = probe[probe["human_gap"].isna()].set_index("metric")["estimate"]
+    overall = without_breakdowns(probe).set_index("metric")["estimate"]
     for metric in ("first_position_rate", "order_consistency", "comparative_accuracy"):
         assert value["both", "none", metric] == pytest.approx(overall[metric])
 
@@ -161,7 +162,7 @@ def test_ties_of_few_candidates_are_told(trials, graded):
     found = self_consistency(trials, [2, 6], graded.human_means, draws=20)
     value = found[found["attribute"] == "coherence"].set_index(["metric", "candidates"])["estimate"]
     flips = Position(["coherence"], [1]).estimate(trials[trials["attribute"] == "coherence"], ["order_consistency"])
-    flips = 1 - flips[flips["human_gap"].isna()]["estimate"].iloc[0]
+    flips = 1 - without_breakdowns(flips)["estimate"].iloc[0]
     assert value["predicted_tie_rate", 2] == pytest.approx(flips, abs=0.08)  # of pairs that are drawn
     assert 0 < value["predicted_tie_rate", 6] < value["predicted_tie_rate", 2]
     sure = self_consistency(trials, [2], graded.human_means, "mean-probability", draws=5)

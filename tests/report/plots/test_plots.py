@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.core.binned import over_all_items
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes.position import Position
+from biaslab.stats import without_breakdowns
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def test_what_is_too_small_to_matter_is_grey_and_numbers_stand_at_the_edge(estim
     ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
     [grey] = [patch for patch in ax.patches if patch.get_label() == "too small to matter"]
     assert (grey.get_x(), grey.get_width()) == (pytest.approx(0.4), pytest.approx(0.2))
-    rows = over_all_items(estimates).query("metric == 'first_position_rate'")
+    rows = without_breakdowns(estimates).query("metric == 'first_position_rate'")
     assert sorted(text.get_text() for text in ax.texts) == sorted(f"{value:.2f}" for value in rows["estimate"])
     own = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template", null=0.3)
     assert not [patch for patch in own.patches if patch.get_label() == "too small to matter"]
@@ -303,7 +303,7 @@ def test_a_finding_follows_the_rule_of_verdicts(rows, said):
 
 @pytest.mark.slow
 def test_a_figure_says_what_it_draws_and_not_what_is_beside_it(estimates, tmp_path):
-    shown = over_all_items(estimates)
+    shown = without_breakdowns(estimates)
     ax = bl.plots.intervals(estimates, "tie_rate", by="attribute")
     height = ax.figure.get_figheight()
     path = bl.plots.save(ax, estimates, "position", "ties", tmp_path)[-1]
@@ -320,7 +320,7 @@ def test_a_figure_says_what_it_draws_and_not_what_is_beside_it(estimates, tmp_pa
 
 
 def test_a_condition_that_does_not_vary_is_no_legend(estimates):
-    one = over_all_items(estimates)
+    one = without_breakdowns(estimates)
     one = one[one["template"] == 1]
     ax = bl.plots.intervals(one, "first_position_rate", by="attribute", hue="template")
     assert ax.get_legend_handles_labels()[1] == ["too small to matter"]
@@ -334,7 +334,7 @@ def test_short_values_are_named_in_words():
 
 
 def test_a_logarithmic_axis_has_a_tick_at_each_value(estimates):
-    grown = over_all_items(estimates).query("metric == 'tie_rate' and attribute == 'fluency'")
+    grown = without_breakdowns(estimates).query("metric == 'tie_rate' and attribute == 'fluency'")
     grown = grown.assign(n=[10.0, 1000.0])
     ax = bl.plots.against(grown, "n", "tie_rate", log=True, label="ties")
     assert (ax.get_xscale(), ax.get_ylabel()) == ("log", "ties")
@@ -344,7 +344,7 @@ def test_a_logarithmic_axis_has_a_tick_at_each_value(estimates):
 
 
 def test_rows_are_named_by_several_conditions(estimates):
-    one = over_all_items(estimates).assign(order=["s", None] * (len(over_all_items(estimates)) // 2))
+    one = without_breakdowns(estimates).assign(order=["s", None] * (len(without_breakdowns(estimates)) // 2))
     ax = bl.plots.intervals(one, "tie_rate", by=["attribute", "template", "order"], hue="metric")
     rows = one[one["metric"] == "tie_rate"]
     ends = [" · score alone" if order == "s" else "" for order in rows["order"]]
