@@ -1,9 +1,9 @@
-"""Variance components of scores or verdicts on pairs: prompt, items and resampling."""
+"""What prompts change: shares of the variance of scores or verdicts on pairs, and how often verdicts flip."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.measures.ranking import pairs
+from biaslab.probes.base import Cell, Part
 from biaslab.stats import (
     ITEM,
     Crossed,
     Estimate,
     Fit,
+    Ratio,
     Resampling,
     cluster_statistic,
+    estimate_alpha,
     fit_components,
     is_rounding,
     number_items,
@@ -229,3 +233,49 @@ def _within_bounds(share: Estimate, contexts: int, note: str) -> Estimate:
     said = "; ".join(filter(None, (share.note, note, cut)))
     value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (share.estimate, share.ci_low, share.ci_high))
     return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=said)
+
+
+def alpha_between(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:
+    """Return Krippendorff's interval α with templates as annotators."""
+    long = blocks.melt(["context_id", "candidate_id"], names, "template", "value")
+    return estimate_alpha(long, cell.resampling, annotator="template", score="value")
+
+
+def flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Iterator[Part]:
+    """Yield how often verdicts on pairs flip: with the template, with the order, and when the same is asked again.
+
+    The cell's ``candidate_id`` names both candidates of a pair in their order, as `combined` does it; the first of
+    ``names`` is the base.
+    """
+    verdicts = cell.trials.assign(value=pairs.decisions(cell.trials))
+    for name in names:
+        where = {"template": name, "factor": factors[name]}
+        if name != names[0]:
+            yield _flips_between_templates(verdicts, names[0], name, where)
+        part = cell.trials[cell.trials["template"] == name]
+        part = part.assign(candidate_id=part["candidate_id"].str.partition("\t")[0])
+        blocks = pairs.both_orders(part, cell.what)
+        rate = pairs.order_consistency(blocks["context_id"], blocks["first_ij"], blocks["first_ji"])
+        yield Part({"flip_rate": _complement(rate)}, blocks, where | {"between": "order"})
+        if part["replicate"].max() > 0:
+            seen = pairs.replicate_agreement(part)
+            again = Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0))
+            yield Part({"flip_rate": _complement(again)}, part, where | {"between": "resampling"})
+
+
+def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where: dict[str, str]) -> Part:
+    """Compare the verdicts on the same pair in the same order, replicate by replicate."""
+    keys, read = ["context_id", "candidate_id", "replicate"], verdicts[verdicts["status"].isin(["ok", "tie"])]
+    one, two = (read[read["template"] == each].set_index(keys)["value"] for each in (name, base))
+    shared = one.index.intersection(two.index, sort=False)
+    won, other = one.loc[shared].to_numpy(float), two.loc[shared].to_numpy(float)
+    rate = pairs.order_consistency(shared.get_level_values(0), won, 1 - other)
+    planned = int(verdicts["template"].isin([base, name]).sum())
+    counts = 2 * len(shared), planned - 2 * len(shared)
+    return Part({"flip_rate": _complement(rate)}, counts, where | {"between": "template"})
+
+
+def _complement(same: Ratio) -> Ratio:
+    """Turn a rate of agreement into one of change."""
+    numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
+    return replace(same, numerator=numerator, missing="undefined: no verdict that has its counterpart")

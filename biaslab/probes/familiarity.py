@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from biaslab.core import Figure, Likelihood, Metric, Nearest, Request, Scalar, Trial
+from biaslab.core import Figure, Likelihood, Metric, Nearest, Request, Trial
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._ordered_pairs import ordered_pairs
-from biaslab.probes._perplexity_by_score import by_score, shares_of_humans, shares_of_judge
+from biaslab.probes._read_texts import GIVEN, READER, ReadTexts, log_perplexities, with_given
 from biaslab.probes.base import (
     LABEL_MASS,
     Accepted,
     Cell,
-    Estimable,
-    PairFeatureProbe,
     Part,
     ScoreProbe,
-    label_mass,
     logs,
     planted,
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.own_protocol import settle
 from biaslab.probes.base.pair_differences import add_perplexities
-from biaslab.stats import CELL, ITEM, Level, require_columns
 from biaslab.stats.together import suppressed_data_warnings
 
-#: Column of trials with the given log perplexity of each text.
-_GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
-#: Column of trials and estimates with the source of given perplexities.
-_READER = "likelihood_judge"
-_ADVICE = "compare only scores of texts with similar perplexity, or adjust for it"
-_ADVICE_ON_PAIRS = "compare only texts with similar perplexity, or adjust win rates for it"
+__all__ = ["Familiarity", "log_perplexities"]
+
+_ADVICE = "compare scores only of texts that are alike in perplexity, or adjust for it"
+_ADVICE_ON_PAIRS = "compare only texts that are alike in perplexity, or adjust win rates for it"
 _CALIBRATED: dict[str, Any] = {"sources": False, "reliability": 1.0}
 
 
 @dataclass(frozen=True)
-class Familiarity(PairFeatureProbe):
+class Familiarity(ReadTexts):
     """Familiarity bias: preference for text that a language model finds likely, beyond that of human raters.
 
     Every candidate is scored, or compared with every other of its context in both orders. Its perplexity is computed
@@ -193,13 +184,6 @@ class Familiarity(PairFeatureProbe):
         Figure("source_correlation", "source_correlation", by="attribute", hue="scorer"),
     )
 
-    sources: bool = True
-    asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = "both"
-    log_perplexity: Mapping[str, float] | None = field(default=None, repr=False)
-    likelihood_judge: str = "given"
-    level: Literal["context", "dataset"] = "context"
-    humans: Literal["means", "single"] = "means"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.asks, str):
@@ -213,13 +197,6 @@ class Familiarity(PairFeatureProbe):
             raise InputError("log_perplexity", "a value", "finite numbers of at least 0, or NaN if a text has none")
         if self.log_perplexity is not None and self.asks == "likelihoods":
             raise InputError("asks", self.asks, "both, because log_perplexity is given")
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """Forms to ask for in addition to likelihoods."""
-        if isinstance(self.asks, str):
-            return ("scores",) if self.asks == "both" else ()
-        return tuple(self.asks)
 
     def take_protocol(self) -> None:
         """Ask only for the protocol's form, unless only likelihoods are asked for."""
@@ -243,11 +220,6 @@ class Familiarity(PairFeatureProbe):
         if "pairs" in self.forms:
             yield from ordered_pairs(self, dataset, self._columns)
 
-    def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """Return the columns of a compared text: its perplexity, if given, and its human scores."""
-        known = {name: value for name, value in self._known(item).items() if name in (_GIVEN["candidate"], _READER)}
-        return {**known, "human": item.human[attribute], **ratings}
-
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: the embedded model's perplexity, text instead of label probabilities."""
         if isinstance(refused, Likelihood) and self.forms:
@@ -270,7 +242,7 @@ class Familiarity(PairFeatureProbe):
         TrialsError
             If no score was asked for.
         """
-        whole, whose = replace(cell, trials=add_perplexities(cell.trials, "candidate")), {_READER: self._reader(cell)}
+        whole, whose = replace(cell, trials=add_perplexities(cell.trials, "candidate")), {READER: self._reader(cell)}
         compared = False
         for at, pairs in self._apart(whole)[1]:
             compared, doublings = True, {}
@@ -285,8 +257,8 @@ class Familiarity(PairFeatureProbe):
                 return
             remedy = "pass log_perplexities(trials, dataset) to a probe that asks for scores"
             raise TrialsError("asked", sorted(set(asked)), "trials of scores", remedy)
-        trials = _with_given(cell.trials)
-        for text in _GIVEN:
+        trials = with_given(cell.trials)
+        for text in GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
             if wanted and (not cell.everything or (trials["asked"] == text).any()):
                 keep, perplexity = ("human", *kept_columns(trials)), {text: "log_perplexity"}
@@ -307,92 +279,7 @@ class Familiarity(PairFeatureProbe):
         both = [logs.by_configuration(read).assign(asked="score"), pairs[known].assign(asked="pair")]
         return self._accepted(pd.concat(both))
 
-    def _known(self, item: Item) -> dict[str, Scalar]:
-        """Return the columns of given perplexities; empty if likelihoods are asked for."""
-        if self.log_perplexity is None:
-            return {}
-        for text, shown in self._texts(item).items():
-            if shown not in self.log_perplexity:
-                what = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
-                remedy = "collect Familiarity(asks='likelihoods') on this data set and use log_perplexities"
-                raise InputError("log_perplexity", what, "a number for every text", remedy)
-        columns = {_GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
-        return {**columns, _READER: self.likelihood_judge}
-
-    def _reader(self, cell: Cell) -> object:
-        """Return the source of a cell's perplexities; trials of earlier versions do not record it."""
-        if "log_perplexity" not in cell.trials:
-            return cell.where["judge"]
-        return cell.trials[_READER].iloc[0] if _READER in cell.trials else self.likelihood_judge
-
-    def _texts(self, item: Item) -> dict[str, str]:
-        with_source = self.sources and item.context.strip() and self.forms != ("pairs",)
-        return {"candidate": item.text} | ({"source": item.context} if with_source else {})
-
-    def _of_text(
-        self, text: str, cell: Cell, trials: pd.DataFrame, blocks: pd.DataFrame, planned: pd.DataFrame
-    ) -> Iterator[tuple[dict[str, Estimable], dict[str, Any]]]:
-        """Yield the metrics of one text with their conditions."""
-        own = text == "candidate"
-        name = "familiarity" if own else "source"
-        level: Level = self.level if own else "dataset"
-        yield {f"{name}_slope": partial(self._slope, blocks, own, planned=planned)}, {}
-        yield {f"{name}_excess": lambda: self._excess(blocks, level)}, {"level": level}
-        if own:
-            yield {"label_mass": label_mass(trials[trials["asked"] == "score"])}, {}
-        for scorer in ("judge", "human"):
-            correlation = partial(self._correlation, blocks, scorer, level)
-            yield {f"{name}_correlation": correlation}, {"scorer": scorer, "level": level}
-        perplexity_of = "mean_perplexity" if own else "source_perplexity"
-        for scorer in ("judge", "human") if cell.wants(perplexity_of, "score_share") else ():
-            shares = shares_of_judge(trials, blocks) if scorer == "judge" else shares_of_humans(blocks, self.humans)
-            for score, perplexity, share in by_score(shares):
-                metrics: dict[str, Estimable] = {perplexity_of: perplexity}
-                yield metrics | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
-
 
 def _text_of(metric: str) -> str:
     """Return which text's perplexity a metric is about."""
     return "source" if metric.startswith("source") else "candidate"
-
-
-def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]:
-    """Return the log perplexity of every text, to use with another judge's scores in `Familiarity`.
-
-    Parameters
-    ----------
-    trials : pandas.DataFrame
-        Collected with a `Familiarity` that asks for likelihoods.
-    dataset : Dataset
-        The data set of these trials.
-
-    Returns
-    -------
-    dict of str to float
-        In nats per token, by text; NaN if the judge gave none.
-
-    Examples
-    --------
-    >>> import biaslab as bl
-    >>> data = bl.load_dataset("graded", limit=2)
-    >>> reader, judge = bl.SimulatedJudge(data), bl.SimulatedJudge(data, familiarity=-1.0)
-    >>> read = bl.collect(Familiarity(asks="likelihoods"), reader, data, progress=False)
-    >>> probe = Familiarity(log_perplexity=log_perplexities(read, data), likelihood_judge=reader.id)
-    >>> set(bl.collect(probe, judge, data, progress=False)["asked"]) == {"score", "label"}
-    True
-    """
-    require_columns(trials, (*ITEM, "asked", "value"), "trials")
-    read = trials[trials["asked"].isin(list(_GIVEN))].merge(dataset.candidates, on=list(ITEM))
-    texts = read["text"].where(read["asked"] == "candidate", read["context"])
-    return dict(zip(texts, read["value"].astype(float), strict=True))
-
-
-def _with_given(trials: pd.DataFrame) -> pd.DataFrame:
-    """Turn given perplexities into trials, as if a judge had answered them."""
-    scores = trials[trials["asked"] == "score"].drop_duplicates([*CELL, *ITEM])
-    given = [
-        scores.assign(asked=text, value=scores[column], status="ok", label_mass=np.nan)
-        for text, column in _GIVEN.items()
-        if column in trials and not (trials["asked"] == text).any()
-    ]
-    return pd.concat([trials, *given], ignore_index=True) if given else trials

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Choice, Comparison, Completion, Figure, Metric, Reply, Scalar, Status, Trial
+from biaslab.core import Calibration, Choice, Comparison, Figure, Metric, Reply, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import is_pair
-from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, drawn_items, read_score
+from biaslab.measures.scoring.pointwise import read_score
 from biaslab.probes._pairs_too import ACCURACY, ASKS, FIRST_RATE, ORDER_CONSISTENCY, Asks
-from biaslab.probes._second_step import STEP, answered, ask_again, first_step, without_score
-from biaslab.probes._swept_pairs import COT as _COT, PLAIN as _PLAIN, SweptPairs, swept_pair_parts
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
-from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
+from biaslab.probes._swept_pairs import SweptPairs, swept_pair_parts
+from biaslab.probes._swept_scores import STEP, SweptScores
+from biaslab.probes.base import LABEL_MASS, Cell, Part, planted
+from biaslab.probes.base.answers import COLUMNS
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.probes.base.score_probe import draw_score
-from biaslab.stats import ITEM, Ratio, undefined
 
-_NONE = float("nan")  # a single object, so that equal designs compare equal
 _TEXT: dict[str, Any] = {"scale": "1-100", "answer": "text"}
 _PAIRS: dict[str, Any] = {"asks": ("pairs",), "answer": "text", "samples": 1}
 _VERDICTS = Comparison("single verdicts on pairs", ("cot", "temperature"))
-_Setting = tuple[str, float]  # with or without CoT, and the temperature
 
 
 @dataclass(frozen=True)
-class Sweep(Probe):
-    """Effects of temperature, reasons before the score, and averaging of samples on agreement with humans.
+class Sweep(SweptScores):
+    """Decoding: how temperature, reasons before the score and averaging samples change agreement with humans.
 
     Every candidate is scored, or every pair compared, at several temperatures, with and without reasons.
     Further parameters: `biaslab.probes.base.Probe`.
@@ -238,14 +232,6 @@ class Sweep(Probe):
         Figure("tokens", "tokens", x="temperature", hue="cot", col="attribute"),
     )
 
-    scale: str = "1-10"
-    temperatures: Sequence[float] = (0.0, 0.5, 1.0)
-    cot: Sequence[bool] = (False, True)
-    samples: int = 4
-    answer: Answer = "distribution"
-    max_tokens: int = 128
-    n_candidates: int | None = None
-    second_step: bool = False
     asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -261,10 +247,6 @@ class Sweep(Probe):
         require_one_of("answer", self.answer, ("distribution", "text"))
         for temperature in temperatures:
             self._asking(temperature, True)
-
-    def _asking(self, temperature: float, cot: bool) -> Asking:
-        replicates = self.samples if temperature else 1
-        return Asking("text", replicates, temperature, self.max_tokens if cot else 16, self.seed)
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
         """Plan all scores and pairs for each attribute, with and without reasons, at each temperature.
@@ -289,70 +271,6 @@ class Sweep(Probe):
         elif temperatures := self._not_counted(trials):
             yield from pairs.trials(dataset, (False,), temperatures, exact=False)
 
-    def _scores(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
-        """Plan each candidate's score or, given the trials so far, what is still open."""
-        cots, temperatures = self.cot, self.temperatures
-        if trials is not None:
-            yield from self._second_steps(dataset, trials)
-            cots, temperatures = (False,), self._not_counted(trials)
-        attributes = dataset.require_attributes(self.attributes)
-        for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
-            for attribute, cot in product(attributes, cots):
-                as_text = trials is not None or cot or self.answer == "text"
-                yield from self._score(dataset, item, attribute, cot, temperatures if as_text else ())
-
-    @property
-    def keeps_replies(self) -> bool:
-        """Whether trials keep the judge's text, which the second step needs."""
-        return self.second_step
-
-    def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
-        """Plan the second-step question after each reply with reasons only."""
-        waiting = without_score(trials)
-        if waiting.empty:
-            return
-        as_text = self.answer == "text" or sample_count(trials[trials["cot"] == _PLAIN]) > 0
-        drawn = drawn_items(dataset, self.n_candidates, self.seed)
-        by_item = {(item.context_id, item.candidate_id): item for item in drawn}
-        for row in waiting.itertuples():
-            item = by_item.get((row.context_id, row.candidate_id))  # type: ignore[arg-type]
-            if item is None:
-                continue
-            question = ask_again(self._question(dataset, item, str(row.attribute), True), str(row.reply))
-            temperature, replicate = float(row.temperature), int(row.replicate)  # type: ignore[arg-type]
-            where: dict[str, Scalar] = {"cot": _COT, "temperature": temperature, "label": _NONE, STEP: 2.0}
-            asking = replace(self._asking(temperature, False), replicates=1) if as_text else Asking()
-            [trial] = question.trials(asking, where)
-            request = trial.request
-            if isinstance(request, Completion):  # equal reasons need two separate texts
-                request = replace(request, replicate=replicate)
-            yield replace(trial, request=request, replicate=replicate)
-
-    def _not_counted(self, trials: pd.DataFrame) -> list[float]:
-        """Return the temperatures still to be asked without reasons."""
-        plain = trials[trials["cot"] == _PLAIN]
-        asked = plain["temperature"].notna().any()
-        return [t for t in self.temperatures if t != 1] if sample_count(plain) and not asked else []
-
-    def _score(
-        self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
-    ) -> Iterator[Trial]:
-        """Plan texts at the temperatures or, without any, the label distribution."""
-        question = self._question(dataset, item, attribute, cot)
-        condition: dict[str, Scalar] = {"cot": _COT if cot else _PLAIN, "temperature": _NONE}
-        if not temperatures:
-            yield from question.label_trials(condition)
-            return
-        question = replace(question, labels=(attribute,))
-        for temperature in temperatures:
-            where = {**condition, "temperature": float(temperature), "label": _NONE}
-            where |= {STEP: 1.0} if cot and self.second_step else {}
-            yield from question.trials(self._asking(temperature, cot), where)
-
-    def _question(self, dataset: Dataset, item: Item, attribute: str, cot: bool) -> Question:
-        scale = find_scale(self.scale)
-        return Question.rate(dataset, item, [attribute], scale, reasons="before" if cot else "none")
-
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score in a text or the probability of the trial's label, and the status.
 
@@ -371,80 +289,4 @@ class Sweep(Probe):
         if is_pair(cell.trials).any():
             yield from swept_pair_parts(cell, self.temperatures)
             return
-        by_setting: dict[_Setting, Answers] = {}
-        for (cot, temperature), answers, asked in self._settings(cell):
-            by_setting[cot, temperature] = answers
-            setting = {"cot": cot, "temperature": temperature}
-            yield Part(self._of_setting(answers, asked, temperature), answers.counts, setting)
-            for n in self._sizes(answers):
-                paid = n if answers.samples is not None and temperature > 0 else 1
-                metrics = {
-                    "tokens": partial(token_count, answered(asked), paid),
-                    "agreement": partial(self._agreement, cell, answers, n),
-                }
-                yield Part(metrics, answers.counts, {**setting, "samples": float(n)})
-        yield from self._shifts(cell, by_setting)
-
-    def _sizes(self, answers: Answers) -> list[int]:
-        """Return the numbers of samples to average: 1, 2, 4 ... and all."""
-        most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
-        most = min(most, self.samples)
-        return sorted({2**power for power in range(most.bit_length())} | {most})
-
-    def _settings(self, cell: Cell) -> Iterator[tuple[_Setting, Answers, pd.DataFrame]]:
-        """Yield the answers and trials of each setting; a distribution serves all temperatures."""
-        for cot, part in cell.trials.groupby("cot", sort=False):
-            for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
-                answers = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
-                if answers.chances is None:
-                    at = 1.0 if answers.counted else float(temperature)  # type: ignore[arg-type]
-                    if at in self.temperatures:
-                        answers.warn(cell, f"{cot}, temperature {at:g}")
-                        yield (str(cot), at), answers, asked
-                    continue
-                answers.warn(cell, str(cot))
-                for at in sorted(map(float, self.temperatures)):
-                    yield (str(cot), at), answers.at_temperature(at), asked
-
-    def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
-        """Return the metrics that do not depend on the number of samples averaged."""
-        metrics: dict[str, Estimable] = {
-            "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
-            "parse_rate": partial(parse_rate, first_step(asked)),
-        }
-        if (answers.chances is not None or answers.counted) and temperature == 1:
-            metrics["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
-        return metrics
-
-    def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:
-        """Yield the effect of reasons at each temperature, and of temperature with and without reasons."""
-        first, last = float(min(self.temperatures)), float(max(self.temperatures))
-        if cell.wants("cot_shift"):
-            for t in map(float, self.temperatures):
-                one, two = answers.get((_COT, t)), answers.get((_PLAIN, t))
-                yield self._shift(cell, "cot_shift", one, two, {"cot": f"{_COT} - {_PLAIN}", "temperature": t})
-        if cell.wants("temperature_shift"):
-            asked = {cot for cot, _ in answers}
-            for cot in (name for name in (_PLAIN, _COT) if name in asked):
-                one, two = answers.get((cot, last)), answers.get((cot, first)) if first < last else None
-                yield self._shift(cell, "temperature_shift", one, two, {"cot": cot, "temperature": np.nan})
-
-    def _shift(
-        self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
-    ) -> Part:
-        """Return the agreement of the first minus that of the second, over their common items."""
-        sizes = [self._sizes(answers)[-1] for answers in (one, two) if answers is not None]
-        n = min(sizes, default=self.samples)
-        at = {**setting, "samples": float(n)}
-        if one is None or two is None:
-            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
-        both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
-        whole = [answers.only(both) for answers in (one, two)]
-        entering = sum(answers.entering for answers in whole)
-        first, second = (self._agreement(cell, answers, n) for answers in whole)
-        shift = replace(first, inference="t").difference(second, self.resampling)
-        return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
-
-    def _agreement(self, cell: Cell, answers: Answers, n: int) -> Ratio:
-        """Return the agreement of means of n samples, using the same random numbers for all temperatures."""
-        return answers.agreement(answers.means(n, name_seed(self.seed, cell.where))).ratio()
+        yield from self._measure_scores(cell)

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, product
 from os import PathLike
 
-import numpy as np
 import pandas as pd
 
 from biaslab.core import Figure, Metric, Reply, Status, Trial
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import items
 from biaslab.probes._own_prompts import OwnPrompts, settled_by
-from biaslab.probes._prompt_variance import OF_PROMPTS, Shares, combined
+from biaslab.probes._prompt_variance import OF_PROMPTS, Shares, alpha_between, combined, flips
 from biaslab.probes._varied import Chats
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, mean_of, planted
 from biaslab.probes.base.logs import paired, scored
@@ -26,7 +24,7 @@ from biaslab.probes.base.own_protocol import read_with, settle
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Form, Variant, variants
-from biaslab.stats import CELL, Estimate, Fit, Level, Ratio, estimate_alpha, estimate_correlation
+from biaslab.stats import CELL, Fit, Level, Ratio, estimate_correlation
 
 
 @dataclass(frozen=True)
@@ -196,13 +194,10 @@ class Template(ScoreProbe):
             return
         by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
         chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]
-        chosen = [
-            [each for each in self.variants if self.factors is not None or chat.lends or not each.shots]
-            for chat in chats
-        ]
-        for context_id in by_context:
-            for chat, asked in zip(chats, chosen, strict=True):
-                yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
+        for context_id, chat in product(by_context, chats):
+            lends = self.factors is not None or chat.lends
+            asked = [each for each in self.variants if lends or not each.shots]
+            yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
 
     @cached_property
     def _own(self) -> dict[str, Protocol]:
@@ -224,7 +219,7 @@ class Template(ScoreProbe):
             yield self._against_base(cell, names[0], name, factor[name])
         yield from self._of_all_templates(cell, names, of_pairs)
         if of_pairs and cell.wants("flip_rate"):
-            yield from _flips(cell, names, factor)
+            yield from flips(cell, names, factor)
         yield from self._carried_over(cell)
         for name in names if cell.wants("label_mass") else ():
             part = cell.trials[cell.trials["template"] == name]
@@ -242,8 +237,7 @@ class Template(ScoreProbe):
         return Part(metrics, blocks, {"template": name, "factor": factor}, note)
 
     def _of_all_templates(self, cell: Cell, names: list[str], of_pairs: bool) -> Iterator[Part]:
-        wanted = ("template_sd", "template_share", "variance_share", "template_alpha")
-        if not cell.wants(*wanted):
+        if not cell.wants("template_sd", "template_share", "variance_share", "template_alpha"):
             return
         blocks = cell.blocks("template", names, keep=(), of="all templates")
         shares = Shares.of(blocks, cell.trials, names, of_pairs, self.fit)
@@ -251,7 +245,7 @@ class Template(ScoreProbe):
         metrics: dict[str, Estimable] = {
             "template_sd": partial(shares.spread, cell.resampling),
             "template_share": partial(shares.share, prompt, cell.resampling),
-            "template_alpha": partial(_alpha, blocks, names, cell),
+            "template_alpha": partial(alpha_between, blocks, names, cell),
         }
         yield Part(metrics, blocks)
         for component in shares.components:
@@ -298,52 +292,6 @@ def _shift(name: str, base: str) -> Callable[[pd.DataFrame], Ratio]:
 
 
 def _range(cell: Cell) -> tuple[float, float]:
-    """Return the lowest and highest possible value."""
-    if cell.where["form"] == "pair":
-        return 0.0, 1.0
-    scale = scale_named(str(cell.trials["scale"].iloc[0]))
-    return scale.low, scale.high
-
-
-def _alpha(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:
-    long = blocks.melt(["context_id", "candidate_id"], names, "template", "value")
-    return estimate_alpha(long, cell.resampling, annotator="template", score="value")
-
-
-def _flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Iterator[Part]:
-    """Yield how often verdicts on pairs flip with the template, with the order, and on resampling.
-
-    The cell's ``candidate_id`` names the ordered pair, as from `combined`; the first of ``names`` is the base.
-    """
-    verdicts = cell.trials.assign(value=pairs.decisions(cell.trials))
-    for name in names:
-        where = {"template": name, "factor": factors[name]}
-        if name != names[0]:
-            yield _flips_between_templates(verdicts, names[0], name, where)
-        part = cell.trials[cell.trials["template"] == name]
-        part = part.assign(candidate_id=part["candidate_id"].str.partition("\t")[0])
-        blocks = pairs.both_orders(part, cell.what)
-        rate = pairs.order_consistency(blocks["context_id"], blocks["first_ij"], blocks["first_ji"])
-        yield Part({"flip_rate": _complement(rate)}, blocks, where | {"between": "order"})
-        if part["replicate"].max() > 0:
-            seen = pairs.replicate_agreement(part)
-            again = Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0))
-            yield Part({"flip_rate": _complement(again)}, part, where | {"between": "resampling"})
-
-
-def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where: dict[str, str]) -> Part:
-    """Compare verdicts on the same pair in the same order, replicate by replicate."""
-    keys, read = ["context_id", "candidate_id", "replicate"], verdicts[verdicts["status"].isin(["ok", "tie"])]
-    one, two = (read[read["template"] == each].set_index(keys)["value"] for each in (name, base))
-    shared = one.index.intersection(two.index, sort=False)
-    won, other = one.loc[shared].to_numpy(float), two.loc[shared].to_numpy(float)
-    rate = pairs.order_consistency(shared.get_level_values(0), won, 1 - other)
-    planned = int(verdicts["template"].isin([base, name]).sum())
-    counts = 2 * len(shared), planned - 2 * len(shared)
-    return Part({"flip_rate": _complement(rate)}, counts, where | {"between": "template"})
-
-
-def _complement(same: Ratio) -> Ratio:
-    """Turn an agreement rate into a rate of change."""
-    numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
-    return replace(same, numerator=numerator, missing="undefined: no verdict with a counterpart")
+    """Return the least and the greatest value."""
+    scale = None if cell.where["form"] == "pair" else scale_named(str(cell.trials["scale"].iloc[0]))
+    return (scale.low, scale.high) if scale else (0.0, 1.0)

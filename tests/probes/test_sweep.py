@@ -17,7 +17,7 @@ import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.core.scales import find_scale
-from biaslab.probes._second_step import answered
+from biaslab.probes._swept_scores import answered
 from biaslab.probes.sweep import Sweep
 from biaslab.prompts.parsing import parse_score
 from biaslab.stats.reliability import estimate_alpha
