@@ -18,8 +18,7 @@ from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.datasets._files import text_key
-from biaslab.judges.simulated.knowledge import Knowledge
-from biaslab.judges.simulated.questions import ListQuestion, PairQuestion, Questions, ScoreQuestion
+from biaslab.judges.simulated.knowledge import Knowledge, ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements
 
 _ORDERS = {"none": "s", "after": "sr", "before": "rs"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -158,7 +159,7 @@ def collect(
     next(iter(probe.design(dataset)), None)  # raises errors of the design before a store is created
     try:
         with (
-            open_store(store) as kept,
+            nullcontext() if store is None else open_store(store) as kept,
             progress_bar(desc=probe.name, unit="reply", total=0, disable=not progress) as bar,
             asked.watched((postfix := Postfix(bar)).retried),
         ):

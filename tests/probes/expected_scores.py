@@ -14,8 +14,8 @@ from biaslab.core.errors import JudgeError
 from biaslab.core.scales import Scale
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.judges.simulated.answering import label_logits, own_mean
+from biaslab.judges.simulated.knowledge import ScoreQuestion
 from biaslab.judges.simulated.pair_truth import normal_rule
-from biaslab.judges.simulated.questions import ScoreQuestion
 
 Array = NDArray[np.float64]
 

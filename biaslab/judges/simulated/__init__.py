@@ -31,6 +31,7 @@ from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer, answer_
 from biaslab.judges.simulated.knowledge import (
     LOG_PERPLEXITY,
     Knowledge,
+    Questions,
     digest_of,
     knowledge_of,
     normal,
@@ -38,7 +39,6 @@ from biaslab.judges.simulated.knowledge import (
 )
 from biaslab.judges.simulated.pair_truth import pair_truth
 from biaslab.judges.simulated.planted import Planted
-from biaslab.judges.simulated.questions import Questions
 
 if TYPE_CHECKING:
     import pandas as pd

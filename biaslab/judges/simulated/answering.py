@@ -13,8 +13,17 @@ from scipy.special import log_softmax
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, ThinkingBudget, Usage, thinking_tokens
 from biaslab.core.schema import count_words
-from biaslab.judges.simulated.knowledge import Shown, digest_of, doublings, normal, uniforms
-from biaslab.judges.simulated.questions import ListQuestion, PairQuestion, Question, ScoreQuestion
+from biaslab.judges.simulated.knowledge import (
+    ListQuestion,
+    PairQuestion,
+    Question,
+    ScoreQuestion,
+    Shown,
+    digest_of,
+    doublings,
+    normal,
+    uniforms,
+)
 
 if TYPE_CHECKING:
     from biaslab.judges.simulated import SimulatedJudge
