@@ -5,15 +5,14 @@ Shares no code with `biaslab.SimulatedJudge` and none with the probes that read 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import expit
 
-Floats = NDArray[np.float64]
+from biaslab.calibration.draws import Draws, Floats
+
 Way = Literal["reasons", "temperature", "prompt"]
 #: The metric whose trials are drawn, by what is asked otherwise.
 METRICS: dict[Way, str] = {
@@ -50,9 +49,7 @@ class AskedPairs:
     unequal: bool = False
     heavy: bool = False
 
-    def draw(
-        self, contexts: int, planted: bool, k: int | None, rng: np.random.Generator, answers: np.random.Generator
-    ) -> pd.DataFrame:
+    def draw(self, contexts: int, planted: bool, draws: Draws) -> pd.DataFrame:
         """Draw all pairs of a context's texts in both orders, asked in both ways.
 
         Parameters
@@ -61,10 +58,8 @@ class AskedPairs:
             How many.
         planted : bool
             With a difference between the two ways, or without.
-        k : int, optional
-            1: texts. Where nothing is said, exact answers; with reasons there are none.
-        rng, answers : numpy.random.Generator
-            Of texts, humans and the judge, and of what it answers once these are drawn.
+        draws : Draws
+            Random numbers, and how the judge answers.
 
         Returns
         -------
@@ -73,16 +68,13 @@ class AskedPairs:
 
         Examples
         --------
-        >>> one, two = np.random.default_rng(0), np.random.default_rng(1)
-        >>> trials = AskedPairs("reasons").draw(2, False, None, one, two)
+        >>> trials = AskedPairs("reasons").draw(2, False, Draws.seeded(None, [0]))
         >>> trials.groupby("cot")["answer"].agg(["first", "size"]).to_numpy().tolist()
         [['text', 12], ['distribution', 12]]
         """
-        pairs = self._pairs(contexts, rng)
+        pairs = self._pairs(contexts, draws.rng)
         effect = _EFFECT[self.way] * planted
-        parts = {"reasons": _reasons, "temperature": _temperatures, "prompt": _prompts}[self.way](
-            pairs, effect, k, (rng, answers)
-        )
+        parts = {"reasons": _reasons, "temperature": _temperatures, "prompt": _prompts}[self.way](pairs, effect, draws)
         drawn = pd.concat(parts, ignore_index=True).drop(columns=["apart", "taste", "shared", "own"])
         return drawn.assign(replicate=0, status="ok", samples=_NONE, low=drawn["value"] < 0.5)
 
@@ -116,40 +108,34 @@ class AskedPairs:
         )
 
 
-def _reasons(
-    pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
-) -> list[pd.DataFrame]:
-    """Return verdicts without and with a rationale, which weakens quality by a context-specific amount."""
+def _reasons(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.DataFrame]:
+    """Return verdicts alone and after reasons, which see less of the quality; how much less differs by context."""
     seen = np.clip(1 - effect * (1 + 0.5 * pairs["own"]), 0, 1) if effect else 1.0
     parts = []
-    for cot, quality, samples in (("no CoT", 1.0, k), ("CoT", seen, 1)):
-        part = _answered(pairs, _odds(pairs, _SHARP * quality, rngs[0]), samples, rngs[1])
-        parts.append(part.assign(cot=cot, temperature=_NONE if samples is None else 1.0, label=_NONE, scale="pairs"))
+    for cot, quality, samples in (("no CoT", 1.0, draws), ("CoT", seen, replace(draws, k=1))):
+        part = _answered(pairs, _odds(pairs, _SHARP * quality, draws.rng), samples)
+        parts.append(part.assign(cot=cot, temperature=_NONE if samples.k is None else 1.0, label=_NONE, scale="pairs"))
     return parts
 
 
-def _temperatures(
-    pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
-) -> list[pd.DataFrame]:
+def _temperatures(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.DataFrame]:
     """Return probabilities, or texts at temperatures 0 and 1."""
-    odds = _odds(pairs, effect, rngs[0])
-    drawn = _answered(pairs, odds, k, rngs[1]).assign(cot="no CoT", label=_NONE, scale="pairs", temperature=_NONE)
-    if k is None:
+    odds = _odds(pairs, effect, draws.rng)
+    drawn = _answered(pairs, odds, draws).assign(cot="no CoT", label=_NONE, scale="pairs", temperature=_NONE)
+    if draws.k is None:
         return [drawn]
     return [drawn.assign(temperature=0.0, value=(odds > 0).astype(float)), drawn.assign(temperature=1.0)]
 
 
-def _prompts(
-    pairs: pd.DataFrame, effect: float, k: int | None, rngs: tuple[np.random.Generator, np.random.Generator]
-) -> list[pd.DataFrame]:
-    """Return verdicts under one prompt and under another with a stronger preference for the first."""
+def _prompts(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.DataFrame]:
+    """Return verdicts under a prompt and under another one, which leans more to what is shown first."""
     moved = (
         effect * (1 + 0.5 * pairs["own"])
-        + 0.3 * rngs[0].normal(size=pairs["context_id"].nunique())[pairs["context_id"]]
+        + 0.3 * draws.rng.normal(size=pairs["context_id"].nunique())[pairs["context_id"]]
     )
     parts = []
     for template, factor, lean in (("base", "base", 0.0), ("system prompt", "system", moved)):
-        part = _answered(pairs, _odds(pairs, _SHARP, rngs[0]) + lean, k, rngs[1])
+        part = _answered(pairs, _odds(pairs, _SHARP, draws.rng) + lean, draws)
         parts.append(part.assign(template=template, factor=factor, form="pair", scale=None))
     return parts
 
@@ -160,8 +146,6 @@ def _odds(pairs: pd.DataFrame, quality: float | pd.Series, rng: np.random.Genera
     return np.asarray(odds + _NOISE * rng.normal(size=len(pairs)), float)
 
 
-def _answered(pairs: pd.DataFrame, odds: Floats, k: int | None, answers: np.random.Generator) -> pd.DataFrame:
-    p = expit(odds)
-    if k is None:
-        return pairs.assign(value=p, answer="distribution", label_mass=1.0)
-    return pairs.assign(value=answers.binomial(k, p) / k, answer="text", label_mass=_NONE)
+def _answered(pairs: pd.DataFrame, odds: Floats, draws: Draws) -> pd.DataFrame:
+    answer, mass = ("distribution", 1.0) if draws.k is None else ("text", _NONE)
+    return pairs.assign(value=draws.verdicts(odds), answer=answer, label_mass=mass)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,49 +28,64 @@ def places(sizes: Codes) -> tuple[Codes, Codes]:
     return context, np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
-def effects(contexts: int, heavy: bool, rng: np.random.Generator) -> Floats:
-    """Draw an effect per context: normal, or ``heavy``, a t distribution with 3 degrees of freedom over √3."""
-    return rng.standard_t(3, contexts) / np.sqrt(3) if heavy else rng.normal(size=contexts)
-
-
-def rated(
-    quality: Floats, reliability: float, annotators: int, known: bool, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Draw the columns of human scores: the mean, with a given reliability, and if ``known`` the individual ratings."""
-    error = np.sqrt(annotators * (1 / reliability - 1))
-    ratings = np.round(3 + quality[:, None] + error * rng.normal(size=(len(quality), annotators)), 6)
-    return {"human": ratings.mean(axis=1)} | ({"ratings": written(ratings)} if known else {})
-
-
 def written(ratings: Floats) -> list[str]:
     """Write the ratings of each text as one text."""
     return [" ".join(map(repr, row)) for row in ratings.tolist()]
 
 
-def verdicts(odds: Floats, k: int | None, answers: np.random.Generator) -> Floats:
-    """Draw verdicts with given log odds: their probability, or its estimate from k samples."""
-    p: Floats = expit(odds)
-    return p if k is None else answers.binomial(k, p) / k
+@dataclass(frozen=True)
+class Draws:
+    """Random numbers of a population, and how its judge answers.
 
+    Parameters
+    ----------
+    k : int, optional
+        Samples of an answer; exact answers where nothing is said. 1 is one text.
+    rng, answers : numpy.random.Generator
+        Of texts, humans and the judge, and of what it answers once these are drawn.
+    """
 
-def samples(mean: Floats, k: int, answers: np.random.Generator, deviation: float = ANSWER_SD) -> Floats:
-    """Draw k scores from 1 to 5 about each mean; shape (texts, k)."""
-    return np.clip(np.round(mean[:, None] + deviation * answers.normal(size=(len(mean), k))), 1, 5)
+    k: int | None
+    rng: np.random.Generator
+    answers: np.random.Generator
 
+    @classmethod
+    def seeded(cls, k: int | None, seed: Sequence[int]) -> Self:
+        """Return those of a seed; two that differ in `k` alone have the same judge."""
+        return cls(k, np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1]))
 
-def scores(mean: Floats, k: int | None, answers: np.random.Generator, deviation: float = ANSWER_SD) -> Floats:
-    """Draw a score about each mean: the mean of a normal score rounded to 1, 2, 3, 4 or 5, or of k samples."""
-    if k is not None:
-        return np.asarray(samples(mean, k, answers, deviation).mean(axis=1))
-    return np.asarray(1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / deviation).sum(axis=1))
+    def effects(self, contexts: int, heavy: bool) -> Floats:
+        """Draw an effect of each context: normal, or ``heavy``, a t distribution with 3 degrees of freedom over √3."""
+        return self.rng.standard_t(3, contexts) / np.sqrt(3) if heavy else self.rng.normal(size=contexts)
 
+    def rated(self, quality: Floats, reliability: float, annotators: int, known: bool) -> dict[str, Any]:
+        """Draw the columns of human scores: the mean, of a given reliability, and if ``known`` the single ratings."""
+        error = np.sqrt(annotators * (1 / reliability - 1))
+        ratings = np.round(3 + quality[:, None] + error * self.rng.normal(size=(len(quality), annotators)), 6)
+        return {"human": ratings.mean(axis=1)} | ({"ratings": written(ratings)} if known else {})
 
-def sampled(k: int | None) -> dict[str, float]:
-    """Return the columns with the number of samples per answer; a single text (1) is not a share."""
-    return {"label_mass": np.nan if k == 1 else 1.0, "samples": np.nan if k is None or k == 1 else float(k)}
+    def verdicts(self, odds: Floats) -> Floats:
+        """Draw verdicts with given log odds: their probability, or its estimate from k samples."""
+        p: Floats = expit(odds)
+        return p if self.k is None else self.answers.binomial(self.k, p) / self.k
 
+    def samples(self, mean: Floats, k: int, deviation: float = ANSWER_SD) -> Floats:
+        """Draw k scores from 1 to 5 about each mean; shape (texts, k)."""
+        return np.clip(np.round(mean[:, None] + deviation * self.answers.normal(size=(len(mean), k))), 1, 5)
 
-def answered(value: Floats, k: int | None) -> dict[str, Any]:
-    """Return the columns of answers: exact (None), one text (1), or means of k."""
-    answer = "text" if k == 1 else "distribution"
-    return {"replicate": 0, "value": value, "status": "ok", "answer": answer} | sampled(k)
+    def scores(self, mean: Floats, deviation: float = ANSWER_SD) -> Floats:
+        """Draw a score about each mean: the mean of a normal score rounded to 1, 2, 3, 4 or 5, or of k samples."""
+        if self.k is not None:
+            return np.asarray(self.samples(mean, self.k, deviation).mean(axis=1))
+        return np.asarray(1 + ndtr((mean[:, None] - np.arange(1.5, 5)) / deviation).sum(axis=1))
+
+    @property
+    def sampled(self) -> dict[str, Any]:
+        """Columns that say on how many samples an answer rests; one text (1) is no share of any."""
+        few = self.k is None or self.k == 1
+        return {"label_mass": np.nan if self.k == 1 else 1.0, "samples": np.nan if few else float(self.k or 0)}
+
+    def answered(self, value: Floats) -> dict[str, Any]:
+        """Return the columns of answers: exact (None), one text (1), or means of k."""
+        answer = "text" if self.k == 1 else "distribution"
+        return {"replicate": 0, "value": value, "status": "ok", "answer": answer} | self.sampled

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.calibration.asked_pairs import AskedPairs, Way
+from biaslab.calibration.draws import Draws
 from biaslab.calibration.own_texts import OwnTexts
 from biaslab.calibration.pair_features import PROBES as COMPARED, PairFeatures
 from biaslab.calibration.plain_texts import PlainTexts
@@ -261,18 +262,17 @@ def generate(
     >>> trials["context_id"].tolist() == [0] * 6 + [1] * 6
     True
     """
-    given = k, np.random.default_rng([*seed, 0]), (answers := np.random.default_rng([*seed, 1]))
-    texts = generator.texts
+    texts, draws = generator.texts, Draws.seeded(k, seed)
     if probe in _OWN:
-        trials = generator.own.draw(contexts, _EFFECT[probe] * planted, *given)
+        trials = generator.own.draw(contexts, _EFFECT[probe] * planted, draws)
     elif isinstance(texts, PlainTexts):
-        trials = texts.draw(probe, contexts, _EFFECT[probe] * planted, *given)
+        trials = texts.draw(probe, contexts, _EFFECT[probe] * planted, draws)
     elif isinstance(texts, AskedPairs):
-        trials = texts.draw(contexts, planted, *given)
+        trials = texts.draw(contexts, planted, draws)
     else:
-        trials = texts.draw(probe, contexts, planted, *given)
+        trials = texts.draw(probe, contexts, planted, draws)
     trials = trials.assign(probe=probe, judge="generated", dataset="generated", attribute="quality")
-    return _lose(trials, generator.missing, answers).assign(tokens=1, key=np.arange(len(trials)))
+    return _lose(trials, generator.missing, draws.answers).assign(tokens=1, key=np.arange(len(trials)))
 
 
 def _lose(trials: pd.DataFrame, share: float, rng: np.random.Generator) -> pd.DataFrame:

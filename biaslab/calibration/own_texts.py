@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import Floats, answered, effects, places, rated, scores, verdicts
+from biaslab.calibration.draws import Draws, Floats, places
 
 #: Systems of a context's texts, the judge's own first.
 SYSTEMS = ("own", "another", "a third", "a fourth")
@@ -48,10 +48,8 @@ class OwnTexts:
     unequal: bool = False
     heavy: bool = False
 
-    def draw(
-        self, contexts: int, bias: float, k: int | None, rng: np.random.Generator, answers: np.random.Generator
-    ) -> pd.DataFrame:
-        """Draw pairs of an own text and another's in both orders, and the score of every text.
+    def draw(self, contexts: int, bias: float, draws: Draws) -> pd.DataFrame:
+        """Draw pairs of an own text and another in both orders, and the score of every text.
 
         Parameters
         ----------
@@ -59,10 +57,8 @@ class OwnTexts:
             How many.
         bias : float
             What own texts gain: log odds in a pair, and points of a score.
-        k : int, optional
-            Samples of an answer; exact answers where nothing is said. 1 is one text.
-        rng, answers : numpy.random.Generator
-            Of texts and humans, and of what judges answer once these are drawn.
+        draws : Draws
+            Random numbers, and how the judge answers.
 
         Returns
         -------
@@ -72,32 +68,29 @@ class OwnTexts:
 
         Examples
         --------
-        >>> one, two = np.random.default_rng(0), np.random.default_rng(1)
-        >>> trials = OwnTexts(better=1.0).draw(2, 0.0, 1, one, two)
+        >>> trials = OwnTexts(better=1.0).draw(2, 0.0, Draws.seeded(1, [0]))
         >>> trials["opponent_id"].notna().sum(), trials["opponent_id"].isna().sum()
         (np.int64(8), np.int64(6))
         """
-        texts = self._texts(contexts, rng)
-        given = texts, bias, k, _CONTEXT_SD * effects(contexts, self.heavy, rng), rng, answers
+        texts = self._texts(contexts, draws)
+        given = texts, bias, _CONTEXT_SD * draws.effects(contexts, self.heavy), draws
         return pd.concat([self._pairs(*given), self._scores(*given)], ignore_index=True)
 
-    def _texts(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return one row per text: context, index, system, true quality and human ratings."""
-        sizes = rng.integers(2, 5, contexts) if self.unequal else np.full(contexts, _TEXTS)
+    def _texts(self, contexts: int, draws: Draws) -> pd.DataFrame:
+        """Return one row a text: context, place, system, true quality, and what humans say of it."""
+        sizes = draws.rng.integers(2, 5, contexts) if self.unequal else np.full(contexts, _TEXTS)
         context, place = places(sizes)
-        quality = rng.normal(size=len(context)) + self.better * (place == 0)
+        quality = draws.rng.normal(size=len(context)) + self.better * (place == 0)
         texts = pd.DataFrame({"context_id": context, "candidate_id": place, "quality": quality})
-        humans = rated(quality, self.reliability, self.annotators, self.rated, rng)
+        humans = draws.rated(quality, self.reliability, self.annotators, self.rated)
         return texts.assign(system=np.array(SYSTEMS, object)[place], **humans)
 
     def _pairs(
         self,
         texts: pd.DataFrame,
         bias: float,
-        k: int | None,
         shared: Floats,
-        rng: np.random.Generator,
-        answers: np.random.Generator,
+        draws: Draws,
     ) -> pd.DataFrame:
         """Return every pair with an own text in both orders; log odds: difference in quality, bias, effect, noise."""
         both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
@@ -106,7 +99,7 @@ class OwnTexts:
         first = (both["candidate_id"] == 0).to_numpy()
         sign = np.where(first, 1.0, -1.0)
         odds = both["quality"] - both["quality_there"] + sign * (bias + shared[both["context_id"]])
-        value = verdicts(odds.to_numpy(float) + _NOISE * rng.normal(size=len(both)), k, answers)
+        value = draws.verdicts(odds.to_numpy(float) + _NOISE * draws.rng.normal(size=len(both)))
         there = {f"{name}_there": f"opponent_{name}" for name in ("human", "ratings", "system")}
         pairs = both.drop(columns=["quality", "quality_there"])
         pairs = pairs.rename(columns=there | {"candidate_id_there": "opponent_id"})
@@ -116,7 +109,7 @@ class OwnTexts:
             template=1,
             scale="",
             human_gap=pairs["human"] - pairs["opponent_human"],
-            **answered(value, k),
+            **draws.answered(value),
             low=np.where(first, value, 1 - value) < 0.5,
         )
 
@@ -124,20 +117,18 @@ class OwnTexts:
         self,
         texts: pd.DataFrame,
         bias: float,
-        k: int | None,
         shared: Floats,
-        rng: np.random.Generator,
-        answers: np.random.Generator,
+        draws: Draws,
     ) -> pd.DataFrame:
         """Return a score on 1-5 for every text, centred on its quality."""
         own = (texts["candidate_id"] == 0).to_numpy(float)
         mean = 3 + self.ceiling + texts["quality"].to_numpy() + bias * own + shared[texts["context_id"]]
-        value = scores(mean + _NOISE * rng.normal(size=len(texts)), k, answers)
+        value = draws.scores(mean + _NOISE * draws.rng.normal(size=len(texts)))
         return texts.drop(columns="quality").assign(
             asked="score",
             own=SYSTEMS[0],
             template="",
             scale="1-5",
-            **answered(value, k),
+            **draws.answered(value),
             low=value < np.median(value),
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import answered, effects, places, rated, verdicts
+from biaslab.calibration.draws import Draws, places
 
 #: Probes whose trials can be drawn.
 PROBES = ("verbosity", "familiarity")
@@ -51,15 +51,7 @@ class PairFeatures:
     unequal: bool = False
     heavy: bool = False
 
-    def draw(
-        self,
-        probe: str,
-        contexts: int,
-        planted: bool,
-        k: int | None,
-        rng: np.random.Generator,
-        answers: np.random.Generator,
-    ) -> pd.DataFrame:
+    def draw(self, probe: str, contexts: int, planted: bool, draws: Draws) -> pd.DataFrame:
         """Draw all pairs of a context's texts in both orders.
 
         Parameters
@@ -70,10 +62,8 @@ class PairFeatures:
             How many.
         planted : bool
             With a bias, or without.
-        k : int, optional
-            Samples of an answer; exact answers where nothing is said. 1 is one text.
-        rng, answers : numpy.random.Generator
-            Of texts, humans and the judge, and of what it answers once these are drawn.
+        draws : Draws
+            Random numbers, and how the judge answers.
 
         Returns
         -------
@@ -82,20 +72,19 @@ class PairFeatures:
 
         Examples
         --------
-        >>> one, two = np.random.default_rng(0), np.random.default_rng(1)
-        >>> trials = PairFeatures().draw("verbosity", 2, False, None, one, two)
+        >>> trials = PairFeatures().draw("verbosity", 2, False, Draws.seeded(None, [0]))
         >>> len(trials), bool((trials["human_gap"] == trials["human"] - trials["opponent_human"]).all())
         (12, True)
         """
-        texts = self._texts(probe, contexts, rng)
+        texts = self._texts(probe, contexts, draws)
         both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
         both = both[both["candidate_id"] != both["candidate_id_there"]].reset_index(drop=True)
-        shared = effects(contexts, self.heavy, rng)
+        shared = draws.effects(contexts, self.heavy)
         bias = _EFFECT[probe] * planted
         apart = (both["doublings"] - both["doublings_there"]).to_numpy(float)
         odds = (both["worth"] - both["worth_there"]).to_numpy(float) + bias * apart
-        odds += _CONTEXT_SD * shared[both["context_id"]] + _NOISE * rng.normal(size=len(both))
-        value = verdicts(odds, k, answers)
+        odds += _CONTEXT_SD * shared[both["context_id"]] + _NOISE * draws.rng.normal(size=len(both))
+        value = draws.verdicts(odds)
         others = [name for name in map(str, both) if name.endswith("_there")]
         there = {name: f"opponent_{name.removesuffix('_there')}" for name in others}
         there["candidate_id_there"] = "opponent_id"
@@ -106,19 +95,19 @@ class PairFeatures:
             template=1,
             scale="",
             human_gap=pairs["human"] - pairs["opponent_human"],
-            **answered(value, k),
+            **draws.answered(value),
             low=np.where(apart > 0, value, 1 - value) < 0.5,
         )
 
-    def _texts(self, probe: str, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return one row per text: its feature, its value to the judge, and its human ratings."""
-        sizes = rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, _TEXTS)
+    def _texts(self, probe: str, contexts: int, draws: Draws) -> pd.DataFrame:
+        """Return one row a text: its feature, what it is worth to the judge, and what humans say of it."""
+        sizes = draws.rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, _TEXTS)
         context, place = places(sizes)
-        quality, own = rng.normal(size=(2, len(context)))
+        quality, own = draws.rng.normal(size=(2, len(context)))
         feature = self.correlation * quality + np.sqrt(1 - self.correlation**2) * own
         doublings = _MIDDLE + _DOUBLINGS[probe] * feature
-        humans = rated(quality, self.reliability, self.annotators, self.rated, rng)
+        humans = draws.rated(quality, self.reliability, self.annotators, self.rated)
         texts = pd.DataFrame({"context_id": context, "candidate_id": place, "doublings": doublings})
-        texts = texts.assign(worth=quality + _TASTE * rng.normal(size=len(texts)), human=humans.pop("human"))
+        texts = texts.assign(worth=quality + _TASTE * draws.rng.normal(size=len(texts)), human=humans.pop("human"))
         measured = {"words": 2.0**doublings} if probe == "verbosity" else {"log_perplexity": np.log(2) * doublings}
         return texts.assign(**measured, **humans)

@@ -5,26 +5,13 @@ Shares no code with `biaslab.SimulatedJudge` and none with the probes that read 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import (
-    ANSWER_SD,
-    Codes,
-    Floats,
-    answered,
-    effects,
-    places,
-    rated,
-    sampled,
-    samples,
-    scores,
-    verdicts,
-    written,
-)
+from biaslab.calibration.draws import ANSWER_SD, Codes, Draws, Floats, places, written
 
 _SMALLEST, _LARGEST = 2, 16  # candidates of a context, where contexts differ in size
 _CONTEXT_SD, _NOISE = 0.5, 0.7
@@ -64,15 +51,7 @@ class PlainTexts:
     unsure: float = 1.0
     annotators: int = 3
 
-    def draw(
-        self,
-        probe: str,
-        contexts: int,
-        bias: float,
-        k: int | None,
-        rng: np.random.Generator,
-        answers: np.random.Generator,
-    ) -> pd.DataFrame:
+    def draw(self, probe: str, contexts: int, bias: float, draws: Draws) -> pd.DataFrame:
         """Draw the trials of a population.
 
         Parameters
@@ -83,31 +62,29 @@ class PlainTexts:
             How many.
         bias : float
             What is planted, in the unit of the probe.
-        k : int, optional
-            Samples of an answer; exact answers where nothing is said. 1 is one text.
-        rng, answers : numpy.random.Generator
-            Of texts, judges and humans, and of what judges answer once these are drawn.
+        draws : Draws
+            Random numbers, and how the judge answers.
 
         Returns
         -------
         pandas.DataFrame
             With the columns that the probe reads, and ``low``, where the first text loses or a score is low.
         """
-        drawing = _Drawing(self, self._items(contexts, rng), bias, k, rng, answers)
+        drawing = _Drawing(self, self._items(contexts, draws), bias, draws)
         if probe == "position":
             return drawing.pairs()
         if probe == "consistency":
             return drawing.repeated_scores()
         return drawing.with_and_without() if probe == "source" else drawing.feature_scores(probe)
 
-    def _items(self, contexts: int, rng: np.random.Generator) -> _Items:
+    def _items(self, contexts: int, draws: Draws) -> _Items:
         equal = self.sizes == "equal"
-        sizes = np.full(contexts, 3) if equal else rng.integers(_SMALLEST, _LARGEST + 1, contexts)
-        effect = effects(contexts, self.heavy, rng)
+        sizes = np.full(contexts, 3) if equal else draws.rng.integers(_SMALLEST, _LARGEST + 1, contexts)
+        effect = draws.effects(contexts, self.heavy)
         share = sizes / sizes.mean() if self.sizes == "informative" else np.ones(contexts)
         context, candidate = places(sizes)
         shift = _CONTEXT_SD * effect * share
-        quality = rng.normal(size=len(context))
+        quality = draws.rng.normal(size=len(context))
         return _Items(context, candidate, sizes[context], quality, shift[context], share[context])
 
 
@@ -125,14 +102,12 @@ class _Items:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """A population during simulation: its candidates and bias, and samples per answer."""
+    """A population that is being drawn: its candidates and bias, and random numbers."""
 
     of: PlainTexts
     items: _Items
     bias: float
-    k: int | None
-    rng: np.random.Generator
-    answers: np.random.Generator
+    draws: Draws
 
     def pairs(self) -> pd.DataFrame:
         """Return all ordered pairs; log odds: quality of the first over the second, bias, effect, noise."""
@@ -143,7 +118,7 @@ class _Drawing:
         first, second = first[first != second], second[first != second]
         apart = items.quality[first] - items.quality[second]
         odds = self.of.quality * apart + self.bias * items.share[first] + items.shift[first]
-        value = verdicts(odds + self.rng.normal(size=len(first)), self.k, self.answers)
+        value = self.draws.verdicts(odds + self.draws.rng.normal(size=len(first)))
         return pd.DataFrame(
             {
                 "context_id": items.context[first],
@@ -156,7 +131,7 @@ class _Drawing:
                 "status": "ok",
                 "low": value < 0.5,
             }
-            | sampled(self.k)
+            | self.draws.sampled
         )
 
     def feature_scores(self, probe: str) -> pd.DataFrame:
@@ -167,19 +142,19 @@ class _Drawing:
         noise = 0.0 if r else _NOISE * self._noise()  # a noisier judge correlates less with everything
         mean = 3 + self.of.ceiling + items.quality + items.shift + noise
         mean += self.bias * items.share * (length - 3) * (1 if probe == "verbosity" else 2)
-        frame = self._scored(mean, self.rng).assign(asked="score")
+        frame = self._scored(mean, self.draws).assign(asked="score")
         if probe == "verbosity":
             return frame.assign(words=2.0**length)
         text = frame.assign(asked="candidate", value=length, label_mass=np.nan, samples=np.nan, low=False)
         return pd.concat([frame, text], ignore_index=True)
 
     def with_and_without(self) -> pd.DataFrame:
-        """Return two scores for every candidate; without the source a biased judge perceives quality less well."""
-        items, humans = self.items, int(self.rng.integers(2**31))  # the same human scores beside both
+        """Return two scores of every candidate; without its source a biased judge sees less of the quality."""
+        items, humans = self.items, int(self.draws.rng.integers(2**31))  # the same human scores beside both
         parts = []
         for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - self.bias * items.share, self.of.unsure)):
             mean = 3 + self.of.ceiling + items.shift + seen * items.quality + _NOISE * self._noise()
-            part = self._scored(mean, np.random.default_rng(humans), wide * ANSWER_SD)
+            part = self._scored(mean, replace(self.draws, rng=np.random.default_rng(humans)), wide * ANSWER_SD)
             parts.append(part.assign(source=source))
         return pd.concat(parts, ignore_index=True)
 
@@ -189,23 +164,23 @@ class _Drawing:
         Annotators draw from the distributions of the first, made narrower by the bias.
         """
         centre = 3 + self.of.ceiling + self.items.quality + self.items.shift
-        other = centre + 2 * self.bias * self.answers.normal(size=len(centre))
-        ratings = written(samples(centre, 3, self.answers, ANSWER_SD * (1 - self.bias)))
+        other = centre + 2 * self.bias * self.draws.answers.normal(size=len(centre))
+        ratings = written(self.draws.samples(centre, 3, ANSWER_SD * (1 - self.bias)))
         parts = []
         for configuration, mean in (("1-5", centre), ("1-5 joint", other)):
-            for replicate, value in enumerate(samples(mean, 3, self.answers).T):
+            for replicate, value in enumerate(self.draws.samples(mean, 3).T):
                 part = self._frame(value).assign(replicate=replicate, configuration=configuration)
                 parts.append(part.assign(ratings=ratings))
         return pd.concat(parts, ignore_index=True).assign(answer="distribution")
 
     def _noise(self) -> Floats:
-        return self.rng.normal(size=len(self.items.quality))
+        return self.draws.rng.normal(size=len(self.items.quality))
 
-    def _scored(self, mean: Floats, humans: np.random.Generator, deviation: float = ANSWER_SD) -> pd.DataFrame:
-        """Return a score on 1-5 around a mean, exact or from k samples, with the annotators' scores."""
-        of, value = self.of, scores(mean, self.k, self.answers, deviation)
-        rating = rated(self.items.quality, of.reliability, of.annotators, True, humans)
-        return self._frame(value).assign(**rating, **answered(value, self.k))
+    def _scored(self, mean: Floats, humans: Draws, deviation: float = ANSWER_SD) -> pd.DataFrame:
+        """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of annotators."""
+        of, value = self.of, self.draws.scores(mean, deviation)
+        rating = humans.rated(self.items.quality, of.reliability, of.annotators, True)
+        return self._frame(value).assign(**rating, **self.draws.answered(value))
 
     def _frame(self, value: Floats) -> pd.DataFrame:
         return pd.DataFrame(

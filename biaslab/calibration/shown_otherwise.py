@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import ANSWER_SD, Codes, Floats, effects, places, sampled, scores, verdicts
+from biaslab.calibration.draws import ANSWER_SD, Codes, Draws, Floats, places
 
 PROBES = ("edit", "template", "vacuum")
 #: What is planted: points of a score for an edit, or for a prompt; log odds of what is shown first.
@@ -43,15 +43,7 @@ class ShownOtherwise:
     heavy: bool = False
     sure: bool = False
 
-    def draw(
-        self,
-        probe: str,
-        contexts: int,
-        planted: bool,
-        k: int | None,
-        rng: np.random.Generator,
-        answers: np.random.Generator,
-    ) -> pd.DataFrame:
+    def draw(self, probe: str, contexts: int, planted: bool, draws: Draws) -> pd.DataFrame:
         """Draw the trials of a population.
 
         Parameters
@@ -62,17 +54,15 @@ class ShownOtherwise:
             How many.
         planted : bool
             With a bias, or without.
-        k : int, optional
-            Samples of an answer; exact answers where nothing is said. 1 is one text.
-        rng, answers : numpy.random.Generator
-            Of texts and judges, and of what these answer once they are drawn.
+        draws : Draws
+            Random numbers, and how the judge answers.
 
         Returns
         -------
         pandas.DataFrame
             One row per judgement, with the columns that the probe reads.
         """
-        of = _Drawing(self, contexts, _EFFECT[probe] * planted, k, rng, answers)
+        of = _Drawing(self, contexts, _EFFECT[probe] * planted, draws)
         made = {"edit": of.edits, "template": of.prompts, "vacuum": of.nothing}[probe]()
         return made.assign(replicate=0, status="ok", low=False)
 
@@ -80,16 +70,9 @@ class ShownOtherwise:
 class _Drawing:
     """Texts of contexts, and their judge."""
 
-    def __init__(
-        self,
-        of: ShownOtherwise,
-        contexts: int,
-        bias: float,
-        k: int | None,
-        rng: np.random.Generator,
-        answers: np.random.Generator,
-    ) -> None:
-        self.of, self.bias, self.k, self.rng, self.answers, self.contexts = of, bias, k, rng, answers, contexts
+    def __init__(self, of: ShownOtherwise, contexts: int, bias: float, draws: Draws) -> None:
+        self.of, self.bias, self.draws, self.contexts = of, bias, draws, contexts
+        rng = draws.rng
         sizes = rng.integers(2, 7, contexts) if of.unequal else np.full(contexts, 3)
         self.context, self.candidate = places(sizes)
         self.quality = rng.normal(size=len(self.context))
@@ -124,18 +107,18 @@ class _Drawing:
         return same.assign(asked="pair", nothing="identical", template=1)
 
     def _of_contexts(self) -> Floats:
-        return effects(self.contexts, self.of.heavy, self.rng)
+        return self.draws.effects(self.contexts, self.of.heavy)
 
     def _noise(self) -> Floats:
-        return self.rng.normal(size=len(self.context))
+        return self.draws.rng.normal(size=len(self.context))
 
     def _mean(self) -> Floats:
         shared, own = 0.5 * self._of_contexts()[self.context], (0.0 if self.of.sure else 0.5) * self._noise()
         return np.asarray(3 + self.of.ceiling + self.quality + shared + own)
 
     def _scores(self, mean: Floats) -> pd.DataFrame:
-        """Return scores from 1 to 5: rounded around a mean, the expected value, or the mean of samples."""
-        value = scores(mean, self.k, self.answers, 0.02 if self.of.sure else ANSWER_SD)
+        """Return scores from 1 to 5: rounded about a mean, their expected value or the mean of samples."""
+        value = self.draws.scores(mean, 0.02 if self.of.sure else ANSWER_SD)
         return self._rows(self.candidate, None, value).assign(human=self.human, scale="1-5")
 
     def _pair(self, gain: Floats, first: bool) -> pd.DataFrame:
@@ -143,7 +126,7 @@ class _Drawing:
         one = np.flatnonzero(np.r_[self.context[1:] == self.context[:-1], False])
         sharp, noise = (8.0, 0.3) if self.of.sure else (1.0, 0.7)
         odds = sharp * (self.quality[one] - self.quality[one + 1]) + _LOGITS * gain[one]
-        odds = odds + (0.3 if first else -0.3) + noise * self.rng.normal(size=len(one))
+        odds = odds + (0.3 if first else -0.3) + noise * self.draws.rng.normal(size=len(one))
         sides = (one, one + 1) if first else (one + 1, one)
         shown, other = (self.candidate[side] for side in sides)
         rows = self._rows(shown, other, self._verdicts(odds if first else -odds), one)
@@ -151,11 +134,11 @@ class _Drawing:
         return rows.assign(form="pair", edited_first=float(first), human_gap=gap)
 
     def _verdicts(self, odds: Floats) -> Floats:
-        return verdicts(odds, self.k, self.answers)
+        return self.draws.verdicts(odds)
 
     def _rows(self, one: Codes, two: Codes | None, value: Floats, of: Codes | None = None) -> pd.DataFrame:
         context = self.context if of is None else self.context[of]
         names = {"context_id": context, "candidate_id": one, "opponent_id": None if two is None else two}
         empty = {"human": np.nan, "human_gap": np.nan, "edited_first": np.nan, "scale": None}
-        answer = "text" if self.k == 1 else "distribution"
-        return pd.DataFrame({**names, **empty, **sampled(self.k), "answer": answer, "value": value})
+        answer = "text" if self.draws.k == 1 else "distribution"
+        return pd.DataFrame({**names, **empty, **self.draws.sampled, "answer": answer, "value": value})

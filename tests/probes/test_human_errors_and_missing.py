@@ -10,6 +10,7 @@ import statsmodels.formula.api as smf
 from studies import row_of
 
 import biaslab as bl
+from biaslab.calibration.draws import Draws
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.own_texts import OwnTexts
 
@@ -18,8 +19,7 @@ OWN = bl.probes.SelfPreference(own="own", resampling=bl.Resampling(n=200))
 
 
 def own_texts(contexts=60, bias=0.0, k=None, seed=0, **settings):
-    rngs = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
-    trials = OwnTexts(**settings).draw(contexts, bias, k, *rngs)
+    trials = OwnTexts(**settings).draw(contexts, bias, Draws.seeded(k, [seed]))
     return trials.assign(judge="j", dataset="d", attribute="quality", probe="self_preference", key=range(len(trials)))
 
 
