@@ -81,7 +81,7 @@ def test_documents_its_metrics_parameters_and_source(probe):
     assert all(f"``{metric}``" in text for metric in probe.primary)
     for field in dataclasses.fields(probe):
         owner = next(kind for kind in type(probe).__mro__ if field.name in inspect.get_annotations(kind))
-        assert f"{field.name} :" in owner.__doc__, field.name
+        assert any(f"{field.name} :" in kind.__doc__ for kind in (type(probe), owner)), field.name
     assert "Examples\n" in text
 
 
