@@ -109,7 +109,7 @@ class AskedPairs:
 
 
 def _reasons(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.DataFrame]:
-    """Return verdicts alone and after reasons, which see less of the quality; how much less differs by context."""
+    """Return verdicts without and with a rationale, which weakens quality by a context-specific amount."""
     seen = np.clip(1 - effect * (1 + 0.5 * pairs["own"]), 0, 1) if effect else 1.0
     parts = []
     for cot, quality, samples in (("no CoT", 1.0, draws), ("CoT", seen, replace(draws, k=1))):
@@ -128,7 +128,7 @@ def _temperatures(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.D
 
 
 def _prompts(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.DataFrame]:
-    """Return verdicts under a prompt and under another one, which leans more to what is shown first."""
+    """Return verdicts under one prompt and under another with a stronger preference for the first."""
     moved = (
         effect * (1 + 0.5 * pairs["own"])
         + 0.3 * draws.rng.normal(size=pairs["context_id"].nunique())[pairs["context_id"]]

@@ -55,11 +55,11 @@ class Draws:
         return cls(k, np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1]))
 
     def effects(self, contexts: int, heavy: bool) -> Floats:
-        """Draw an effect of each context: normal, or ``heavy``, a t distribution with 3 degrees of freedom over √3."""
+        """Draw an effect per context: normal, or ``heavy``, a t distribution with 3 degrees of freedom over √3."""
         return self.rng.standard_t(3, contexts) / np.sqrt(3) if heavy else self.rng.normal(size=contexts)
 
     def rated(self, quality: Floats, reliability: float, annotators: int, known: bool) -> dict[str, Any]:
-        """Draw the columns of human scores: the mean, of a given reliability, and if ``known`` the single ratings."""
+        """Draw the columns of human scores: a mean of given reliability and, if ``known``, the individual ratings."""
         error = np.sqrt(annotators * (1 / reliability - 1))
         ratings = np.round(3 + quality[:, None] + error * self.rng.normal(size=(len(quality), annotators)), 6)
         return {"human": ratings.mean(axis=1)} | ({"ratings": written(ratings)} if known else {})

@@ -49,7 +49,7 @@ class OwnTexts:
     heavy: bool = False
 
     def draw(self, contexts: int, bias: float, draws: Draws) -> pd.DataFrame:
-        """Draw pairs of an own text and another in both orders, and the score of every text.
+        """Draw pairs of an own text and another's in both orders, and the score of every text.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class OwnTexts:
         return pd.concat([self._pairs(*given), self._scores(*given)], ignore_index=True)
 
     def _texts(self, contexts: int, draws: Draws) -> pd.DataFrame:
-        """Return one row a text: context, place, system, true quality, and what humans say of it."""
+        """Return one row per text: context, index, system, true quality and human ratings."""
         sizes = draws.rng.integers(2, 5, contexts) if self.unequal else np.full(contexts, _TEXTS)
         context, place = places(sizes)
         quality = draws.rng.normal(size=len(context)) + self.better * (place == 0)

@@ -100,7 +100,7 @@ class PairFeatures:
         )
 
     def _texts(self, probe: str, contexts: int, draws: Draws) -> pd.DataFrame:
-        """Return one row a text: its feature, what it is worth to the judge, and what humans say of it."""
+        """Return one row per text: its feature, its value to the judge, and its human ratings."""
         sizes = draws.rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, _TEXTS)
         context, place = places(sizes)
         quality, own = draws.rng.normal(size=(2, len(context)))

@@ -149,7 +149,7 @@ class _Drawing:
         return pd.concat([frame, text], ignore_index=True)
 
     def with_and_without(self) -> pd.DataFrame:
-        """Return two scores of every candidate; without its source a biased judge sees less of the quality."""
+        """Return two scores for every candidate; without the source a biased judge perceives quality less well."""
         items, humans = self.items, int(self.draws.rng.integers(2**31))  # the same human scores beside both
         parts = []
         for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - self.bias * items.share, self.of.unsure)):
@@ -177,7 +177,7 @@ class _Drawing:
         return self.draws.rng.normal(size=len(self.items.quality))
 
     def _scored(self, mean: Floats, humans: Draws, deviation: float = ANSWER_SD) -> pd.DataFrame:
-        """Return a score on 1-5 about a mean, exact or from k samples, beside the scores of annotators."""
+        """Return a score on 1-5 around a mean, exact or from k samples, with the annotators' scores."""
         of, value = self.of, self.draws.scores(mean, deviation)
         rating = humans.rated(self.items.quality, of.reliability, of.annotators, True)
         return self._frame(value).assign(**rating, **self.draws.answered(value))

@@ -117,7 +117,7 @@ class _Drawing:
         return np.asarray(3 + self.of.ceiling + self.quality + shared + own)
 
     def _scores(self, mean: Floats) -> pd.DataFrame:
-        """Return scores from 1 to 5: rounded about a mean, their expected value or the mean of samples."""
+        """Return scores from 1 to 5: rounded around a mean, the expected value, or the mean of samples."""
         value = self.draws.scores(mean, 0.02 if self.of.sure else ANSWER_SD)
         return self._rows(self.candidate, None, value).assign(human=self.human, scale="1-5")
 

@@ -24,11 +24,14 @@ from biaslab.stats import Ratio, sample_differences, sample_table, score_spread,
 
 SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")
-_SCORE_TOKENS = 16  # a score alone is short; a judge that goes on would only be paid for it
-_LINES, _JSON = ("score:", "reasons:"), ('{"score":', '{"reasons": "')  # how answers begin: score, reasons first
+_SCORE_TOKENS = 16  # a bare score is short; longer answers would only add cost
+_LINES, _JSON = (
+    ("score:", "reasons:"),
+    ('{"score":', '{"reasons": "'),
+)  # beginnings of answers: score first, reasons first
 REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
-_NO_SCORE = "undefined: no reply has a score"
-_POINTS = 10  # of the scale, at which `score_share` is given
+_NO_SCORE = "undefined: no reply contains a score"
+_POINTS = 10  # number of scale values for `score_share`
 Wording = Literal["own", "printed"]
 
 
@@ -56,13 +59,15 @@ class OrderedScores(Probe):
         require_some_of("rules", self.rules, (True, False))
         require_one_of("wording", self.wording, get_args(Wording))
         if not {"sr", "rs"} <= set(self.orders):
-            raise InputError("orders", self.orders, "a list with sr and rs", "they are what is compared")
+            raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
 
     def _scores(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every item in every configuration."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
         if self.wording == "printed" and len(attributes) > 1:
-            raise InputError("attributes", attributes, "one where wording is printed", "it asks for one score of all")
+            raise InputError(
+                "attributes", attributes, "one attribute with the printed wording", "it asks for a single score"
+            )
         for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed):
             for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
                 prompt = self._prompt(dataset, item, attribute, form, order, rules)
@@ -98,7 +103,7 @@ class OrderedScores(Probe):
         """Return the nearest design: the judge begins its answer itself."""
         if not (self.opened and ends_begun(refused)):
             return None
-        return Nearest(replace(self, opened=False), "leaves it to the judge to begin its answer")
+        return Nearest(replace(self, opened=False), "lets the judge begin its answer itself")
 
     def _read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score that the reply gives, after what was begun for it, and its status."""
@@ -119,7 +124,7 @@ class OrderedScores(Probe):
             yield from _configuration(part, {"order": order}, cell, scale)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Take scores of judges and forms of prompt that have both orders."""
+        """Select scores by judges and forms of prompt with both orders."""
         scores = scored(trials)
         scores = scores[scores["order"].notna() & scores["form"].notna()]
         cell = [scores[name] for name in self.cell]
@@ -130,7 +135,7 @@ class OrderedScores(Probe):
 
 
 def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
-    """Return one shift, and how far samples of its two orders and of one request lie apart."""
+    """Return one shift, and the differences between samples of its two orders and of one request."""
     orders, where = SHIFTS[metric], {"order": "-".join(SHIFTS[metric])}
     missing = [order for order in orders if order not in set(cell.trials["order"])]
     if missing:
@@ -166,13 +171,13 @@ def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, s
 
 
 def failures(trials: pd.DataFrame) -> Ratio:
-    """Return the share of replies, refusals aside, from which nothing can be read."""
+    """Return the share of unreadable replies, excluding refusals."""
     failed = trials["status"].isin(["unparsable", "cut_off", "out_of_range"])
     return Ratio(trials["context_id"], failed, trials["status"] != "refused", bounds=(0.0, 1.0), inference="t")
 
 
 def _shares(trials: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
-    """Yield evenly spaced values of the scale, and the share of scores that lie nearest to each."""
+    """Yield evenly spaced values of the scale, each with the share of scores nearest to it."""
     read = usable(trials)
     values = np.linspace(scale.low, scale.high, min(_POINTS, len(scale.values)))
     step = values[1] - values[0]

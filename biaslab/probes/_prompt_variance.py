@@ -1,4 +1,4 @@
-"""What prompts change: shares of the variance of scores or verdicts on pairs, and how often verdicts flip."""
+"""Variance components of scores or verdicts on pairs: prompt, items and resampling."""
 
 from __future__ import annotations
 
@@ -242,10 +242,9 @@ def alpha_between(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimat
 
 
 def flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Iterator[Part]:
-    """Yield how often verdicts on pairs flip: with the template, with the order, and when the same is asked again.
+    """Yield how often verdicts on pairs flip with the template, with the order, and on resampling.
 
-    The cell's ``candidate_id`` names both candidates of a pair in their order, as `combined` does it; the first of
-    ``names`` is the base.
+    The cell's ``candidate_id`` names the ordered pair, as from `combined`; the first of ``names`` is the base.
     """
     verdicts = cell.trials.assign(value=pairs.decisions(cell.trials))
     for name in names:
@@ -264,7 +263,7 @@ def flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Itera
 
 
 def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where: dict[str, str]) -> Part:
-    """Compare the verdicts on the same pair in the same order, replicate by replicate."""
+    """Compare verdicts on the same pair in the same order, replicate by replicate."""
     keys, read = ["context_id", "candidate_id", "replicate"], verdicts[verdicts["status"].isin(["ok", "tie"])]
     one, two = (read[read["template"] == each].set_index(keys)["value"] for each in (name, base))
     shared = one.index.intersection(two.index, sort=False)
@@ -276,6 +275,6 @@ def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where
 
 
 def _complement(same: Ratio) -> Ratio:
-    """Turn a rate of agreement into one of change."""
+    """Turn an agreement rate into a rate of change."""
     numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
-    return replace(same, numerator=numerator, missing="undefined: no verdict that has its counterpart")
+    return replace(same, numerator=numerator, missing="undefined: no verdict with a counterpart")

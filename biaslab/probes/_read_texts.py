@@ -17,9 +17,9 @@ from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import Cell, Estimable, PairFeatureProbe, label_mass
 from biaslab.stats import CELL, ITEM, Level, Ratio, require_columns, usable
 
-#: The column of trials in which the log perplexity of each text stands where it was given.
+#: Column of trials with the given log perplexity of each text.
 GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
-#: The column that says whose perplexity was given, of trials and of estimates.
+#: Column of trials and estimates with the source of given perplexities.
 READER = "likelihood_judge"
 
 
@@ -42,24 +42,24 @@ class ReadTexts(PairFeatureProbe):
         return tuple(self.asks)
 
     def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """Return the columns of a compared text: its perplexity, if given, and what humans think of it."""
+        """Return the columns of a compared text: its perplexity, if given, and its human scores."""
         known = {name: value for name, value in self._known(item).items() if name in (GIVEN["candidate"], READER)}
         return {**known, "human": item.human[attribute], **ratings}
 
     def _known(self, item: Item) -> dict[str, Scalar]:
-        """Return the columns of what is given, nothing where likelihoods are asked for."""
+        """Return the columns of given perplexities; empty if likelihoods are asked for."""
         if self.log_perplexity is None:
             return {}
         for text, shown in self._texts(item).items():
             if shown not in self.log_perplexity:
                 what = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
-                remedy = "collect Familiarity(asks='likelihoods') of this data set and use log_perplexities"
+                remedy = "collect Familiarity(asks='likelihoods') on this data set and use log_perplexities"
                 raise InputError("log_perplexity", what, "a number for every text", remedy)
         columns = {GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
         return {**columns, READER: self.likelihood_judge}
 
     def _reader(self, cell: Cell) -> object:
-        """Return whose perplexities the trials of a cell hold; those of earlier versions do not say it."""
+        """Return the source of a cell's perplexities; trials of earlier versions do not record it."""
         if "log_perplexity" not in cell.trials:
             return cell.where["judge"]
         return cell.trials[READER].iloc[0] if READER in cell.trials else self.likelihood_judge
@@ -91,7 +91,7 @@ class ReadTexts(PairFeatureProbe):
 
 
 def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]:
-    """Return the log perplexity of every text, for `biaslab.probes.Familiarity` to set beside another judge's scores.
+    """Return the log perplexity of every text, to use with another judge's scores in `biaslab.probes.Familiarity`.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]
     Returns
     -------
     dict of str to float
-        In nats a token, by text; NaN where the judge gave none.
+        In nats per token, by text; NaN if the judge gave none.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]
 
 
 def with_given(trials: pd.DataFrame) -> pd.DataFrame:
-    """Put perplexities that were given into rows, as if a judge had answered them."""
+    """Turn given perplexities into trials, as if a judge had answered them."""
     scores = trials[trials["asked"] == "score"].drop_duplicates([*CELL, *ITEM])
     given = [
         scores.assign(asked=text, value=scores[column], status="ok", label_mass=np.nan)
@@ -133,7 +133,7 @@ def with_given(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return how much of each item is at each score of the judge: one row a label, or one a sample."""
+    """Return the share of each item at each of the judge's scores: one row per label or per sample."""
     scores = usable(trials[trials["asked"] == "label"])
     if len(scores):
         scores = scores.assign(score=scores["label"], share=scores["value"])
@@ -145,7 +145,7 @@ def _shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame
 
 
 def _shares_of_humans(blocks: pd.DataFrame, humans: Literal["means", "single"]) -> pd.DataFrame:
-    """Return each item whole at its mean human score, rounded, halves up; or in equal parts at its ratings."""
+    """Return each item at its mean human score (rounded, halves up), or in equal parts at its single ratings."""
     rated = blocks[blocks["human"].notna()]
     if humans == "single" and "ratings" in rated:
         ratings = rated["ratings"].fillna(rated["human"].map(repr)).str.split()
@@ -155,7 +155,7 @@ def _shares_of_humans(blocks: pd.DataFrame, humans: Literal["means", "single"]) 
 
 
 def _by_score(shares: pd.DataFrame) -> Iterator[tuple[float, Ratio, Ratio]]:
-    """Yield each score, the mean perplexity of what has it, and the share of items that have it."""
+    """Yield each score, the mean perplexity of the items with it, and their share."""
     share, context = shares["share"].to_numpy(float), shares["context_id"]
     perplexity = np.exp(shares["log_perplexity"].to_numpy(float))
     for score in sorted(shares["score"].unique()):

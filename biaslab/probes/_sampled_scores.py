@@ -33,7 +33,7 @@ from biaslab.stats import (
     usable,
 )
 
-_NO_SAMPLE = "undefined: no score that can be read"
+_NO_SAMPLE = "undefined: no readable score"
 _UNIT = ("candidate_id", "unit")
 
 
@@ -79,7 +79,7 @@ class SampledScores(Probe):
             yield from self._between(cell, scores, names[0], name)
 
     def _within(self, cell: Cell, scores: pd.DataFrame, name: str, is_reference: bool) -> Iterator[Part]:
-        """Yield α between the samples of one configuration, of the reference beside that between annotators."""
+        """Yield α between samples of one configuration; for the reference, also between annotators."""
         items = _items(cell, [name])
         samples = of_items(scores[scores["configuration"] == name], items)
         samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
@@ -95,7 +95,7 @@ class SampledScores(Probe):
         yield Part({"label_mass": mass}, items, {"configuration": name, "level": ""})
 
     def _between(self, cell: Cell, scores: pd.DataFrame, reference: str, name: str) -> Iterator[Part]:
-        """Yield α between one sample of either configuration, and that less α between two samples of one."""
+        """Yield α between one sample of each configuration, and that minus α between two samples of one."""
         names = [reference, name]
         items = _items(cell, names)
         samples = of_items(scores[scores["configuration"].isin(names)], items)
@@ -111,7 +111,7 @@ class SampledScores(Probe):
             yield Part(metrics, items, {"configuration": f"{reference} vs {name}", "level": level})
 
     def _in_one_output(self, dataset: Dataset, item: Item, attribute: str) -> Question:
-        """Return the question for all attributes at once; of a distribution the attribute comes first."""
+        """Return the question for all attributes at once; with distributions, the attribute comes first."""
         scale, everything = find_scale(self.scales[0]), tuple(dataset.attributes)
         if self.answer == "text":
             return replace(Question.rate(dataset, item, everything, scale), attribute=attribute)
@@ -128,7 +128,7 @@ class SampledScores(Probe):
                 yield from (replace(trial, replicate=k) for k in range(self.replicates))
 
     def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return one of the samples that a judge counted, drawn without replacement; none where all are drawn."""
+        """Return one of the judge's counted samples, drawn without replacement; NaN once all are drawn."""
         scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
         counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
         order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
@@ -148,19 +148,19 @@ def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _too_few(samples: pd.DataFrame, configuration: str) -> Estimate | None:
-    """Return why samples of one request cannot be compared, if there is but one of each, or none."""
+    """Return why samples of one request cannot be compared, if there are fewer than two."""
     if samples.duplicated([*ITEM, configuration]).any():
         return None
     return undefined(ONE_SAMPLE if len(samples) else _NO_SAMPLE, samples["context_id"].nunique())
 
 
 def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:
-    """Return the items that have samples in all of some configurations."""
+    """Return the items with samples in all of the named configurations."""
     return cell.blocks("configuration", names, keep=(), of=" and ".join(names))[list(ITEM)]
 
 
 def _ratings(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of the items' annotators, who count as exchangeable."""
+    """Return the scores of the items' annotators, treated as exchangeable."""
     rated = of_items(trials.iloc[number_items(trials)[1]], items)
     scores = [text.split() if isinstance(text, str) else [] for text in rated["ratings"]]
     counts = [len(of_item) for of_item in scores]

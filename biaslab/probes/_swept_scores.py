@@ -1,4 +1,4 @@
-"""Scores at several temperatures, with and without reasons, for `biaslab.probes.Sweep`, and second steps of these."""
+"""Scores at several temperatures, with and without reasons, and their second step, for `biaslab.probes.Sweep`."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class SweptScores(Probe):
 
     @property
     def keeps_replies(self) -> bool:
-        """Whether trials keep the judge's text, with which the second step goes on."""
+        """Whether trials keep the judge's text, which the second step needs."""
         return self.second_step
 
     def _scores(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
-        """Plan every candidate's score or, with their trials, what these leave open."""
+        """Plan each candidate's score or, given the trials so far, what is still open."""
         cots, temperatures = self.cot, self.temperatures
         if trials is not None:
             yield from self._second_steps(dataset, trials)
@@ -62,7 +62,7 @@ class SweptScores(Probe):
                 yield from self._score(dataset, item, attribute, cot, temperatures if as_text else ())
 
     def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
-        """Plan a question for the score after each reply that holds reasons alone."""
+        """Plan the second-step question after each reply with reasons only."""
         waiting = _without_score(trials)
         if waiting.empty:
             return
@@ -79,12 +79,12 @@ class SweptScores(Probe):
             asking = replace(self._asking(temperature, False), replicates=1) if as_text else Asking()
             [trial] = question.trials(asking, where)
             request = trial.request
-            if isinstance(request, Completion):  # after the same reasons twice, two texts
+            if isinstance(request, Completion):  # equal reasons need two separate texts
                 request = replace(request, replicate=replicate)
             yield replace(trial, request=request, replicate=replicate)
 
     def _not_counted(self, trials: pd.DataFrame) -> list[float]:
-        """Return the temperatures that are still to be asked without reasons."""
+        """Return the temperatures still to be asked without reasons."""
         plain = trials[trials["cot"] == _PLAIN]
         asked = plain["temperature"].notna().any()
         return [t for t in self.temperatures if t != 1] if sample_count(plain) and not asked else []
@@ -92,7 +92,7 @@ class SweptScores(Probe):
     def _score(
         self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
     ) -> Iterator[Trial]:
-        """Plan texts at some temperatures; without any, the label distribution."""
+        """Plan texts at the temperatures or, without any, the label distribution."""
         question = self._question(dataset, item, attribute, cot)
         condition: dict[str, Scalar] = {"cot": _COT if cot else _PLAIN, "temperature": _NONE}
         if not temperatures:
@@ -125,13 +125,13 @@ class SweptScores(Probe):
         yield from self._shifts(cell, by_setting)
 
     def _sizes(self, answers: Answers) -> list[int]:
-        """Return the numbers of samples that are averaged: 1, 2, 4 ... and all."""
+        """Return the numbers of samples to average: 1, 2, 4 ... and all."""
         most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
         most = min(most, self.samples)
         return sorted({2**power for power in range(most.bit_length())} | {most})
 
     def _settings(self, cell: Cell) -> Iterator[tuple[_Setting, Answers, pd.DataFrame]]:
-        """Yield the answers of each setting, and the trials they are from; a distribution serves all temperatures."""
+        """Yield the answers and trials of each setting; a distribution serves all temperatures."""
         for cot, part in cell.trials.groupby("cot", sort=False):
             for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
                 answers = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
@@ -146,7 +146,7 @@ class SweptScores(Probe):
                     yield (str(cot), at), answers.at_temperature(at), asked
 
     def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
-        """Return the metrics that do not depend on how many samples are averaged."""
+        """Return the metrics that do not depend on the number of samples averaged."""
         metrics: dict[str, Estimable] = {
             "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
             "parse_rate": partial(parse_rate, _first_step(asked)),
@@ -171,12 +171,12 @@ class SweptScores(Probe):
     def _shift(
         self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
     ) -> Part:
-        """Return agreement of the first less that of the second over the items that both have."""
+        """Return the agreement of the first minus that of the second, over their common items."""
         sizes = [self._sizes(answers)[-1] for answers in (one, two) if answers is not None]
         n = min(sizes, default=self.samples)
         at = {**setting, "samples": float(n)}
         if one is None or two is None:
-            return Part({metric: undefined("undefined: one of the two was not asked")}, (0, 0), at)
+            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
         both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
         whole = [answers.only(both) for answers in (one, two)]
         entering = sum(answers.entering for answers in whole)
@@ -185,12 +185,12 @@ class SweptScores(Probe):
         return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
 
     def _agreement(self, cell: Cell, answers: Answers, n: int) -> Ratio:
-        """Return the agreement of means of n samples; all temperatures are drawn with the same random numbers."""
+        """Return the agreement of means of n samples, using the same random numbers for all temperatures."""
         return answers.agreement(answers.means(n, name_seed(self.seed, cell.where))).ratio()
 
 
 def _without_score(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the replies that hold reasons and no score, and after which no score has been asked for yet."""
+    """Return the replies with reasons but no score for which no second step has been asked yet."""
     if STEP not in trials:
         return trials.iloc[:0]
     lacking = (trials[STEP] == 1) & trials["status"].isin(["unparsable", "cut_off"])
@@ -201,7 +201,7 @@ def _without_score(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ask_again(question: Question, reply: str) -> Question:
-    """Return the question for a score alone, after a question for reasons and score and the reply to it."""
+    """Return the follow-up question for the score alone, after a reply with reasons."""
     item, attribute, scale = question.item, question.attribute, question.scale
     turns = [
         *as_messages(question.messages),
@@ -213,7 +213,7 @@ def _ask_again(question: Question, reply: str) -> Question:
 
 
 def answered(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row an answer: where a second step was asked for, its row, which then costs the tokens of both."""
+    """Return one row per answer: that of the second step, if there is one, with the tokens of both."""
     if STEP not in trials:
         return trials
     second = trials[trials[STEP] == 2]

@@ -41,13 +41,13 @@ _OF_PAIRS = Comparison("verdicts on pairs")
 _PAIRS, _OF_A_PAIR = "pairs", ("pair_alpha", "order_alpha", "order_gap")
 _DEGREES = 'undefined: a single probability cannot represent ties or degrees; use answer="text"'
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
-_HOTTER = 'undefined: samples at temperature 1 were counted, which say nothing of another one: choose answer="text"'
-_MANY_CONTEXTS = 3000  # above, ordinal alpha, whose time grows with the square of the contexts, takes too long
+_HOTTER = 'undefined: samples were counted at temperature 1, not at another one; use answer="text"'
+_MANY_CONTEXTS = 3000  # above this, ordinal alpha is too slow: its time is quadratic in the contexts
 
 
 @dataclass(frozen=True)
 class Consistency(SampledScores):
-    """Self-consistency: agreement between samples, and between ways to ask, beside that between human annotators.
+    """Self-consistency: agreement between samples and between prompts, compared with that between annotators.
 
     Every score is sampled several times and asked for with several prompts. Further parameters:
     `biaslab.probes.base.Probe`.

@@ -31,8 +31,8 @@ from biaslab.stats.together import suppressed_data_warnings
 
 __all__ = ["Familiarity", "log_perplexities"]
 
-_ADVICE = "compare scores only of texts that are alike in perplexity, or adjust for it"
-_ADVICE_ON_PAIRS = "compare only texts that are alike in perplexity, or adjust win rates for it"
+_ADVICE = "compare only scores of texts with similar perplexity, or adjust for it"
+_ADVICE_ON_PAIRS = "compare only texts with similar perplexity, or adjust win rates for it"
 _CALIBRATED: dict[str, Any] = {"sources": False, "reliability": 1.0}
 
 
@@ -202,7 +202,7 @@ class Familiarity(ReadTexts):
         """Ask only for the protocol's form, unless only likelihoods are asked for."""
         asks = self.asks
         super().take_protocol()
-        if isinstance(asks, str) and self.forms == ("scores",):
+        if asks == "likelihoods" or (isinstance(asks, str) and self.forms == ("scores",)):
             settle(self, {"asks": asks})
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:

@@ -30,7 +30,7 @@ _VERDICTS = Comparison("single verdicts on pairs", ("cot", "temperature"))
 
 @dataclass(frozen=True)
 class Sweep(SweptScores):
-    """Decoding: how temperature, reasons before the score and averaging samples change agreement with humans.
+    """Effects of temperature, reasons before the score, and averaging of samples on agreement with humans.
 
     Every candidate is scored, or every pair compared, at several temperatures, with and without reasons.
     Further parameters: `biaslab.probes.base.Probe`.

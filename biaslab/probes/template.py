@@ -292,6 +292,6 @@ def _shift(name: str, base: str) -> Callable[[pd.DataFrame], Ratio]:
 
 
 def _range(cell: Cell) -> tuple[float, float]:
-    """Return the least and the greatest value."""
+    """Return the lowest and highest possible value."""
     scale = None if cell.where["form"] == "pair" else scale_named(str(cell.trials["scale"].iloc[0]))
     return (scale.low, scale.high) if scale else (0.0, 1.0)
