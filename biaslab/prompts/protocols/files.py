@@ -159,7 +159,7 @@ def _arena_hard(source: Source) -> Arguments | None:
         "template": template,
         "system": document.get("system_prompt") or systems.get(bench, {}).get("system_prompt", ""),
         "verdicts": GRADES,
-        "pattern": [f"(?i){each}" for each in ([patterns] if isinstance(patterns, str) else patterns)],
+        "pattern": [f"(?i){each}" for each in ([patterns] if isinstance(patterns, str) else patterns or ())],
         "temperature": float(document.get("temperature") or 0),
         "max_tokens": int(document.get("max_tokens") or 4096),
     }  # the authors upper-case the text; of the one pattern that they had at first, all matches had to agree
