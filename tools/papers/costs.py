@@ -1,8 +1,8 @@
-"""Print what the experiments of docs/papers.md cost: requests, tokens, hours of a GPU, dollars.
+"""Print what the judge of docs/papers.md's experiments costs: requests, tokens, hours of a GPU, dollars.
 
 ``python -m tools.papers.costs`` plans each experiment on texts of the published sets' sizes (`SHAPES`) and asks nobody.
 Requests that several experiments share are counted once, because the store keeps their replies. Tokens are estimated
-at four characters each.
+at four characters each. What ECT trains, and what its writing model writes, is not counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 import typer
 
 import biaslab as bl
-from biaslab import scoring
+from biaslab import distill, scoring
 from biaslab.atlas.published import PAPERS, experiments
 from biaslab.atlas.published.experiments import Experiment
 from biaslab.cli.knobs import hints, make_probes
@@ -24,15 +24,20 @@ from biaslab.probes import find_probe
 from biaslab.study.spending.token_counts import count_tokens
 
 #: Contexts, candidates a context, words of a context and of a candidate, attributes, by data set. Words are rounded
-#: means of the published files; ECT's experiments train evaluators and are not counted.
+#: means of the published files. RoSE is all three parts that the paper has, 6,000 and twice 4,000 summaries, with the
+#: lengths that CNN/DailyMail, XSum and SAMSum are known for; ECT's printed accuracies are shares of the pairs of as
+#: many systems as stand at WMT22.
 SHAPES = {
     "summeval": (100, 16, 360, 63, ("coherence", "consistency", "fluency", "relevance")),
     "topicalchat": (60, 6, 160, 20, ("naturalness", "coherence", "engagingness")),
     "topicalchat?attributes=understandability": (60, 6, 160, 20, ("understandability",)),
     "webnlg_2017": (223, 9, 25, 22, ("fluency", "grammar", "semantics")),
     "podcast?words=2500": (179, 20, 2500, 90, ("overall",)),
-    "rose": (500, 8, 360, 55, ("acu",)),
+    "rose": (1750, 8, 485, 36, ("acu",)),
     "dialogue_sets": (25, 1, 900, 900, ("severity",)),
+    "wmt?pair=en-de&year=2022": (1315, 13, 20, 20, ("quality",)),
+    "wmt?pair=en-ru&year=2022": (1315, 15, 20, 20, ("quality",)),
+    "wmt?pair=zh-en&year=2022": (1875, 14, 20, 20, ("quality",)),
 }
 SAMPLE = 2  # contexts that are planned; the others are taken to be like them
 #: Arithmetic, not a measurement: 16 GFLOP a token of 8 B parameters at 40 % of 989 TFLOP/s; one H100 writes about as
@@ -47,7 +52,14 @@ def shaped(name: str) -> bl.Dataset:
         return bl.load_dataset(name, limit=SAMPLE)
     _, candidates, source, words, attributes = SHAPES[name]
     rows = [
-        (f"c{i}", f"c{i} " + "word " * source, f"k{k}", f"s{k}", f"text {i} {k} " + "word " * words, "")
+        (
+            f"c{i}",
+            f"c{i} " + "word " * source,
+            f"k{k}",
+            f"s{k}",
+            f"text {i} {k} " + "word " * words,
+            f"reference {i} " + "word " * words,
+        )
         for i in range(SAMPLE)
         for k in range(candidates)
     ]
@@ -58,7 +70,13 @@ def shaped(name: str) -> bl.Dataset:
 
 
 def probes_of(each: Experiment) -> Iterator[object]:
-    """Yield what a notebook asks with."""
+    """Yield what a notebook asks with; of ECT's evaluators that is what teaches them."""
+    if each.notebook == "distillation":
+        own = each.settings
+        aspects = (own["attributes"] if own["aspects"] == "none" else own["aspects"]).split(",")
+        for scale in {own["scale"], own["other_scale"]} - {"none"}:
+            yield distill.Stars(own["task"], aspects, scale, reference=True, answer="text")
+        return
     if each.notebook == "baselines":
         names = {"G-Eval": scoring.GEval, "GPTScore": scoring.GPTScore}
         for scorer in each.settings["scorers"].split(","):
@@ -86,8 +104,8 @@ def count(paper: str) -> pd.DataFrame:
     """Return requests and tokens of a paper's experiments, one row a data set."""
     rows = []
     for name in dict.fromkeys(each.dataset for each in experiments(paper)):
-        chosen = [each for each in experiments(paper) if each.dataset == name]
-        if name not in SHAPES or any(each.notebook in ("distillation", "reward") for each in chosen):
+        chosen = [each for each in experiments(paper) if each.dataset == name and each.notebook != "reward"]
+        if not chosen:
             continue
         data = shaped(name)
         times: dict[Request, float] = {}
