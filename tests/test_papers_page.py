@@ -234,11 +234,16 @@ def test_every_printed_setting_is_compared_with_some_experiment():
         assert any(set(printed) <= set(each.settings) for each in experiments(paper, item)), item
 
 
-WHOLE_TABLES = [row for row in ROWS if row.state == "whole" and row.item.startswith("Table ") and row.commands]
+#: Tables whose data sets are called in `biaslab.atlas.published` as here.
+OF_KNOWN_SETS = [
+    row
+    for row in ROWS
+    if row.paper in ("liusie2024", "stureborg2024") and row.item.startswith("Table ") and row.commands
+]
 
 
-@pytest.mark.parametrize("row", WHOLE_TABLES, ids=lambda row: f"{row.paper} {row.item}")
-def test_a_whole_table_has_a_command_for_every_data_set_of_its_columns(row):
+@pytest.mark.parametrize("row", OF_KNOWN_SETS, ids=lambda row: f"{row.paper} {row.item}")
+def test_a_table_has_a_command_for_every_data_set_of_its_columns(row):
     printed = published.load(row.paper).query("table == @row.item.removeprefix('Table ')")["dataset"]
     asked = {str(parsed(command)[1]["dataset"]).partition("?")[0].removesuffix("_2017") for command in row.commands}
     assert set(printed) - {""} <= asked

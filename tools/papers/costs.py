@@ -100,39 +100,47 @@ def requests_of(each: Experiment, data: bl.Dataset) -> list[Request]:
     return [trial.request for probe in probes_of(each) for trial in probe.design(data)]  # type: ignore[attr-defined]
 
 
-def count(paper: str) -> pd.DataFrame:
-    """Return requests and tokens of a paper's experiments, one row a data set."""
-    rows = []
-    for name in dict.fromkeys(each.dataset for each in experiments(paper)):
-        chosen = [each for each in experiments(paper) if each.dataset == name and each.notebook != "reward"]
-        if not chosen:
-            continue
-        data = shaped(name)
-        times: dict[Request, float] = {}
-        for each in chosen:
-            contexts = each.settings["n_contexts"]
-            factor = (SHAPES[name][0] if contexts == "none" else int(contexts)) / data.n_contexts
-            times |= {request: max(factor, times.get(request, 0.0)) for request in requests_of(each, data)}
-        counted = count_tokens(bl.SimulatedJudge(data), list(times))
-        factors = np.array(list(times.values()))
-        read, written = (factors * counted.read).sum(), (factors * counted.written).sum()
-        distinct = counted.distinct * read / counted.read.sum()
-        rows.append((paper, name, factors.sum(), read, distinct, written))
-    return pd.DataFrame(rows, columns=["paper", "data set", "requests", "read", "distinct", "written"])
+def count(name: str, chosen: list[Experiment]) -> tuple[float, float, float, float]:
+    """Return requests, tokens read, those of them that no request before began with, and tokens written."""
+    data = shaped(name)
+    times: dict[Request, float] = {}
+    for each in chosen:
+        contexts = each.settings["n_contexts"]
+        factor = (SHAPES[name][0] if contexts == "none" else int(contexts)) / data.n_contexts
+        times |= {request: max(factor, times.get(request, 0.0)) for request in requests_of(each, data)}
+    counted = count_tokens(bl.SimulatedJudge(data), list(times))
+    factors = np.array(list(times.values()))
+    read, written = (factors * counted.read).sum(), (factors * counted.written).sum()
+    return factors.sum(), read, counted.distinct * read / counted.read.sum(), written
+
+
+def price(apart: bool) -> pd.DataFrame:
+    """Return what experiments cost: all of a paper on one data set together, or what shares settings apart."""
+    groups: dict[tuple[str, ...], list[Experiment]] = {}
+    for each in (each for paper in PAPERS for each in experiments(paper) if each.notebook != "reward"):
+        key = (each.paper, ", ".join(each.items) if apart else "", each.dataset)
+        groups.setdefault(key, []).append(each)
+    rows = [(*key, *count(key[-1], chosen)) for key, chosen in groups.items()]
+    columns = ["paper", "items", "data set", "requests", "read", "distinct", "written"]
+    table = pd.DataFrame(rows, columns=columns)
+    hours = (table["distinct"] / READ + table["written"] / WRITTEN) / 3600
+    dollars = (table["read"] * PRICES["input"] + table["written"] * PRICES["output"]) / 1e6
+    return table.assign(hours=hours, dollars=dollars)
 
 
 def main() -> None:
-    """Print the table in Markdown."""
-    table = pd.concat([found for paper in PAPERS if len(found := count(paper))], ignore_index=True)
-    hours = (table["distinct"] / READ + table["written"] / WRITTEN) / 3600
-    dollars = (table["read"] * PRICES["input"] + table["written"] * PRICES["output"]) / 1e6
-    table = table.assign(**{"GPU hours": hours, "dollars": dollars})
+    """Print both tables in Markdown."""
+    table = price(apart=False)
     typer.echo("| paper | data set | requests | read | read, beginnings shared | written, at most | GPU hours | $ |")
     typer.echo("|---|---|---:|---:|---:|---:|---:|---:|")
     for row in [*table.to_dict("records"), {"paper": "all", "data set": "", **table.sum(numeric_only=True)}]:
         millions = " | ".join(f"{row[name] / 1e6:,.1f} M" for name in ("read", "distinct", "written"))
-        cells = f"{row['requests']:,.0f} | {millions} | {row['GPU hours']:.1f} | {row['dollars']:,.0f}"
+        cells = f"{row['requests']:,.0f} | {millions} | {row['hours']:.1f} | {row['dollars']:,.0f}"
         typer.echo(f"| {row['paper']} | {row['data set']} | {cells} |")
+    typer.echo("\n| paper | items | data set | requests | GPU hours | $ |\n|---|---|---|---:|---:|---:|")
+    for row in price(apart=True).to_dict("records"):
+        cells = f"{row['requests']:,.0f} | {row['hours']:.2f} | {row['dollars']:,.2f}"
+        typer.echo(f"| {row['paper']} | {row['items']} | {row['data set']} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -152,6 +152,7 @@ def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
     [ax] = bl.plots.heaps(trials).axes
     heights = {bar.get_x() + 0.5: bar.get_height() for bar in ax.patches}
     assert sum(heights.values()) == pytest.approx(1)
+    assert sorted(map(round, heights)) == list(range(1, 101))  # also what was never given
     tens = sum(height for score, height in heights.items() if round(score) % 10 == 0)
     assert tens > 0.3  # of an even use 0.1
     [coarse] = bl.plots.heaps(trials, "1-5").axes
