@@ -393,6 +393,21 @@ def test_a_command_of_a_notebook_runs(command, tmp_path, monkeypatch, capsys):
         assert list(Path("figures").rglob(f"{name}__estimates.csv"))
 
 
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_the_commands_of_table_6_print_the_average_of_its_ten_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    [row] = [row for row in ROWS if (row.paper, row.item) == ("liusie2024", "Table 6")]
+    for command in row.commands:
+        assert main(small(command, tmp_path)) == 0, capsys.readouterr().err
+    *_, last = sorted(Path("figures").rglob("comparative__table_6.csv"), key=lambda file: file.stat().st_mtime)
+    rho = pd.read_csv(last).query("remedy == 'none'").set_index("attribute")["estimate"]
+    columns = rho.drop("Avg.")
+    assert len(columns) == 10
+    assert not any("semantics" in name for name in columns.index)
+    assert rho["Avg."] == pytest.approx(columns.mean())
+
+
 DRAWN = random.Random(11).sample([each for each in one_each(OF_PAPERS) if "wang2023" not in each], 10)
 
 
