@@ -72,10 +72,11 @@ def shaped(name: str) -> bl.Dataset:
 def probes_of(each: Experiment) -> Iterator[object]:
     """Yield what a notebook asks with; of ECT's evaluators that is what teaches them."""
     if each.notebook == "distillation":
-        own = each.settings
-        aspects = (own["attributes"] if own["aspects"] == "none" else own["aspects"]).split(",")
-        for scale in {own["scale"], own["other_scale"]} - {"none"}:
-            yield distill.Stars(own["task"], aspects, scale, reference=True, answer="text")
+        given = each.settings
+        aspects = (given["attributes"] if given["aspects"] == "none" else given["aspects"]).split(",")
+        for scale in ("stars", "0-100"):
+            if scale in (given["scale"], given["other_scale"]):
+                yield distill.Stars(given["task"], aspects, scale, reference=True, answer="text")  # type: ignore[arg-type]
         return
     if each.notebook == "baselines":
         names = {"G-Eval": scoring.GEval, "GPTScore": scoring.GPTScore}

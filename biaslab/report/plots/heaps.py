@@ -55,7 +55,8 @@ def heaps(
         return Drawn(missing=(f"Not drawn: the judge gave no score on {finest}",))
     exact = "label" in given
     shares = given.groupby("label")["value"].mean() if exact else given["value"].value_counts(normalize=True)
-    shares = shares.reindex(shares.index.union(scale_named(finest).values), fill_value=0.0)  # the whole scale is drawn
+    every = list(scale_named(str(finest)).values)  # also what was never given
+    shares = shares.reindex(shares.index.union(every), fill_value=0.0)
     rows = shares.rename("estimate").rename_axis("label").reset_index().sort_values("label", ignore_index=True)
     [ax] = panels(1)
     tens, fives = rows["label"] % 10 == 0, rows["label"] % 5 == 0
