@@ -76,7 +76,7 @@ def probes_of(each: Experiment) -> Iterator[object]:
         aspects = (given["attributes"] if given["aspects"] == "none" else given["aspects"]).split(",")
         for scale in ("stars", "0-100"):
             if scale in (given["scale"], given["other_scale"]):
-                yield distill.Stars(given["task"], aspects, scale, reference=True, answer="text")  # type: ignore[arg-type]
+                yield distill.Stars(given["task"], aspects, scale, reference=True, answer="text")
         return
     if each.notebook == "baselines":
         names = {"G-Eval": scoring.GEval, "GPTScore": scoring.GPTScore}
