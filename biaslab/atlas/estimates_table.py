@@ -46,8 +46,10 @@ def estimates(
     pandas.DataFrame
         The estimates frame, one scalar a row, with ``source`` (a name of `biaslab.atlas.sources`), ``repository``, and
         ``version``, that of biaslab by which the row was made. A condition that does not apply is missing. Each judge
-        was estimated by itself on each data set; ``q_value`` is over the tests of one judge. Estimates that are
-        undefined, or rest on fewer than eight contexts, have no row.
+        was estimated by itself on each data set; ``q_value`` is over the tests of one judge. No two rows have the same
+        judge, data set, metric and conditions: P(A) and accuracy are of pairs judged in both orders (``probe``
+        "position"), and of all replies only where none was. Estimates that are undefined, have no interval, or rest on
+        fewer than eight contexts have no row.
 
     Raises
     ------

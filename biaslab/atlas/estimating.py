@@ -61,8 +61,9 @@ def estimate_source(
     -------
     pandas.DataFrame
         The estimates frame with ``source``, ``repository`` and ``version`` (of biaslab), judge by judge, each with all
-        of a data set and then with its subsets. Undefined estimates, and those of fewer than `FEWEST_CONTEXTS`
-        contexts, are left out.
+        of a data set and then with its subsets, one row a cell. Undefined estimates, those without an interval, such as
+        slopes beside human scores where the judge's scores end at the top of their scale, and those of fewer than
+        `FEWEST_CONTEXTS` contexts are left out.
     """
     draws = resampling or Resampling()
     rows = trials.drop(columns=list(PERPLEXITIES), errors="ignore")
@@ -131,10 +132,11 @@ def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataF
 
 
 def tidy(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep what is defined and rests on enough contexts, in a fixed order of columns, without empty ones."""
+    """Keep what is defined, has an interval and rests on enough contexts, in a fixed order of non-empty columns."""
     rows = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
     rows = rows[~rows["metric"].isin(_NOT_COMPARED)]
-    kept = rows[rows["estimate"].notna() & (rows["n_contexts"] >= FEWEST_CONTEXTS)]
+    known = rows[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
+    kept = rows[known & (rows["n_contexts"] >= FEWEST_CONTEXTS)]
     fixed = ("source", *LEADING, *CONDITIONS, *TRAILING, "repository", "version")
     others = sorted(set(kept.columns) - set(fixed))
     if others:

@@ -27,8 +27,8 @@ def test_mt_bench(judge, judgements, first, consistent, near):
     """One reply of GPT-4 gives two verdicts; the figures beside the data take the last."""
     rows = bl.atlas.trials("mt_bench", judge).query("dataset == 'mt_bench'")
     assert len(rows) == judgements
-    found = audit(rows, "position", "replies")
-    assert value(found, "first_position_rate", probe="replies") == pytest.approx(first, abs=near)
+    found = audit(rows, "position")
+    assert value(audit(rows, "replies"), "first_position_rate") == pytest.approx(first, abs=near)
     assert value(found, "order_consistency", human_gap=None) == pytest.approx(consistent, abs=near)
 
 

@@ -55,6 +55,8 @@ class Halo(CellMeasure):
             primary=True,
             comparison=Comparison("scores of two attributes"),
         ),
+        Metric("halo_judge", "correlation of the judge's scores of two attributes", "r"),
+        Metric("halo_human", "correlation of human scores of two attributes", "r"),
     )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")

@@ -60,6 +60,9 @@ class PairLength(CellMeasure):
             comparison=Comparison("verdicts on pairs with gold labels"),
         ),
         Metric("longer_wins", "P(the longer wins)", "share"),
+        Metric("longer_better", "P(the longer is the better one) by the gold label", "share"),
+        Metric("longer_wins_when_better", "P(the longer wins) where it is the better one", "share"),
+        Metric("longer_wins_when_worse", "P(the longer wins) where it is the worse one", "share"),
     )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
 

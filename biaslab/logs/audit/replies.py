@@ -33,7 +33,8 @@ class Replies(CellMeasure):
     ``first_position_rate`` (0–1)
         Share of decisions, ties excluded, for the first. Unlike in `biaslab.probes.Position`, replies without the other
         order count too, so the quality of candidates often shown first affects it; it has no test. ``n_trials`` counts
-        judgements with known order.
+        judgements with known order. `biaslab.audit` leaves it out, like ``comparative_accuracy``, if the probe has an
+        estimate of the same cell.
     ``first_label_rate`` (0–1)
         How often the first label is the likelier one, if a log has its probability. The order of the candidates need
         not be known.
@@ -42,7 +43,7 @@ class Replies(CellMeasure):
     ``accuracy_both_orders`` (0–1)
         Share of pairs decided in agreement with humans in both orders.
     ``win_rate`` (0–1; column ``system``)
-        Mean probability that a candidate wins, ties counting ½; omitted if every candidate is a single text.
+        Mean probability that a system wins, ties counting ½; candidates that are single texts have none.
     ``accuracy_shown_first`` (0–1; column ``system``)
         ``comparative_accuracy`` among pairs where this candidate is shown first.
     """
@@ -52,6 +53,8 @@ class Replies(CellMeasure):
         Metric("win_rate", "win rate, ties counting ½", "share"),
         Metric("readable_rate", "replies that give a verdict", "share"),
         Metric("first_label_rate", "P(first label), whoever has it", "share"),
+        Metric("accuracy_both_orders", "pairs decided as the reference scores do in both orders", "share"),
+        Metric("accuracy_shown_first", "pairs ordered as the reference scores do, one system shown first", "share"),
     )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
     conditions: ClassVar[tuple[str, ...]] = ("system",)
@@ -67,7 +70,7 @@ class Replies(CellMeasure):
         planned_of, read_of = _counts(trials), _counts(found)
         read = trials.index.isin(found.index)
         readable = Ratio(trials["context_id"], read, np.ones(len(trials)), bounds=_UNIT, inference="score")
-        for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(found)):
+        for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(trials, found)):
             for name, ratio in ratios.items():
                 planned = planned_of.get(system, len(trials))
                 entering = read_of.get(system, _entering(name, found))
@@ -154,20 +157,25 @@ def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
     return Ratio(context, whole["sum"] == 2, np.ones(len(whole)), None, _UNIT, _UNRATED, "score")
 
 
-def _are_texts(found: pd.DataFrame) -> bool:
-    """Return whether candidates are single texts (none occurs in two contexts), which have no win rate."""
-    sides = [found[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
+def _systems(trials: pd.DataFrame) -> list[str]:
+    """Return the candidates that have a win rate: systems, which stand in several contexts.
+
+    Where most candidates stand in one context they are texts; one of them that stands in half of the contexts, as a
+    baseline does, is a system, and others are the same short answer to several questions.
+    """
+    sides = [trials[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
     stands = pd.concat(sides).drop_duplicates()
-    return len(set(stands["context"])) > 1 and not stands["candidate"].duplicated().any()
+    contexts, every = stands["candidate"].value_counts(sort=False), stands["context"].nunique()
+    texts = every > 1 and (contexts == 1).mean() > 0.5
+    fewest = max(2, every / 2) if texts else min(2, every)
+    return [str(name) for name in contexts.index[contexts >= fewest]]
 
 
-def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
+def _of_systems(trials: pd.DataFrame, found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
     won, known = _won(found), found["order_known"].astype(bool)
     rated = bool((known & won.notna() & (found["human_gap"].fillna(0) != 0)).any())
     groups = [found.groupby(name, sort=False).groups for name in _SIDES]
-    if _are_texts(found):
-        return
-    for system in dict.fromkeys((*groups[0], *groups[1])):
+    for system in _systems(trials):
         shown, against = (found.loc[places.get(system, [])] for places in groups)
         context = pd.concat([shown["context_id"], against["context_id"]])
         wins = pd.concat([shown["value"], 1 - against["value"]])
@@ -176,4 +184,4 @@ def _of_systems(found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
             verdict = won[shown.index].where(known[shown.index])
             first = pairs.comparative_accuracy(shown["context_id"], verdict, shown["human_gap"], null=None)
             ratios["accuracy_shown_first"] = first
-        yield str(system), ratios
+        yield system, ratios

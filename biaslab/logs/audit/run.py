@@ -36,6 +36,7 @@ _OTHERS: tuple[type[Measure], ...] = (
     one_list.OneList,
     replies.Subsets,
 )
+_CELL = replies.Replies.cell
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
 
@@ -68,7 +69,8 @@ def audit(
     -------
     pandas.DataFrame
         The estimates of all probes that could run, one below the other; a condition that a probe does not have is NaN.
-        q-values are over the tests of all of them together.
+        q-values are over the tests of all of them together. P(A) and accuracy of a cell have one row: that of
+        "position", over pairs judged in both orders, where it is defined, else that of "replies", over all replies.
         ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
         ran; ``attrs["additions"]`` which addition to the log would allow each that gave no estimate;
         ``attrs["read"]`` what was read of a file; ``attrs["missing"]``, where more than 5 % of the judgements of an
@@ -123,7 +125,8 @@ def audit(
         parts.append(found)
         if note:
             notes[name] = note
-    estimates = _stacked(parts) if breakdowns else without_breakdowns(_stacked(parts))
+    stacked = _said_once(_stacked(parts))
+    estimates = stacked if breakdowns else without_breakdowns(stacked)
     additions = _additions(every, not_run, estimates, given)
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
     estimates.attrs |= {"read": read} if read else {}
@@ -215,3 +218,16 @@ def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         warnings.simplefilter("ignore", FutureWarning)
         whole = [part.reindex(columns=columns) for part in parts if len(part)]
         return corrected(pd.concat(whole, ignore_index=True)) if whole else pd.DataFrame(columns=columns)
+
+
+def _said_once(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Leave out of all replies what is estimated of pairs in both orders, where no candidate is shown first more often.
+
+    Probes have the same metrics, of which one row a cell is kept: judge, data set, attribute, template.
+    """
+    if not {"human_gap", "system"} <= set(estimates.columns):
+        return estimates
+    cell = pd.MultiIndex.from_frame(estimates[[*_CELL, "metric"]])
+    balanced = (estimates["probe"] == "position") & estimates["human_gap"].isna() & estimates["estimate"].notna()
+    of_all = (estimates["probe"] == replies.Replies.name) & (estimates["system"] == "")
+    return estimates[~(of_all & cell.isin(cell[balanced]))].reset_index(drop=True)

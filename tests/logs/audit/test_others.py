@@ -124,3 +124,31 @@ def test_prompts_are_not_compared_where_only_one_of_them_tells_the_order():
     assert bl.probes.Template().accepts(trials).trials.empty
     alike = bl.read_judgements(pd.DataFrame(rows).assign(order_known=False))
     assert len(bl.probes.Template().accepts(alike).trials) == 60
+
+
+def test_a_cell_has_one_share_for_the_first_and_one_accuracy(tmp_path):
+    """That of pairs judged in both orders; of a cell judged in one order, or asked for alone, that of all replies."""
+    sides = [("x", "y"), ("y", "x")]
+    rows = [{"context_id": n, "candidate_id": a, "opponent_id": b, "winner": "x" if n % 3 else a, "human_gap": 1,
+             "template": "both"} for n in range(12) for a, b in (sides if n else sides[:1])]  # fmt: skip
+    rows += [dict(rows[0], context_id=n, template="one") for n in range(12)]
+    trials = read(tmp_path, rows)
+    found = bl.audit(trials, only=["position", "replies"], resampling=QUICK, breakdowns=False)
+    assert not found.fillna({"system": ""}).duplicated(["attribute", "template", "metric", "system"]).any()
+    of = found[found["metric"].isin(["first_position_rate", "comparative_accuracy"]) & (found["system"] != "x")]
+    probes = of[of["system"] != "y"].set_index(["template", "metric"])["probe"].to_dict()
+    assert {probe for (prompt, _), probe in probes.items() if prompt == "both"} == {"position"}
+    assert {probe for (prompt, _), probe in probes.items() if prompt == "one"} == {"replies"}
+    alone = bl.audit(trials, only=["replies"], resampling=QUICK)
+    assert {"both", "one"} == set(alone.loc[alone["metric"] == "first_position_rate", "template"])
+
+
+@pytest.mark.parametrize("repeated", [0, 3])
+def test_single_texts_have_no_win_rate_and_a_baseline_beside_them_has(tmp_path, repeated):
+    """Nor has a short answer that stands under a few questions."""
+    rows = [{"context_id": n, "candidate_id": "yes" if n < repeated else f"text {n}", "opponent_id": "baseline",
+             "winner": "baseline" if n % 2 else "yes" if n < repeated else f"text {n}"} for n in range(20)]  # fmt: skip
+    found = found_in(read(tmp_path, rows), "replies")
+    assert found.loc[["win_rate"], "system"].tolist() == ["baseline"]
+    texts = [dict(row, opponent_id=f"other {n}", winner="tie") for n, row in enumerate(rows)]
+    assert "win_rate" not in found_in(read(tmp_path, texts), "replies").index

@@ -61,8 +61,7 @@ def last_scores(recorded):
 def test_gpt35_on_summeval_pairs(recorded, aspect, first, consistent):
     trials = bl.read_judgements(recorded / "summeval_judges" / "h2h_gpt35_both_orders.jsonl.gz")
     found = audit(trials[trials["attribute"] == aspect], only=["position", "replies"])
-    assert value(found, "first_position_rate", probe="position", human_gap=None) == pytest.approx(first, abs=5e-5)
-    assert value(found, "first_position_rate", probe="replies") == pytest.approx(first, abs=5e-5)
+    assert value(found, "first_position_rate", human_gap=None) == pytest.approx(first, abs=5e-5)
     assert value(found, "order_consistency", human_gap=None) == pytest.approx(consistent, abs=5e-5)
 
 
@@ -70,10 +69,10 @@ def test_gpt35_on_mt_bench(recorded):
     """Pooled replies give the figure beside the data; whole pairs, which the probe wants, give another."""
     trials = bl.read_judgements(recorded / "position_bias_analyzer" / "MTBench_position_bias.jsonl.gz")
     assert trials.attrs["left_out"] == {"the call failed": 6}
-    found = audit(trials, only=["position", "replies"])
-    assert value(found, "first_position_rate", probe="replies") == pytest.approx(0.4738, abs=5e-5)
+    found, of_all = audit(trials, only=["position", "replies"]), audit(trials, only=["replies"])
+    assert value(of_all, "first_position_rate") == pytest.approx(0.4738, abs=5e-5)
     assert value(found, "order_consistency") == pytest.approx(0.6952, abs=5e-5)
-    pairs = row_of(found, "first_position_rate", probe="position")
+    pairs = row_of(found, "first_position_rate", human_gap=None)
     assert pairs["estimate"] == pytest.approx(0.4746, abs=5e-5)
     assert (pairs["n_trials"], pairs["n_dropped"]) == (2 * 2385, 4794 - 2 * 2385)
 
@@ -107,7 +106,7 @@ def test_llmbar_counts_are_the_authors(recorded):
             for key, share in ours.items():
                 assert f"{round(share * n)} / {n} = {round(share * n) / n * 100}%" == theirs[key]
                 assert share * n == pytest.approx(round(share * n))
-            accuracy = value(found, "comparative_accuracy", probe="replies")
+            accuracy = value(found, "comparative_accuracy")
             assert accuracy == pytest.approx(float(theirs["correct_average"].rstrip("%")) / 100)
             counted += 1
     assert counted == 10

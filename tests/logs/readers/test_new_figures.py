@@ -27,10 +27,10 @@ def summaries(recorded, name):
 def test_own_summaries_of_xsum(recorded, judge, own, flipped, first):
     trials = summaries(recorded, f"pairs_xsum_{judge}")
     assert (len(trials), trials["context_id"].nunique()) == (8000, 1000)
-    found = audit(trials, "self_preference", "position", "replies")
+    found = audit(trials, "self_preference", "position")
     assert value(found, "own_win_rate", system="") == pytest.approx(own, abs=5e-5)
     assert 1 - value(found, "order_consistency", human_gap=None) == pytest.approx(flipped, abs=2e-3)
-    assert value(found, "first_position_rate", probe="replies") == pytest.approx(first, abs=2e-3)
+    assert value(audit(trials, "replies"), "first_position_rate") == pytest.approx(first, abs=2e-3)
 
 
 def test_what_the_files_call_self_preference_of_llama_is_recognition(recorded):
@@ -141,6 +141,7 @@ def test_no_judgement_of_a_weighted_file_is_lost_near_a_half(recorded):
 def test_gpt4_on_mt_bench(recorded):
     """One reply gives two verdicts, one a question; the figures beside the data take the last."""
     trials = bl.read_judgements(recorded / "position_bias_analyzer" / "MTBench_position_bias_gpt4_gemini.jsonl.gz")
-    found = audit(trials[trials["judge"] == "gpt-4-0613"], "position", "replies")
-    assert value(found, "first_position_rate", probe="replies") == pytest.approx(0.4908, abs=2e-4)
+    trials = trials[trials["judge"] == "gpt-4-0613"]
+    found = audit(trials, "position")
+    assert value(audit(trials, "replies"), "first_position_rate") == pytest.approx(0.4908, abs=2e-4)
     assert value(found, "order_consistency", human_gap=None) == pytest.approx(0.8150, abs=4e-4)
