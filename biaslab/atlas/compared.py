@@ -32,9 +32,13 @@ def reference() -> pd.DataFrame:
         Rows of `biaslab.atlas.estimates`, with the name of the source as ``dataset``.
     """
     rows = estimates()
-    kept = ~rows["judge"].str.fullmatch(PEOPLE) & is_plain(rows)
-    kept &= (rows["source"] != _REWARDS) | (rows["probe"] != "position")
-    return rows[kept].assign(dataset=rows["source"])
+    return rows[of_models(rows)].assign(dataset=rows["source"])
+
+
+def of_models(rows: pd.DataFrame) -> pd.Series:
+    """Return whether estimates are of models asked in the plainest way that could be biased: see `reference`."""
+    free = (rows["source"] == _REWARDS) & (rows["probe"] == "position")
+    return ~rows["judge"].str.fullmatch(PEOPLE) & is_plain(rows) & ~free
 
 
 def is_plain(rows: pd.DataFrame) -> pd.Series:

@@ -35,9 +35,11 @@ def released(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``judge, family, released`` ("2023-06"), ``reasons`` (bool). Judges that are people, and those whose month is
-        not public, have no row. A name without a version has the month of its first release. Of judges that a
-        contribution brought, the month is what it says.
+        ``judge, family, released`` ("2023-06"), ``reasons`` (bool). The month is that in which everybody could use the
+        model, or the preview of which the name is; a name without a version has that of the first one. ``reasons`` is
+        whether a model is made to think before it answers; how long it thought, logs seldom tell. Judges that are
+        people, and those whose month is not public, have no row. Of judges that a contribution brought, all is as it
+        says.
 
     Raises
     ------
@@ -50,16 +52,16 @@ def released(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     '2025-12'
     """
     known = _of_the_atlas()
-    return known.copy() if folder is None else _with_judges(known, contributions(folder))
+    return known.copy() if folder is None else with_judges(known, contributions(folder))
 
 
 @cache
 def _of_the_atlas() -> pd.DataFrame:
     with files("biaslab.atlas").joinpath("released.csv").open(encoding="utf-8") as stream:
-        return _with_judges(pd.read_csv(stream), contributions())
+        return with_judges(pd.read_csv(stream), contributions())
 
 
-def _with_judges(known: pd.DataFrame, added: Iterable[Contribution]) -> pd.DataFrame:
+def with_judges(known: pd.DataFrame, added: Iterable[Contribution]) -> pd.DataFrame:
     """Add the dated judges of contributions, other than those that are known."""
     told = [judge for one in added for judge in one.judges if judge["released"]]
     new = [judge for judge in told if judge["judge"] not in set(known["judge"])]
@@ -70,8 +72,13 @@ def _with_judges(known: pd.DataFrame, added: Iterable[Contribution]) -> pd.DataF
 
 def with_dates(estimates: pd.DataFrame, folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     """Return the estimates of dated judges with ``family, released, reasons`` and ``years`` since `ORIGIN`."""
+    return dated_by(estimates, released(folder))
+
+
+def dated_by(estimates: pd.DataFrame, judges: pd.DataFrame) -> pd.DataFrame:
+    """Return the same of judges that are dated in a frame as `released` returns it."""
     plain = estimates.drop(columns=["family", "released", "reasons"], errors="ignore")
-    dated = plain.merge(released(folder), on="judge")
+    dated = plain.merge(judges, on="judge")
     months = pd.to_datetime(dated["released"]) - pd.Timestamp(ORIGIN)
     return dated.assign(years=months.dt.days / 365.25)
 
@@ -126,7 +133,11 @@ def trend(
     metrics = sorted(set(estimates["metric"])) if "metric" in estimates else []
     if len(metrics) > 1:
         raise InputError("estimates", metrics, "rows of one metric", "choose one: atlas.estimates(metric=…)")
-    rows = with_dates(estimates, folder)
+    return regressed(with_dates(estimates, folder), null)
+
+
+def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
+    """Regress estimates of judges that are dated, as `with_dates` dates them: see `trend`."""
     errors = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / (2 * 1.96)
     rows, errors = rows[errors > 0], errors[errors > 0]
     outcome = rows["estimate"].to_numpy(float)
@@ -142,6 +153,33 @@ def trend(
     facts = {**fit.predict(latest), "n": len(rows), "judges": rows["judge"].nunique()}
     table = pd.DataFrame({"term": list(terms), **fit.table()})
     return table.assign(tau=fit.tau2**0.5, i_squared=fit.i_squared, **facts)
+
+
+def has_fallen(
+    found: pd.DataFrame, rows: pd.DataFrame, bias: str = "The bias", distance: str = "its distance from fair"
+) -> str:
+    """Answer whether a bias has fallen, in one sentence.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        The distance from the null on the release date, as `trend` regresses it.
+    rows : pandas.DataFrame
+        What was regressed, with ``released``.
+    bias, distance : str
+        What is said to fall, and by what it is measured.
+    """
+    terms, (first, last) = found.set_index("term"), (rows["released"].min(), rows["released"].max())
+    slope, what = terms.loc["a year"], " that does not reason" if "reasons" in terms.index else ""
+    verb = (
+        "has fallen" if slope["ci_high"] < 0 else "has grown" if slope["ci_low"] > 0 else "has not been shown to fall"
+    )
+    return (
+        f"{bias} of {slope['judges']:.0f} judges released from {first} to {last} {verb}: {distance} changes by "
+        f"{slope['estimate']:+.3f} a year [{slope['ci_low']:+.3f}, {slope['ci_high']:+.3f}], judges of one date differ "
+        f"by {slope['tau']:.2f} (SD), and for another one released in {last}{what} "
+        f"{max(0.0, slope['prediction_low']):.2f} to {slope['prediction_high']:.2f} is predicted."
+    ).replace("-0.", "−0.")
 
 
 class _Fit:

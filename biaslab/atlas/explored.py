@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from biaslab.atlas.compared import PEOPLE, is_plain
+from biaslab.atlas.compared import PEOPLE, is_plain, of_models
 from biaslab.atlas.contributed import contributions
-from biaslab.atlas.dates import released
+from biaslab.atlas.dates import dated_by, has_fallen, regressed, released, with_judges
 from biaslab.atlas.sources import SOURCES
 from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core import find_metric
@@ -27,6 +27,7 @@ _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
 _PAIRS, _SCORES = "pairs", "scores"
 _FORMS = {"pair": _PAIRS, "score": _SCORES}
+_FEWEST_DATED = 12  # judges of whom it is told whether a bias has fallen
 #: What measures of logs read, where it is one thing only; probes and their metrics declare it.
 _OF_MEASURES = dict.fromkeys(("one_order", "pair_length", "subsets"), _PAIRS) | {"halo": _SCORES}
 
@@ -44,8 +45,9 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
     Returns
     -------
     dict
-        ``metrics``, ``judges``, ``sources``, ``texts`` (data sets, conditions, methods and notes), each once, and
-        ``rows``, which name them by their place: metric, judge, source, data set, form, conditions, plainest way
+        ``metrics`` (tested ones of enough dated judges with ``fallen``, whether the bias has, and ``line``, its mean
+        distance from fair in the first and last month), ``judges``, ``sources``, ``texts`` (data sets, conditions,
+        methods and notes), each once, and ``rows``, which name them by their place: metric, judge, source, data set, form, conditions, plainest way
         (1 or 0), finding, the six numbers, the three counts, method, note.
     """
     forms = _forms(rows)
@@ -69,7 +71,7 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
             texts.of(record["note"]),
         ])  # fmt: skip
     return {
-        "metrics": metrics.told(_metric),
+        "metrics": metrics.told(_metrics(rows, added)),
         "judges": judges.told(_judges(added)),
         "sources": sources.told(_sources(added)),
         "texts": texts.told(str),
@@ -160,11 +162,34 @@ def _short(value: Any) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
 
 
-def _metric(named: tuple[str, str]) -> dict[str, Any]:
-    probe, name = named
-    one = find_metric(name, probe)
-    words = {"label": one.label, "unit": one.unit, "above": one.above, "below": one.below}
-    return {"probe": probe, "name": name, "null": one.null, "primary": one.primary, **words}
+def _metrics(rows: pd.DataFrame, added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[str, Any]]:
+    models = dated_by(rows[of_models(rows)], with_judges(released(), added))
+
+    def describe(named: tuple[str, str]) -> dict[str, Any]:
+        probe, name = named
+        one = find_metric(name, probe)
+        words = {"label": one.label, "unit": one.unit, "above": one.above, "below": one.below}
+        told = {"probe": probe, "name": name, "null": one.null, "primary": one.primary, **words}
+        own = models[(models["probe"] == probe) & (models["metric"] == name)]
+        return told | (_fallen(own, one.null) if one.primary and one.null is not None else {})
+
+    return describe
+
+
+def _fallen(rows: pd.DataFrame, null: float) -> dict[str, Any]:
+    """Tell whether a bias has fallen, and its mean distance from fair in the first and the last month.
+
+    Of each judge and source the row of most contexts counts, so that nobody counts by the number of attributes.
+    """
+    rows = rows[rows["ci_high"] > rows["ci_low"]]
+    rows = rows.sort_values("n_contexts", kind="stable").drop_duplicates(["source", "judge"], keep="last")
+    if rows["judge"].nunique() < _FEWEST_DATED:
+        return {}
+    found = regressed(rows, null)
+    start, slope = found["estimate"].iloc[:2]
+    ends = rows.sort_values("years")[["released", "years"]].iloc[[0, -1]]
+    line = [[month, _short(max(0.0, start + slope * years))] for month, years in ends.itertuples(index=False)]
+    return {"fallen": has_fallen(found, rows), "line": line}
 
 
 def _judges(added: Sequence[Contribution]) -> Callable[[str], dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.compared import reference
-from biaslab.atlas.dates import trend, with_dates
+from biaslab.atlas.dates import has_fallen, trend, with_dates
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import WRITTEN, Panel, choose, excludes, joined, labelled, largest
 
@@ -57,14 +57,7 @@ def over_time() -> Panel:
     rows = first_position().rows
     rows = with_dates(rows).sort_values(["released", "judge"], kind="stable")
     rows = rows.assign(who=rows["released"] + "  " + rows["who"])
-    slope = trend(rows, null=_HALF).set_index("term").loc["a year"]
-    fallen = "falls" if slope["ci_high"] < 0 else "grows" if slope["ci_low"] > 0 else "has not been shown to fall"
-    return Panel(
-        rows,
-        f"The position bias of {slope['judges']:.0f} judges released from {rows['released'].min()} to "
-        f"{rows['released'].max()} {fallen}: |P(A) − ½| changes by {slope['estimate']:+.3f} a year "
-        f"[{slope['ci_low']:+.3f}, {slope['ci_high']:+.3f}], and judges of one date differ by {slope['tau']:.2f} (SD).",
-    )
+    return Panel(rows, has_fallen(trend(rows, null=_HALF), rows, "The position bias", "|P(A) − ½|"))
 
 
 def gap() -> Panel:

@@ -7,7 +7,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 import biaslab as bl
 from biaslab.atlas.compared import PEOPLE
-from biaslab.atlas.dates import _Fit, with_dates
+from biaslab.atlas.dates import _Fit, has_fallen, with_dates
 from biaslab.core.errors import InputError
 
 
@@ -67,6 +67,22 @@ def test_the_distance_from_the_null_is_regressed_where_it_is_given():
     mirrored = mirrored.assign(ci_low=mirrored["estimate"] - half, ci_high=mirrored["estimate"] + half)
     ours, plain = bl.atlas.trend(mirrored, null=0.5), bl.atlas.trend(rows)
     assert ours["estimate"].to_numpy() == pytest.approx(plain["estimate"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("slope", "verb"), [(-0.05, "has fallen"), (0.0, "has not been shown to fall"), (0.06, "has grown")]
+)
+def test_whether_a_bias_has_fallen_is_said_with_what_another_judge_would_do(slope, verb):
+    rows = with_dates(made(slope=slope))
+    found = bl.atlas.trend(rows)
+    said = has_fallen(found, rows, "The habit")
+    first = found.iloc[1]
+    assert said.startswith(f"The habit of {first['judges']} judges released from {rows['released'].min()} to ")
+    assert f"{verb}: its distance from fair changes by {first['estimate']:+.3f} a year".replace("-", "−") in said
+    low, high = max(0.0, first["prediction_low"]), first["prediction_high"]
+    assert said.endswith(
+        f"released in {rows['released'].max()} that does not reason {low:.2f} to {high:.2f} is predicted."
+    )
 
 
 def test_undated_judges_are_left_out_and_too_few_are_refused():

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
+from biaslab.atlas.compared import of_models
+from biaslab.atlas.dates import has_fallen, with_dates
 from biaslab.atlas.explored import explored, finding
 from biaslab.cli import main
 from biaslab.core import find_metric
@@ -49,6 +51,24 @@ def test_findings_are_those_of_reports():
     assert [one if one in sides else "" for one in ours] == [one if one in sides else "" for one in found["finding"]]
     assert [one != "" for one in ours] == ((found["finding"] != "untested") & tested).tolist()
     assert {one: ours.count(one) > 50 for one in (*sides, "open", "")} == dict.fromkeys((*sides, "open", ""), True)
+
+
+def test_metrics_of_many_dated_judges_tell_whether_the_bias_has_fallen():
+    """Of each judge and source one row counts; of few judges, and of what has no fair value, nothing is told."""
+    rows = bl.atlas.estimates(breakdowns=False)
+    metrics = {(one["probe"], one["name"]): one for one in data_of(bl.atlas.explorer().to_html())["metrics"]}
+    position = metrics["position", "first_position_rate"]
+    own = with_dates(rows[(rows["metric"] == "first_position_rate") & (rows["probe"] == "position") & of_models(rows)])
+    own = own.sort_values("n_contexts", kind="stable").drop_duplicates(["source", "judge"], keep="last")
+    found = bl.atlas.trend(own, null=0.5)
+    assert position["fallen"] == has_fallen(found, own)
+    assert [month for month, _ in position["line"]] == [own["released"].min(), own["released"].max()]
+    slope = (position["line"][1][1] - position["line"][0][1]) / (own["years"].max() - own["years"].min())
+    assert slope == pytest.approx(found["estimate"].iloc[1], abs=2e-3)
+    told = {named for named, one in metrics.items() if "fallen" in one}
+    assert ("pair_length", "longer_wins_at_equal_gold") in told
+    assert not told & {named for named, one in metrics.items() if not one["primary"] or one["null"] is None}
+    assert ("score_distribution", "round_number_excess_5") not in told
 
 
 def test_a_name_is_never_markup():
@@ -115,6 +135,10 @@ def test_a_browser_shows_rows_by_the_address(tmp_path, address, judges):
     shown = SHOWN.findall(done.stdout)
     assert shown
     assert judges is None or len(shown) == judges
+    if not address:
+        assert re.search(
+            r'<details id="dates" open="">.*Has this bias fallen since 2023\?.*a year \[.*<circle', done.stdout, re.S
+        )
     if "judge=" in address:
         assert {name.startswith(("claude-3-haiku", "gpt-4o-mini")) for name in shown} == {True}
     if "found" not in address:
