@@ -47,8 +47,8 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
     dict
         ``metrics`` (tested ones of enough dated judges with ``fallen``, whether the bias has, and ``line``, its mean
         distance from fair in the first and last month), ``judges``, ``sources``, ``texts`` (data sets, conditions,
-        methods and notes), each once, and ``rows``, which name them by their place: metric, judge, source, data set, form, conditions, plainest way
-        (1 or 0), finding, the six numbers, the three counts, method, note.
+        methods and notes), each once, and ``rows``, which name them by their place: metric, judge, source, data set,
+        form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note.
     """
     forms = _forms(rows)
     plain = is_plain(rows)
