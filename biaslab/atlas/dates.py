@@ -83,6 +83,12 @@ def dated_by(estimates: pd.DataFrame, judges: pd.DataFrame) -> pd.DataFrame:
     return dated.assign(years=months.dt.days / 365.25)
 
 
+def one_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep, of each judge and source, the row of most contexts, so that nobody counts by how often it was asked."""
+    by_size = rows.sort_values("n_contexts", ascending=False, kind="stable")
+    return rows.loc[by_size.drop_duplicates(["source", "judge"]).index].sort_index()
+
+
 @checked
 def trend(
     estimates: pd.DataFrame, null: float | None = None, folder: str | PathLike[str] | None = None
@@ -96,7 +102,7 @@ def trend(
     ----------
     estimates : pandas.DataFrame
         Rows of one metric from `biaslab.atlas.estimates`, with ``judge, estimate, ci_low, ci_high``; one row per judge
-        and data set.
+        and source, since rows of the same judgements are not independent.
     null : float, optional
         The value of a fair judge. With it the distance from it, the absolute difference, is regressed: has the bias
         become smaller, whatever its direction? Noise alone makes a distance, so that a fair judge with a wide interval

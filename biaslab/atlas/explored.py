@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.atlas.compared import PEOPLE, is_plain, of_models
 from biaslab.atlas.contributed import contributions
-from biaslab.atlas.dates import dated_by, has_fallen, regressed, released, with_judges
+from biaslab.atlas.dates import dated_by, has_fallen, one_each, regressed, released, with_judges
 from biaslab.atlas.sources import SOURCES
 from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core import find_metric
@@ -177,12 +177,8 @@ def _metrics(rows: pd.DataFrame, added: Sequence[Contribution]) -> Callable[[tup
 
 
 def _fallen(rows: pd.DataFrame, null: float) -> dict[str, Any]:
-    """Tell whether a bias has fallen, and its mean distance from fair in the first and the last month.
-
-    Of each judge and source the row of most contexts counts, so that nobody counts by the number of attributes.
-    """
-    rows = rows[rows["ci_high"] > rows["ci_low"]]
-    rows = rows.sort_values("n_contexts", kind="stable").drop_duplicates(["source", "judge"], keep="last")
+    """Tell whether a bias has fallen, and its mean distance from fair in the first and the last month."""
+    rows = one_each(rows[rows["ci_high"] > rows["ci_low"]])
     if rows["judge"].nunique() < _FEWEST_DATED:
         return {}
     found = regressed(rows, null)

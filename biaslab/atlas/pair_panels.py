@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.compared import reference
-from biaslab.atlas.dates import has_fallen, trend, with_dates
+from biaslab.atlas.dates import has_fallen, one_each, trend, with_dates
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import WRITTEN, Panel, choose, excludes, joined, labelled, largest
 
@@ -54,7 +54,7 @@ def today() -> Panel:
 
 def over_time() -> Panel:
     """Show P(A) of every dated judge by its release, and whether its distance from ½ has fallen."""
-    rows = first_position().rows
+    rows = one_each(first_position().rows)
     rows = with_dates(rows).sort_values(["released", "judge"], kind="stable")
     rows = rows.assign(who=rows["released"] + "  " + rows["who"])
     return Panel(rows, has_fallen(trend(rows, null=_HALF), rows, "The position bias", "|P(A) − ½|"))

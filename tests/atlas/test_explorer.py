@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
+from biaslab.atlas import pair_panels
 from biaslab.atlas.compared import of_models
-from biaslab.atlas.dates import has_fallen, with_dates
+from biaslab.atlas.dates import has_fallen, one_each, with_dates
 from biaslab.atlas.explored import explored, finding
 from biaslab.cli import main
 from biaslab.core import find_metric
@@ -59,9 +60,11 @@ def test_metrics_of_many_dated_judges_tell_whether_the_bias_has_fallen():
     metrics = {(one["probe"], one["name"]): one for one in data_of(bl.atlas.explorer().to_html())["metrics"]}
     position = metrics["position", "first_position_rate"]
     own = with_dates(rows[(rows["metric"] == "first_position_rate") & (rows["probe"] == "position") & of_models(rows)])
-    own = own.sort_values("n_contexts", kind="stable").drop_duplicates(["source", "judge"], keep="last")
+    own = one_each(own)
+    assert not own.duplicated(["source", "judge"]).any()
     found = bl.atlas.trend(own, null=0.5)
     assert position["fallen"] == has_fallen(found, own)
+    assert pair_panels.over_time().finding.split("changes by ")[1] == position["fallen"].split("changes by ")[1]
     assert [month for month, _ in position["line"]] == [own["released"].min(), own["released"].max()]
     slope = (position["line"][1][1] - position["line"][0][1]) / (own["years"].max() - own["years"].min())
     assert slope == pytest.approx(found["estimate"].iloc[1], abs=2e-3)
