@@ -84,8 +84,11 @@ def dated_by(estimates: pd.DataFrame, judges: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep, of each judge and source, the row of most contexts, so that nobody counts by how often it was asked."""
-    by_size = rows.sort_values("n_contexts", ascending=False, kind="stable")
+    """Keep, of each judge and source, the row of most contexts, so that nobody counts by how often it was asked.
+
+    Of several attributes with as many it is the first by its name, in whatever order the rows are.
+    """
+    by_size = rows.sort_values(["n_contexts", "attribute", "dataset"], ascending=[False, True, True], kind="stable")
     return rows.loc[by_size.drop_duplicates(["source", "judge"]).index].sort_index()
 
 

@@ -128,7 +128,7 @@ def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] 
     --------
     >>> import biaslab as bl
     >>> explorer(bl.atlas.estimates(metric="first_position_rate", source="mt_bench"))
-    Explorer: 24 estimates of 9 judges from 1 source; save(path) writes the page
+    Explorer: 12 estimates of 9 judges from 1 source; save(path) writes the page
     """
     rows = all_estimates(breakdowns=False, folder=folder) if estimates is None else estimates
     require_columns(rows, _NEEDED, "estimates")
