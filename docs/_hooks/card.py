@@ -34,5 +34,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Show the card where a page asks for it."""
     place = posixpath.relpath(PLACE, str(PurePosixPath(page.file.src_uri).parent))
     words = " ".join(f"{judge}: {said}" for judge, said in _WORDS.items())
-    link = f"*Three recorded judges of the same 419 pairs of LLMBar. [The whole card]({place}.html), with what to do.*"
+    whom = "Bias card of three recorded judges on the same 419 pairs of LLMBar"
+    link = f"*{whom}. The [whole card]({place}.html) says what to do.*"
     return markdown.replace(MARK, f"![{words}]({place}.png)\n\n{link}")

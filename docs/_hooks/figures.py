@@ -21,7 +21,7 @@ from biaslab.atlas.panel import Panel
 from biaslab.distill import bias_inheritance
 
 MARK = "<!-- figure -->"
-SIMULATED = "simulated judges, the size of whose bias is known"
+SIMULATED = "simulated judges with a known bias"
 Drawn = tuple[list[Any], pd.DataFrame, str | None, str]  # axes, rows, what they tell unless computed, whom they show
 
 
@@ -38,7 +38,7 @@ def recorded(panel: Callable[[], Panel], metric: str | list[str] | None = None, 
 
 
 def familiarity() -> Drawn:
-    """Draw what recorded judges pay for familiar text."""
+    """Draw the scores that recorded judges give per nat of log perplexity."""
     rows = bl.atlas.estimates(probe="familiarity", metric="familiarity_slope")
     rows = rows[rows["attribute"].isin(["coherence", "consistency"]) & rows["configuration"].isin(["rts", "recorded"])]
     rows = rows.sort_values("judge")
@@ -84,7 +84,7 @@ def sweep() -> Drawn:
     [ax] = bl.plots.panels(1, 6.5, width=12)
     look = {"xlabel": "temperature", "title": "simulated judge, mean of 2 samples"}
     bl.plots.against(rows, "temperature", "agreement", hue="cot", ax=ax, **look)
-    return [ax], rows, None, "a simulated judge to which reasons do nothing"
+    return [ax], rows, None, "a simulated judge that a rationale does not change"
 
 
 def recipe() -> Drawn:
@@ -96,7 +96,7 @@ def recipe() -> Drawn:
     rows = rows.replace({"scorer": {"rate_explain": "rate-explain", "g_eval": "G-Eval"}})
     [ax] = bl.plots.panels(1, 5.0, width=12)
     bl.plots.intervals(rows, "agreement", by="scorer", ax=ax, title="simulated judge, graded")
-    return [ax], rows, None, "a simulated judge that answers all three alike"
+    return [ax], rows, None, "a simulated judge that answers all three methods alike"
 
 
 def thinking() -> Drawn:
@@ -113,13 +113,13 @@ def thinking() -> Drawn:
     return (
         [ax],
         rows,
-        f"A longer thought takes P(A) from {least:.2f} to {most:.2f}",
-        "a simulated judge whose bias falls",
+        f"A simulated judge: more thinking lowers P(A) from {least:.2f} to {most:.2f}",
+        "a simulated judge whose bias falls with its thinking budget",
     )
 
 
 def edits() -> Drawn:
-    """Draw three edits beside their null edits: one that pays, one of a size that pays, and one that does nothing."""
+    """Draw three edits beside their null edits: one that pays by its content, one by its size, and one not at all."""
     data = bl.load_dataset("graded", limit=24)
     capitals = bl.edits.Edit("capitals", str.upper)
     label = bl.edits.Edit("label", lambda _: "revised version", place="heading")
@@ -131,7 +131,7 @@ def edits() -> Drawn:
     labels = {"score_effect": "score with the change minus without (points)"}
     labels |= {"win_effect": "P(wins) with the change minus without"}
     drawn = bl.plots.draw(rows, list(labels), by="edit", hue="variant", col="metric", label=labels)
-    whom = "a simulated judge whom a citation moves, and capitals no more than any change as large"
+    whom = "a simulated judge that rewards a citation, and capitals no more than any change of that size"
     return list(drawn.axes), rows, bl.plots.finding(excess), whom
 
 
@@ -144,7 +144,9 @@ def inheritance() -> Drawn:
         for seed, size in enumerate((1.0, 0.5))
     )
     found = bias_inheritance(probe, teacher, student, ["first_position_logit"], progress=False)
-    return bl.plots.inherited(found, "logits"), found, "", "a simulated teacher and a student with half of its bias"
+    [share] = found.loc[found["metric"] == "bias_share", "estimate"]
+    tells = f"A simulated student keeps {share:.0%} of its teacher's bias".replace("%", " %")
+    return bl.plots.inherited(found, "logits"), found, tells, "a simulated teacher and a student with half of its bias"
 
 
 PAGES: dict[str, Callable[[], Drawn]] = {

@@ -71,7 +71,7 @@ class Page:
         of = f" `{judge}`" if judge else " recorded judges"
         on = f", {contexts} contexts of `{data}`" if judge and contexts and data else ""
         run = f"`biaslab figures --only {self.name.removeprefix('00_')}`"
-        done = f"Executed with{of}{on}." if self.is_executed else f"Not executed here: {run} does it."
+        done = f"Executed with{of}{on}." if self.is_executed else f"Code only: {run} executes it."
         return f"*{done}* {link}."
 
     def _cell(self, cell: dict[str, Any]) -> Iterator[str]:
