@@ -73,6 +73,8 @@ MADE = {
     "bracket_pairs": lambda n: {**FORMATS["PAIR"], "question": n, "judgment": f"So [[{AB[n % 3]}]]"},
     "mt_bench": lambda n: {"question_id": n, "turn": 1, "model_1": "x", "model_2": "y", "judge": ["g", "pair-v2"],
                            "g1_judgment": f"[[{AB[n % 3]}]]", "g2_judgment": "[[B]]"},
+    "mt_bench_winners": lambda n: {"question_id": n, "turn": 1, "model_1": "x", "model_2": "y", "judge": ["g", "pair-v2"],
+                                   "g1_winner": ("model_1", "model_2", "tie")[n % 3], "g2_winner": "model_2"},
     "mt_bench_single": lambda n: {"question_id": n, "model": "x", "judge": ["g", "single-v1"],
                                   "judgment": f"Rating: [[{1 + n % 9}]]", "score": 1 + n % 9},
     "all_responses": lambda n: {**FORMATS["RESPONSES"], "source": f"hello {n}\n",
