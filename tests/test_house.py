@@ -122,7 +122,7 @@ def test_former_names_import_the_same_module(before):
 
 def test_a_former_name_says_the_new_one():
     sys.modules.pop("biaslab.checks", None)
-    with pytest.warns(DeprecationWarning, match=r"biaslab.checks is biaslab.core.checks now"):
+    with pytest.warns(DeprecationWarning, match=r"biaslab.checks has been renamed to biaslab.core.checks"):
         importlib.import_module("biaslab.checks")
 
 

@@ -47,7 +47,7 @@ def checked(made: Any = None, *, eager: bool = False) -> Any:
     >>> half("4")
     Traceback (most recent call last):
     ...
-    biaslab.core.errors.InputError: number is '4', allowed: a number; give a number, without quotes
+    biaslab.core.errors.InputError: number is '4', allowed: a number; write it without quotes
     """
     if made is None:
         return lambda later: checked_class(later, eager) if inspect.isclass(later) else checked_function(later, eager)

@@ -67,23 +67,23 @@ _CLASSES = {
         "a judge: an object with id, kinds, check and ask",
         "load one by name, biaslab.load_judge(name, data), or write a class with ask",
     ),
-    "Design": ("a probe or a scorer: an object with name, design and read", "make one: biaslab.probes.Position()"),
-    "Probe": ("a probe", "make one: biaslab.probes.Position()"),
-    "Estimator": ("a probe", "make one: biaslab.probes.Position()"),
+    "Design": ("a probe or a scorer: an object with name, design and read", "create one: biaslab.probes.Position()"),
+    "Probe": ("a probe", "create one: biaslab.probes.Position()"),
+    "Estimator": ("a probe", "create one: biaslab.probes.Position()"),
     "Remedy": (
         "a remedy of biaslab.measures.ranking or a function of trials",
-        "make one: biaslab.ranking.SwapAverage()",
+        "create one: biaslab.ranking.SwapAverage()",
     ),
-    "Resampling": ("a Resampling", "make one: biaslab.Resampling(level=0.95)"),
-    "Budget": ("a Budget", "make one: biaslab.Budget(requests=1000)"),
+    "Resampling": ("a Resampling", "create one: biaslab.Resampling(level=0.95)"),
+    "Budget": ("a Budget", "create one: biaslab.Budget(requests=1000)"),
     "Store": ("a Store or the path of its file", "open one: biaslab.Store('judgements.sqlite')"),
     **dict.fromkeys(
-        ("Request", "Choice", "Completion", "Likelihood"), ("a request", "make one: biaslab.Completion('Is it good?')")
+        ("Request", "Choice", "Completion", "Likelihood"), ("a request", "create one: biaslab.Completion('Is it good?')")
     ),
-    "Score": ("a request for a score", "make one: biaslab.core.Score('It rained.')"),
-    "Reply": ("a reply", "make one: biaslab.Reply(text='4')"),
+    "Score": ("a request for a score", "create one: biaslab.core.Score('It rained.')"),
+    "Reply": ("a reply", "create one: biaslab.Reply(text='4')"),
     "Trial": ("a trial", "take one of probe.design(data)"),
-    "Usage": ("a count of tokens", "make one: biaslab.Usage(100, 0, 5)"),
+    "Usage": ("a count of tokens", "create one: biaslab.Usage(100, 0, 5)"),
     "TrialsFile": ("a file of trials", "pass the result of biaslab.collect(…, out=path)"),
     "Comparisons": ("comparisons", "make them: biaslab.ranking.comparisons_of(trials)"),
     "Conditionals": (
@@ -100,27 +100,27 @@ _CLASSES = {
     "Scale": ("a scale of scores", "take one of biaslab.core.scales"),
     "Metric": ("a metric", "find one: biaslab.probes.find_metric(name)"),
     "Cell": ("a cell of trials", "call estimate(trials), which makes its cells"),
-    "Ratio": ("a ratio", "make one: biaslab.stats.Ratio(context, numerator, denominator)"),
+    "Ratio": ("a ratio", "create one: biaslab.stats.Ratio(context, numerator, denominator)"),
     "Estimate": ("an estimate", "take one that biaslab.stats returned"),
-    "Case": ("a case of a remedy", "make one: biaslab.mitigation.Case(probe, metric, remedy, before, after)"),
+    "Case": ("a case of a remedy", "create one: biaslab.mitigation.Case(probe, metric, remedy, before, after)"),
     "Aspect": ("an aspect", "find one: biaslab.distill.find_aspect(task, name)"),
     "Limit": ("a limit", "parse one: biaslab.report.Limit.read(metric, '0.4..0.6')"),
     "Axes": ("Axes of matplotlib", "pass the result of a function of biaslab.report.plots"),
-    "Generator": ("a random number generator", "make one: numpy.random.default_rng(0)"),
-    "Tensor": ("a tensor of torch", "make one: torch.tensor([…])"),
-    "DataFrame": ("a data frame of pandas", "make one: pandas.DataFrame(…)"),
-    "ArrowTable": ("a table of polars or Arrow", "make one: pyarrow.table(…)"),
-    "InterchangeTable": ("another table with the interchange protocol", "make one: pandas.DataFrame(…)"),
-    "Series": ("a series of pandas", "make one: pandas.Series(…)"),
-    "ndarray": ("an array of numbers", "make one: numpy.asarray([…])"),
+    "Generator": ("a random number generator", "create one: numpy.random.default_rng(0)"),
+    "Tensor": ("a tensor of torch", "create one: torch.tensor([…])"),
+    "DataFrame": ("a data frame of pandas", "create one: pandas.DataFrame(…)"),
+    "ArrowTable": ("a table of polars or Arrow", "create one: pyarrow.table(…)"),
+    "InterchangeTable": ("another table with the interchange protocol", "create one: pandas.DataFrame(…)"),
+    "Series": ("a series of pandas", "create one: pandas.Series(…)"),
+    "ndarray": ("an array of numbers", "create one: numpy.asarray([…])"),
     "Path": ("a path", "write it in quotes"),
     "PathLike": ("a path", "write it in quotes"),
     "date": ("a date", "such as 2026-01-31"),
-    "Patience": ("a Patience", "make one: biaslab.judges.api.Patience()"),
+    "Patience": ("a Patience", "create one: biaslab.judges.api.Patience()"),
 }
 #: How one comes by what was called by its name.
 _LOADERS = {
-    "Judge": "make one: biaslab.load_judge({!r}, data)",
+    "Judge": "create one: biaslab.load_judge({!r}, data)",
     "Dataset": "load one: biaslab.load_dataset({!r})",
 }
 _PLAIN = {
@@ -167,7 +167,7 @@ def remedy_for(annotation: Any, name: str, value: object) -> str:
     if meant := did_you_mean(value, choices):
         return meant
     if inspect.isclass(value) and value.__module__.startswith("biaslab"):
-        return f"make one: {value.__name__}()"
+        return f"create one: {value.__name__}()"
     if not kinds:
         return "pass a list, an array or a column of a frame"
     return _one(kinds[0], name)[1]
@@ -191,7 +191,7 @@ def _one(kind: Any, name: str) -> tuple[str, str]:
     if origin in (Mapping, dict):
         return _of_mapping(kind, name)
     called = getattr(origin, "__name__", str(origin))
-    return _CLASSES.get(called, (f"a {called}", f"make one: {called}(…)"))
+    return _CLASSES.get(called, (f"a {called}", f"create one: {called}(…)"))
 
 
 def _of_items(kind: Any, origin: Any, name: str) -> tuple[str, str]:

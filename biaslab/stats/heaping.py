@@ -167,7 +167,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     >>> scores, scale = [40, 50, 60, 70, 30, 80, 55, 60, 70, 45, 50, 60, 70, 62, 40, 80], range(1, 101)
     >>> estimate = myers_estimate(list("aabbccddeeffgghh"), score_weights(scores, scale), scale, Resampling())
     >>> round(estimate.estimate, 3), round(estimate.ci_low, 3), round(estimate.ci_high, 3), estimate.note
-    (0.738, 0.55, 0.9, 'expected of a fair judge: 0.261')
+    (0.738, 0.55, 0.9, 'expected for a fair judge: 0.261')
     """
     blended = myers_sums(weights, levels)
     sums, _ = sum_by_context(resampling.cluster_of(context), *blended.T)

@@ -101,7 +101,7 @@ def expected_agreement_loss(
     >>> frame["two"] = samples.mean(axis=1)
     >>> estimate = expected_agreement_loss(frame, "one", "two", "human", {"two": samples}, Resampling())
     >>> bool(estimate.ci_low < 0 < estimate.ci_high), estimate.note
-    (True, 'corrected for the noise of few samples: reliability 1.00 and 0.87')
+    (True, 'corrected for sampling noise: reliability 1.00 and 0.87')
     """
     check_options(level, method)
     if relative:

@@ -73,7 +73,7 @@ class FaultServer:
     ...     [(_, reply)] = judge.ask([bl.Choice("Summary A or Summary B?", ("Summary A", "Summary B"))])
     ...     judge.close()
     >>> reply.finish_reason, reply.text
-    ('unusable', 'the probabilities of the shown tokens sum to 2')
+    ('unusable', 'the probabilities of the returned tokens sum to 2')
     """
 
     def __init__(

@@ -112,5 +112,5 @@ def test_it_is_no_part_of_what_a_request_is():
 
 
 def test_every_candidate_has_a_text():
-    with pytest.raises(InputError, match="one for each of a, b"):
+    with pytest.raises(InputError, match="one value for each of a, b"):
         About("c", ("a", "b"), ("A text.",), ("fluency",))

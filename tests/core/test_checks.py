@@ -35,14 +35,14 @@ def test_one_of(value):
 def test_some_of(values):
     for good in (["cls"], ("last", "cls"), {"last"}, iter(["cls"])):
         checks.require_some_of("pooling", good, ("cls", "last"))
-    with pytest.raises(InputError, match="allowed: a list of some of cls, last, each once"):
+    with pytest.raises(InputError, match="allowed: a list of values among cls, last, each once"):
         checks.require_some_of("pooling", values, ("cls", "last"))
 
 
 def test_a_lone_name_is_no_list():
     checks.require_attributes_list(None)
     checks.require_attributes_list(["fluency"])
-    with pytest.raises(InputError, match=r"write \['fluency'\]"):
+    with pytest.raises(InputError, match=r"use \['fluency'\]"):
         checks.require_attributes_list("fluency")
 
 
@@ -58,7 +58,7 @@ def test_what_no_path_can_be_gets_an_error_of_ours(name):
     with pytest.raises(StoreError):
         bl.Store(name)
     for read in (bl.read_judgements, lambda path: bl.load_dataset("tabular", path=path)):
-        with pytest.raises(InputError, match="that exists"):
+        with pytest.raises(InputError, match="an existing"):
             read(name)
 
 

@@ -98,5 +98,5 @@ def test_elsewhere_it_is_the_working_directory(tmp_path, monkeypatch):
     bl.enter_project()
     assert Path.cwd() == tmp_path / "named"
     monkeypatch.setenv("BIASLAB_PROJECT", "missing")
-    with pytest.raises(InputError, match="BIASLAB_PROJECT is 'missing', allowed: a folder that exists; unset it"):
+    with pytest.raises(InputError, match="BIASLAB_PROJECT is 'missing', allowed: an existing folder; unset it"):
         bl.enter_project()

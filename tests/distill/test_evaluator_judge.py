@@ -197,7 +197,7 @@ def test_it_says_what_it_cannot_answer(evaluator, tiny_encoder, taught):
     judge = EvaluatorJudge(evaluator)
     with pytest.raises(JudgeError, match="no evaluator for the attribute 'wit', only for merit"):
         judge.check([Score("good", "bad", attribute="wit")])
-    with pytest.raises(JudgeError, match="taught with a source"):
+    with pytest.raises(JudgeError, match="trained with a source"):
         judge.check([Score("good", attribute="merit")])
     with pytest.raises(UnsupportedRequestError):
         judge.check([Choice("good?", ("A", "B"))])
@@ -309,7 +309,7 @@ def test_folds_that_are_not_there(change, folds, tmp_path):
 def student(tiny_encoder):
     data = bl.load_dataset("graded", limit=4)
     stars = bl.collect(bl.distill.Stars(aspects=["fluency"]), bl.SimulatedJudge(data), data, progress=False)
-    with pytest.warns(UserWarning, match="are cut"):
+    with pytest.warns(UserWarning, match="are truncated"):
         made = cross_fit(examples(stars, data), folds=2, encoder=tiny_encoder, **QUICK)
     return data, EvaluatorJudge(made, "student")
 

@@ -305,7 +305,7 @@ def test_contexts_of_one_alone_are_left_out_and_counted(population):
     found = inherit(Verbosity(), teacher, later)
     assert found.attrs["contexts_left_out"] == 30
     assert (found["n_contexts"] == 10).all()
-    with pytest.raises(TrialsError, match="at least two contexts"):
+    with pytest.raises(TrialsError, match="at least two common contexts"):
         inherit(Verbosity(), teacher[teacher["context_id"].astype(int) < 30], later)
 
 

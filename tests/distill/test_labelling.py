@@ -47,7 +47,7 @@ def test_what_the_data_set_calls_it(graded):
     found = annotate(Lengths(), graded, ["multiple"], attributes=["relevance"], progress=False)
     assert set(found["attribute"]) == {"relevance"}
     assert found["human"].tolist() == graded.human_means["relevance"].tolist()
-    with pytest.raises(InputError, match="a name of its own for each of multiple, coherence"):
+    with pytest.raises(InputError, match="a distinct name for each of multiple, coherence"):
         annotate(Lengths(), graded, ["multiple", "coherence"], attributes=["relevance"], progress=False)
 
 

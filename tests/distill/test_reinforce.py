@@ -373,7 +373,7 @@ def test_refuses_what_it_cannot_learn_from(make_policy):
     policy = make_policy(**SIZES)
     with pytest.raises(InputError, match="set balance to 1"):
         reinforce(policy, SOURCES.drop(columns="reference"), likes_b, **QUICK)
-    with pytest.raises(InputError, match="trained on"):
+    with pytest.raises(InputError, match="training sources"):
         reinforce(policy, SOURCES, likes_b, held_out=SOURCES, **QUICK)
     with pytest.raises(InputError, match="finite number for each"):
         reinforce(policy, SOURCES, lambda texts, *_: [np.nan] * len(texts), **QUICK)

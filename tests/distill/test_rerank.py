@@ -157,7 +157,7 @@ def test_says_what_is_wrong(graded):
         rerank(graded, {})
     with pytest.raises(InputError, match="at least two"):
         tune_weights(graded, one, one)
-    with pytest.raises(InputError, match="one score a candidate"):
+    with pytest.raises(InputError, match="one score per candidate"):
         tune_weights(graded, {"a": one, "b": one}, pd.concat([one, one.assign(attribute="y")]))
     with pytest.raises(TrialsError, match="without"):
         rerank(graded, one.drop(columns="score"))

@@ -59,7 +59,7 @@ def test_it_judges_as_an_evaluator_does(evaluators, taught):
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, -1.0), (0.0, 0.0), (float("nan"), 1.0)])
 def test_says_what_weights_may_be(evaluators, weights):
     weights = dict(zip(evaluators, weights, strict=False))
-    with pytest.raises(InputError, match="a number from 0 for each of alone, folds"):
+    with pytest.raises(InputError, match="a non-negative number for each of alone, folds"):
         WeightedEvaluators(evaluators, weights)
     with pytest.raises(InputError, match="at least one"):
         WeightedEvaluators({})

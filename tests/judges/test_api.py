@@ -80,7 +80,7 @@ def test_a_server_that_hangs_is_given_up_on_in_time(judge_of, fault):
     ("fault", "kind", "words"),
     [
         ("401", ServerError, r"HTTP 401.*does not accept the key"),
-        ("403", ServerError, "may not use this model"),
+        ("403", ServerError, "has no access to this model"),
         ("404", ServerError, r"`judge` does not exist.*check `model` and `base_url`"),
         ("400", ServerError, "HTTP 400: no such field"),
         ("quota", ServerError, "no credit"),

@@ -124,7 +124,7 @@ def test_what_lines_may_say(tmp_path):
         }
         [reply] = store.get([good[1]["custom_id"]]).values()
         assert reply.finish_reason == "content_filter"
-    with pytest.raises(InputError, match="can be read"):
+    with pytest.raises(InputError, match="a readable file"):
         import_results(tmp_path / "s.jsonl", [tmp_path / "none"], store)
 
 

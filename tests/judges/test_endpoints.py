@@ -176,7 +176,7 @@ def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
     with (
         FaultServer(lambda text, attempt: "403") as other,
         FaultServer() as good,
-        pytest.raises(ServerError, match="may not use this model"),
+        pytest.raises(ServerError, match="has no access to this model"),
     ):
         list(judge_of(other, good).ask(prompts(50)))
 

@@ -203,7 +203,7 @@ def test_a_prompt_that_is_too_long_is_an_error_before_anything_is_computed(make_
         Choice([("user", "a"), ("assistant", "b")] * 10 + [("user", "c")], ("A", "B")),
     ]
     for request in long:
-        with pytest.raises(PromptTooLongError, match="holds 64") as caught:
+        with pytest.raises(PromptTooLongError, match="is 64") as caught:
             judge.check([fine, request])
         assert caught.value.request is request
         answered = []

@@ -206,7 +206,7 @@ def test_what_is_no_reward_model_is_refused(models, tokenizer, tmp_path, change,
 
 def test_prompts_and_long_texts_are_refused_before_anything_is_asked(models, tokenizer, graded):
     judge = _judge("gpt2", models, tokenizer)
-    with pytest.raises(PromptTooLongError, match=r"the context window .* holds 512"):
+    with pytest.raises(PromptTooLongError, match=r"the context window .* is 512"):
         judge.check([Score("word " * 600)])
     with pytest.raises(UnsupportedRequestError, match=r"template needs prompts .* takes no prompt"):
         bl.collect(bl.probes.Template(["coherence"]), judge, graded, progress=False)

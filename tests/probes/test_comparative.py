@@ -90,7 +90,7 @@ def test_missing_judgements_drop_their_twin(graded):
     judge = bl.SimulatedJudge(graded, noise=1.0, refusal=0.2)
     probe = Comparative(["coherence"])
     trials = bl.collect(probe, judge, graded, progress=False)
-    with pytest.warns(MissingDataWarning, match="twin"):
+    with pytest.warns(MissingDataWarning, match="the same pair in the other order"):
         row = probe.estimate(trials, ["spearman"]).iloc[0]
     usable = trials[trials["status"] == "ok"]
     pairs = set(zip(usable["context_id"], usable["candidate_id"], usable["opponent_id"], strict=True))

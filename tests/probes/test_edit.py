@@ -226,7 +226,7 @@ def test_texts_with_nothing_to_change_are_left_out_and_counted(graded):
     for metric in ("score_excess", "win_excess"):
         row = row_of(found, metric)
         assert np.isnan(row["estimate"])
-        assert "nothing to change" in row["note"]
+        assert "changes none of the texts" in row["note"]
     assert (found.loc[found["metric"] == "untouched", "estimate"] == 1).all()
 
 
@@ -328,7 +328,7 @@ def test_a_log_with_edited_texts_and_their_twins_is_audited(graded, tmp_path):
         ({"edits": ["authorty"]}, "did you mean authority"),
         ({"edits": "authority"}, "a list of edits"),
         ({"edits": []}, "at least one"),
-        ({"edits": ["authority", "authority"]}, "a name of its own"),
+        ({"edits": ["authority", "authority"]}, "with different names"),
         ({"edits": [Change("null:x", str.upper)]}, "null:"),
         ({"forms": ["scores"]}, "forms"),
         ({"template": 3}, "template"),

@@ -357,7 +357,7 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"attributes": "fluency"}, r"write \['fluency'\]"),
+        ({"attributes": "fluency"}, r"use \['fluency'\]"),
         ({"scale": "1-7"}, "1-10"),
         ({"answer": "marks"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),

@@ -197,7 +197,7 @@ def test_nameless_texts_are_nobodys(population):
     ("parameters", "words"),
     [
         ({"own": "owm"}, r"own is 'owm', allowed: one of own, another, a third; did you mean own"),
-        ({"asks": []}, "some of pairs, scores"),
+        ({"asks": []}, "values among pairs, scores"),
         ({"template": 3}, "one of 1, 2"),
         ({"reliability": 2}, "from 0.3 to 1"),
     ],
@@ -211,7 +211,7 @@ def test_a_judge_that_reads_no_prompt_does_what_it_can(population):
     probe, data = SelfPreference(own="own"), population.head(6)
     asked = {}
     for judge in (lambda candidate: 1 + len(candidate) % 5, lambda first, second: "first" if first < second else "tie"):
-        with pytest.warns(NearestDesignWarning, match="self_preference asks (scores|pairs) alone"):
+        with pytest.warns(NearestDesignWarning, match="self_preference asks for (scores|pairs) only"):
             trials = bl.collect(probe, judge, data, progress=False)
         asked |= {tuple(trials["asked"].unique()): trials["value"].notna().all()}
         metric = "own_score_gap" if "score" in set(trials["asked"]) else "own_win_rate"

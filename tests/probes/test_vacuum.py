@@ -152,9 +152,9 @@ def test_the_rate_is_that_of_the_normal_distribution():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"nothing": ["noise"]}, "some of identical, empty, shuffled, named"),
+        ({"nothing": ["noise"]}, "values among identical, empty, shuffled, named"),
         ({"names": ("GPT-4", "GPT-4 ")}, "two different names"),
-        ({"asks": ["songs"]}, "some of pairs, scores"),
+        ({"asks": ["songs"]}, "values among pairs, scores"),
         ({"n_candidates": 0}, "at least 1"),
         ({"template": 0}, "one of 1, 2"),
         ({"scale": "1-7"}, "1-10"),

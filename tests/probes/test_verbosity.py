@@ -267,7 +267,7 @@ def test_trials_of_another_probe_are_refused(made):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"attributes": "fluency"}, r"write \['fluency'\]"),
+        ({"attributes": "fluency"}, r"use \['fluency'\]"),
         ({"scale": "1-7"}, "1-10"),
         ({"answer": "stars"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),

@@ -46,13 +46,13 @@ def test_what_is_undefined_is_named_and_one_value_has_no_average():
     broken = frame.assign(estimate=frame["estimate"].where(frame["attribute"] != "b"))
     average = average_over(broken, "attribute", "Avg.").iloc[0]
     assert np.isnan(average["estimate"])
-    assert (average["attribute"], average["note"]) == ("Avg.", "undefined of b")
+    assert (average["attribute"], average["note"]) == ("Avg.", "undefined for b")
     assert average_over(frame.iloc[:1], "attribute").empty
 
 
 def test_rows_that_no_condition_tells_apart_are_refused():
     frame = frame_of({"a": np.arange(4.0), "b": np.arange(4.0)})
-    with pytest.raises(InputError, match="one cell"):
+    with pytest.raises(InputError, match="the same cell"):
         average_over(pd.concat([frame, frame]), "attribute")
     with pytest.raises(InputError, match="prompt"):
         average_over(frame, "prompt")

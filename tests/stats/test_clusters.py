@@ -55,7 +55,7 @@ def test_what_is_no_request_shares_nothing():
 
 
 def test_the_warning_counts_contexts_and_clusters():
-    with pytest.warns(SharedRequestsWarning, match=r"position: 3 contexts .* as 1 cluster$"):
+    with pytest.warns(SharedRequestsWarning, match=r"position: 3 contexts .* as 1 cluster "):
         warn_shared("position", {"a": "a", "b": "a", "c": "a"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

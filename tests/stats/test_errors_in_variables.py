@@ -190,7 +190,7 @@ def test_little_agreement_and_bad_columns_are_refused_with_a_reason():
     with pytest.raises(TrialsError, match="annotators"):
         slope(frame.assign(annotators="1 2"))
     assert "no row" in slope(frame.iloc[:0]).note
-    assert "apart" in slope(frame.assign(x=1.0)).note
+    assert "collinear" in slope(frame.assign(x=1.0)).note
 
 
 def test_where_agreement_is_hardly_known_the_interval_is_fiellers():

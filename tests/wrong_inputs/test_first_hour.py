@@ -179,7 +179,7 @@ COMMANDS = {
 CALLS = {
     "a judge by its name": (
         lambda: bl.collect(position(), "simulated", data()),
-        *("judge", "'simulated'", "a judge", "make one: biaslab.load_judge('simulated', data)"),
+        *("judge", "'simulated'", "a judge", "create one: biaslab.load_judge('simulated', data)"),
     ),
     "a probe by its class": (
         lambda: bl.collect(bl.probes.Position, judge(), data()),
@@ -203,7 +203,7 @@ CALLS = {
     ),
     "one attribute without a list": (
         lambda: position(attributes="coherence"),
-        *("attributes", "'coherence'", "a list of names", "write ['coherence']"),
+        *("attributes", "'coherence'", "a list of names", "use ['coherence']"),
     ),
     "a metric of a figure, misspelt": (
         lambda: bl.plots.intervals(estimates(), "first_positon_rate"),

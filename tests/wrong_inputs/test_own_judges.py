@@ -47,7 +47,7 @@ ANSWERS = {
     "nothing": (lambda requests: None, "Own.ask returned None, allowed: pairs of request and reply"),
     "nothing for each": (
         lambda requests: [(request, None) for request in requests],
-        "Own.ask gave a request with None, allowed: a request with a Reply with logprobs",
+        "Own.ask yielded a request with None, allowed: a request with a Reply with logprobs",
     ),
     "an empty reply": (
         lambda requests: [(request, bl.Reply()) for request in requests],

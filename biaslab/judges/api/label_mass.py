@@ -108,7 +108,7 @@ def impossible(shown: Sequence[tuple[object, float]]) -> str:
     Examples
     --------
     >>> impossible([("A", -0.1), ("B", -0.2)])
-    'the probabilities of the shown tokens sum to 1.72'
+    'the probabilities of the returned tokens sum to 1.72'
     >>> impossible([("A", -1.0), ("B", -1.5), ("A", -1.0)])
     "the token 'A' is shown twice"
     """

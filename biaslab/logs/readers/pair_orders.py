@@ -79,7 +79,7 @@ def _ask(
         seen, back = (each | {"preference": {**gold, "values": labels}} for each in (seen, back))
     always: tuple[str, Entries] = (f"{shown[0]} was always shown first", {"order_known": "=true"})
     if isinstance(reading, dict) and "p_first" in reading:  # which is of a column, not of a place
-        return Refusal(f"{name} says how they were shown", (always,))
+        return Refusal(f"{name} gives the order shown", (always,))
     swapped = "shown second where it says so" if "swapped" in said else "shown first where it is named"
     if isinstance(reading, str) or not sides:
         readings = [(f"{shown[0]} is {swapped}", said | back)]
@@ -88,7 +88,7 @@ def _ask(
             (f"{shown[0]} is {swapped}, verdicts name places", said | seen),
             (f"{shown[0]} is {swapped}, verdicts name columns", said | back),
         ]
-    why = f"{name} says how they were shown, and no name says what {shown[0]} is then"
+    why = f"{name} gives the order shown, but no name tells what {shown[0]} then is"
     return Refusal(why, (*readings, always))
 
 

@@ -66,7 +66,7 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
         if by_side >= KNOWN * total and sides is not None and any(s in ("first", "second") for s in sides.values()):
             as_side: Entries = entries | {"winner": {"field": name, "values": sides}}
             options = (("as places", as_side), ("as names of candidates", entries | {"winner": name}))
-            return Refusal(f"{name} may name a place or a candidate ({_some(values)})", options)
+            return Refusal(f"{name} may name a position or a candidate ({_some(values)})", options)
         tied = {value: "tie" for value in values if value not in candidates and named.side_of(value) == "tie"}
         if set(tied) - {"tie"}:
             return {"field": name, "values": {value: value for value in sorted(candidates & set(values))} | tied}
@@ -124,7 +124,7 @@ def _of_both(table: Table, one: str, two: str, entries: Entries) -> Entries | Re
         empty = zip(table.columns[one], table.columns[two], *marked, strict=True)
         if all(any(value and _value(value) for value in row) for row in empty):
             return greater
-        said = f"{one} and {two} are both 0 in some rows, and no column says that this is a tie"
+        said = f"{one} and {two} are both 0 in some rows, and no column marks this as a tie"
         return Refusal(said, (("if it is one", entries | greater),))
     said = f"{one} and {two} are numbers for each side"
     return Refusal(said, (("if the judge saw both, and the higher one wins", entries | greater),))
@@ -197,7 +197,7 @@ def _unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str
     options = [("with first, second or tie for dots", entries | {"winner": {"field": name, "values": guess}})]
     if len(values) > FEW:
         options = [("if it holds the judge's words", entries | {"reply": name})]
-    return Refusal(f"{name} says {_some(values)}, which names neither a place nor a candidate", tuple(options))
+    return Refusal(f"{name} contains {_some(values)}, which names neither a position nor a candidate", tuple(options))
 
 
 def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
@@ -246,7 +246,7 @@ def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tu
         options.append(option("if 3 is a tie", {1: "first", 2: "second", 3: "tie"}))
     if list(places) == [1, 2]:
         options = [options[0], option("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})]
-    return Refusal(f"{name} runs from {ranks[0]} to {ranks[-1]}, and no name says which end is whose", tuple(options))
+    return Refusal(f"{name} runs from {ranks[0]} to {ranks[-1]}, and no name tells which end is whose", tuple(options))
 
 
 def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
@@ -258,7 +258,7 @@ def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tu
                (f"the probability of {shown[1]}", entries | {"p_first": second})]  # fmt: skip
     if ends == (1, 2):  # as AlpacaEval counts
         options.reverse()
-    return Refusal(f"{name} is a number from {low} to {high}, and no name says of which candidate", tuple(options))
+    return Refusal(f"{name} is a number from {low} to {high}, and no name tells of which candidate", tuple(options))
 
 
 def _some(values: Counter[str]) -> str:

@@ -77,7 +77,7 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     if low >= 0 and (high in _TOPS or (low < high <= 1)):
         scale = f"{0 if low < 1 else 1}-{max(high, 1):.0f}"
         table.told.append(
-            f"scale {scale}, as the scores run from {low:g} to {high:g}: say --map scale==LOW-HIGH otherwise"
+            f"scale {scale}, because the scores range from {low:g} to {high:g} (--map scale==LOW-HIGH if not)"
         )
         return f"={scale}"
     whole = all(value.is_integer() for value in values)
@@ -87,4 +87,4 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     start = 0 if starts < 1 or (high > 10 and not whole) else 1
     options = tuple((f"if it ends at {top}", {"scale": f"={start}-{top}"}) for top in ends)
     none = ", negative ones being no scores" if low < 0 else ""
-    return Refusal(f"the scores run from {low:g} to {high:g}, which no usual scale does{none}", options)
+    return Refusal(f"the scores range from {low:g} to {high:g}, which fits no common scale{none}", options)

@@ -52,12 +52,12 @@ def test_an_order_by_quality_is_not_taken_for_random():
 def test_lists_that_could_not_be_read_are_missing_and_said_on_the_page():
     table = lists(40, 1.0, seed=3)
     table["ranking"] = [None if n % 8 == 0 else given for n, given in enumerate(table["ranking"])]
-    with pytest.warns(bl.errors.MissingDataWarning, match="20 of 160 judgements do not enter"):
+    with pytest.warns(bl.errors.MissingDataWarning, match="20 of 160 judgements are left out"):
         found = bl.audit(bl.read_judgements(table), only=["one_list"], resampling=Resampling(n=200))
     assert found.set_index("metric").loc["first_place_excess", "n_dropped"] == 20
     page = bl.report.page(found, reference=None)
     assert "missing judgements, which may bias an estimate:" in page
-    assert "! one_list: 20 of 160 judgements do not enter" in page
+    assert "! one_list: 20 of 160 judgements are left out" in page
 
 
 @pytest.mark.thorough

@@ -184,7 +184,7 @@ def test_an_error_leaves_the_file_that_was_there(graded, judge, small, tmp_path)
 def test_a_file_of_something_else_is_refused_before_anything_is_asked(graded, judge, tmp_path):
     out, watched = tmp_path / "trials.parquet", Watched(judge)
     pd.DataFrame({"a": [1]}).to_parquet(out)
-    with pytest.raises(InputError, match=r"a new file, or one with the columns probe, judge.*it has a; choose another"):
+    with pytest.raises(InputError, match=r"a new file, or one with the columns probe, judge.*it has a; "):
         bl.collect(PROBE, watched, graded, progress=False, out=out)
     bl.collect(PROBE, bl.SimulatedJudge(graded), graded, progress=False, out=tmp_path / "other.parquet")
     with pytest.raises(InputError, match=r"or one of this study.*it is of judge simulated"):
