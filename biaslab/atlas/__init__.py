@@ -1,4 +1,4 @@
-"""An atlas of recorded judges: what published judges said, as numbers, without a sentence of anybody.
+"""An atlas of recorded judges: published judgements as numbers, without any texts.
 
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
 `estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
@@ -70,7 +70,7 @@ def sources() -> pd.DataFrame:
 
 @checked
 def judges(source: str | None = None) -> pd.DataFrame:
-    """Return who judged what, of the judgements that are here.
+    """Return which judge judged which data, for the recorded judgements included here.
 
     Parameters
     ----------

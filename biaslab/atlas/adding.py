@@ -130,8 +130,8 @@ def add(
         raise InputError(
             "log",
             f"{len(trials)} judgements",
-            "one from which something can be estimated",
-            "`biaslab doctor` says what",
+            "a log from which a metric can be estimated",
+            "see `biaslab doctor`",
         )
     there = all_estimates()
     _require_new_estimates(rows, [there[there["source"] != source], *(one.estimates for one in others)])
@@ -150,7 +150,7 @@ def _require_facts(source: str, licence: str, repository: str, released: str) ->
             "licence", licence, LICENCES, "LicenseRef-NAME for another one, none for a log that is not published"
         )
     if not _REPOSITORY.fullmatch(repository):
-        raise InputError("repository", repository, "owner/name on GitHub, or an address that begins with https://")
+        raise InputError("repository", repository, "owner/name on GitHub, or a URL that begins with https://")
     if not _MONTH.fullmatch(released):
         raise InputError("released", released, "a month", "such as 2026-01")
 
@@ -158,9 +158,9 @@ def _require_facts(source: str, licence: str, repository: str, released: str) ->
 def _require_new_name(source: str, folder: Path, replace: bool) -> None:
     there = {one.name for one in SOURCES} | {one.source["name"] for one in contributions()}
     if source in there and folder.resolve() != FOLDER.resolve():
-        raise InputError("source", source, "a name that the atlas does not have", "`biaslab atlas list` shows them")
+        raise InputError("source", source, "a name not yet in the atlas", "see `biaslab atlas list`")
     if (folder / f"{source}.json").exists() and not replace:
-        raise InputError("source", source, f"a name that is not in {folder}", "--replace writes over it")
+        raise InputError("source", source, f"a name not yet in {folder}", "use --replace to overwrite it")
 
 
 def _read(log: pd.DataFrame | str | Path, format: str | None, mapping: Any) -> pd.DataFrame:  # noqa: A002
@@ -185,7 +185,7 @@ def _named(trials: pd.DataFrame, judge: str | Mapping[str, str] | None) -> pd.Da
         raise InputError(
             "judge",
             judge,
-            f"a name for each judge that is meant, of {', '.join(inside)}",
+            f"a name for each judge to add, out of {', '.join(inside)}",
             f"such as {inside[0]}={judge}",
         )
     unknown = [name for name in names if name not in inside]
@@ -208,7 +208,7 @@ def _require_new_judgements(digest: str, others: list[Contribution]) -> None:
     same = next((one for one in others if one.log["digest"] == digest), None)
     if same is not None:
         raise InputError(
-            "log", same.source["name"], "judgements that were not added before", "they are there under this name"
+            "log", same.source["name"], "judgements that were not added before", "they were added under this name"
         )
 
 
@@ -221,7 +221,7 @@ def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> No
         if len(matches) and matches.max() >= max(_TELLING, _SHARE * len(rounded)):
             name, who = matches.sort_values().index[-1]
             number = f"{matches.max()} of {len(rounded)} estimates are those of {who} from {name}"
-            raise InputError("log", number, "a log that the atlas does not have")
+            raise InputError("log", number, "a log that is not in the atlas yet")
 
 
 def _about(name: str, family: str, released: str, reasons: bool | None) -> dict[str, Any]:

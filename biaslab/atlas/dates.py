@@ -1,4 +1,4 @@
-"""Has a bias fallen? Meta-regression of recorded judges' estimates on release month and on whether they reason."""
+"""Meta-regression of recorded judges' estimates on release month and on whether they are reasoning models."""
 
 from __future__ import annotations
 

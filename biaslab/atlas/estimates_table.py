@@ -30,7 +30,7 @@ def estimates(
     breakdowns: bool = True,
     folder: str | PathLike[str] | None = None,
 ) -> pd.DataFrame:
-    """Return what biaslab's estimators say of recorded judges, those of sources that may not be carried included.
+    """Return biaslab's estimates for recorded judges, including sources that cannot be redistributed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Estimate all that recorded judgements tell: every probe and audit, each judge by itself on each data set."""
+"""Estimate every probe and audit metric of recorded judgements, separately for each judge and data set."""
 
 from __future__ import annotations
 

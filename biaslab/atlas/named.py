@@ -50,7 +50,7 @@ def rows_named(name: str, one_way: bool = False) -> pd.DataFrame:
 
 
 def load_judge(name: str, dataset: Dataset | None) -> RecordedJudge:
-    """Return the judge of that name, who says again what was recorded about the texts of a data set.
+    """Return the judge of that name, which replays recorded judgements of a data set's texts.
 
     Raises
     ------
@@ -60,7 +60,9 @@ def load_judge(name: str, dataset: Dataset | None) -> RecordedJudge:
     rows = rows_named(name, one_way=True)
     if dataset is None:
         remedy = f"`bl.audit` of `bl.atlas.trials` and `biaslab audit {name}` need none"
-        raise InputError("dataset", dataset, "the data set whose texts were judged: the atlas holds no texts", remedy)
+        raise InputError(
+            "dataset", dataset, "the data set whose texts were judged (the atlas contains no texts)", remedy
+        )
     return RecordedJudge(rows, dataset)
 
 
@@ -71,7 +73,7 @@ def _parts(name: str) -> tuple[str, str, dict[str, str]]:
     pairs = [part.partition("=") for part in conditions.split("&") if part]
     if not (name.startswith(PREFIX) and judge and at and source) or not all(all(pair) for pair in pairs):
         allowed = "atlas:JUDGE@SOURCE or atlas:JUDGE@SOURCE?column=value&column=value"
-        raise InputError("judge", name, allowed, "such as atlas:gpt-4-0613@mt_bench; `bl.atlas.judges()` lists them")
+        raise InputError("judge", name, allowed, "such as atlas:gpt-4-0613@mt_bench; see `bl.atlas.judges()`")
     return judge, source, {column: value for column, _, value in pairs}
 
 

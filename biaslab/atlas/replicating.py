@@ -1,4 +1,4 @@
-"""Replication: printed numbers of judgements, next to our estimates from the same judgements.
+"""Replication: published numbers next to our estimates from the same judgements.
 
 *Their replies, our estimator, their number.* What is printed is in `biaslab.published`, what we find in
 `biaslab.atlas.estimates`; here stands which row answers which number, in `replication_rules` which of them compare.
@@ -94,7 +94,7 @@ def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) 
     joined = keys.merge(ours[whole], on=list(keys), how="left", suffixes=("", " "))
     if len(joined) != len(rows) or joined["estimate"].isna().all():
         what = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(joined)} estimates"
-        raise TrialsError("estimates", what, "one estimate a printed number", "build the atlas's estimates again")
+        raise TrialsError("estimates", what, "one estimate per printed number", "rebuild the atlas's estimates")
     place = rows[["paper", "table", "row", "column", "printed"]].reset_index(drop=True)
     unit = np.array([_UNITS.get(name, 1.0) for name in rows["unit"]])
     digits = np.array([len(text.partition(".")[2]) for text in place["printed"]])

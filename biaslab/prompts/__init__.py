@@ -243,7 +243,7 @@ def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) ->
     steps = {name: list(by_attribute[name]) for name in dataset.require_attributes(attributes) if name in by_attribute}
     if not steps:
         names = ", ".join(name for name in listed if name != "about")
-        raise InputError("dataset", dataset.name, f"one whose annotators' steps are known: {names}", "give steps")
+        raise InputError("dataset", dataset.name, f"a data set with known annotator steps: {names}", "pass steps")
     return steps
 
 

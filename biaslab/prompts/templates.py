@@ -56,7 +56,7 @@ def _filled(name: str, variables: Mapping[str, Any]) -> str:
     try:
         return _template(name).render({"adjective": adjective, **_ABSENT, **variables})
     except jinja2.UndefinedError as error:
-        raise InputError(f"template {name}", str(error), "all variables that its comment lists") from error
+        raise InputError(f"template {name}", str(error), "all variables listed in its comment") from error
 
 
 def prepare(name: str, texts: tuple[str, ...], **variables: Any) -> tuple[str, ...]:

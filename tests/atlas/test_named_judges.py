@@ -58,7 +58,7 @@ def test_columns_choose_rows():
         ("atlas:palm2@llmbar", "did you mean palm-2"),
         ("atlas:gpt-4@lmbar", "did you mean llmbar"),
         ("atlas:gpt-4@self_recognition", "estimates alone"),
-        (NAMES["mt_bench"], "the atlas holds no texts"),
+        (NAMES["mt_bench"], "the atlas contains no texts"),
     ],
 )
 def test_what_no_name_is(name, said):

@@ -76,12 +76,12 @@ def from_table(
     frame = table if isinstance(table, pd.DataFrame) else _read(Path(table))
     form, by_kind = _kinds(frame)
     if kind is None and len(by_kind) > 1:
-        raise InputError("kind", None, f"one of {', '.join(by_kind)}", "the table holds several edits: choose one")
+        raise InputError("kind", None, f"one of {', '.join(by_kind)}", "the table contains several edits: choose one")
     chosen = next(iter(by_kind)) if kind is None else kind
     require_one_of("kind", chosen, tuple(by_kind))
     looked_up = by_kind[chosen]
     if all(text == edited for text, edited in looked_up.items()):
-        raise InputError("table", chosen, "a kind of which at least one text differs from its edited one")
+        raise InputError("table", chosen, "a kind with at least one text that differs from its edited text")
     stem = "" if isinstance(table, pd.DataFrame) else Path(table).stem
 
     def change(text: str) -> str:
@@ -108,7 +108,7 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
         if isinstance(text, str) and isinstance(edited, str) and edited.strip():
             by_kind.setdefault(str(kind), {}).setdefault(text, edited)
     if not by_kind:
-        raise InputError("table", sorted(columns), _FORMATS, "with a text and its edited text in at least one row")
+        raise InputError("table", sorted(columns), _FORMATS, "with text and edited text in at least one row")
     return form, by_kind
 
 
@@ -126,7 +126,9 @@ def _judgebiasbench(row: Mapping[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
 
 def _read(path: Path) -> pd.DataFrame:
     """Read strings as strings: nothing in a text is a number or a date."""
-    require_one_of("table", path.suffix, (".json", ".jsonl", ".csv"), "give a frame, or a file that ends so")
+    require_one_of(
+        "table", path.suffix, (".json", ".jsonl", ".csv"), "pass a frame, or a file with one of these extensions"
+    )
     try:
         if path.suffix == ".csv":
             return pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -134,7 +136,7 @@ def _read(path: Path) -> pd.DataFrame:
         lines = [line for line in written.split("\n") if line.strip()]
         rows = json.loads(written) if path.suffix == ".json" else [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
-        raise InputError("table", str(path), "a file that can be read", str(error)) from error
+        raise InputError("table", str(path), "a readable file", str(error)) from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError("table", str(path), "a list of objects, one a row")
     return pd.DataFrame(rows)

@@ -1,4 +1,4 @@
-"""Read replies by a protocol, and write those of an obedient judge."""
+"""Read replies with a protocol, and write the replies of a perfectly compliant judge."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Answering:
 
     def _require_one_value(self, other: str) -> None:
         if isinstance(self.reader, Places):
-            raise InputError("protocol", "a list", "a pair or a score", f"a list has a value for each place: {other}")
+            raise InputError("protocol", "a list", "a pair or a score", f"a list has one value per position: {other}")
 
     def require_round_trip(self, value: float) -> None:
         """Raise `InputError` unless the reply that is written for a value is read as this value."""
@@ -133,9 +133,9 @@ class Answering:
         read, status = self.parse(text)
         if read != value:
             misread = f"{read:g}" if status in ("ok", "tie") else status
-            remedy = "say what a reply looks like, with {} for the verdict: writes='Rating: [[{}]]'"
+            remedy = "give the form of a reply, with {} for the verdict: writes='Rating: [[{}]]'"
             what = f"{text!r}, written for {value:g} and read as {misread}"
-            raise InputError("protocol", what, "replies that are read as they are written", remedy)
+            raise InputError("protocol", what, "replies that are read back as the value they were written for", remedy)
 
 
 @lru_cache(maxsize=256)

@@ -113,7 +113,7 @@ class Asking(Answering, Listing):
         """
         missing = [source for source in self.sources if source not in shown]
         if missing:
-            remedy = f'say what it shows: variables={{"{missing[0]}": …}}, or fix it: values={{"{missing[0]}": …}}'
+            remedy = f'map it: variables={{"{missing[0]}": …}}, or set it: values={{"{missing[0]}": …}}'
             raise InputError("variable", missing[0], f"one of {', '.join(map(str, shown))}", remedy)
         slots = {slot: shown[source] for slot, source in self.variables} | dict(self.values)
         messages = tuple(Message(role, text.fill(slots)) for role, text in self.turns)

@@ -69,7 +69,7 @@ def as_turns(
     turns: list[tuple[Role, str]] = list(split_chat(messages)) if isinstance(messages, str) else [*messages]  # type: ignore[misc]
     whole = [("system", system)] * bool(system) + turns + [("assistant", prefill)] * bool(prefill)
     if not any(role == "user" and text.strip() for role, text in whole):
-        raise InputError("template", template, "a text, or messages of which one is by the user")
+        raise InputError("template", template, "a text, or messages including a user message")
     common = syntax or guess_syntax("\n".join(text for _, text in whole))
     return stem, tuple((role, SlotText(text, common)) for role, text in whole)  # type: ignore[misc]
 
@@ -155,7 +155,7 @@ def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
 def require_no_verdicts(*given: object) -> None:
     """Raise `InputError` if anything says how pairs or scores are read."""
     if any(each is not None for each in given):
-        allowed = "replies and names: verdicts, pattern, json, parse and scale are of pairs and scores"
+        allowed = "replies and names (verdicts, pattern, json, parse and scale apply to pairs and scores)"
         raise InputError("form", "list", allowed, 'such as replies="order", names="[{n}]"')
 
 
@@ -201,7 +201,7 @@ def reader_of(
     if isinstance(scale, str):
         return FreeScore(scale)
     raise InputError(
-        "verdicts", None, "what replies mean: verdicts, a pattern, a JSON path, a function or a scale",
+        "verdicts", None, "the meaning of replies: verdicts, a pattern, a JSON path, a function or a scale",
         'such as verdicts={"[[A]]": 1, "[[B]]": 0}, or scale="1-5"',
     )  # fmt: skip
 
@@ -215,7 +215,7 @@ def points_of(form: str, reader: Reader, scale: str | tuple[float, float] | None
             raise InputError("verdicts", reader.points, "probabilities that the first wins: 1, 0, and 0.5 for a tie")
         return reader.points
     if form == "pair":
-        raise InputError("verdicts", None, 'what replies mean, such as verdicts={"A": 1, "B": 0}')
+        raise InputError("verdicts", None, 'the meaning of replies, such as verdicts={"A": 1, "B": 0}')
     if isinstance(scale, str):
         return scale_named(scale).values
     if scale is None:

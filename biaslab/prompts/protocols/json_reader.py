@@ -78,7 +78,7 @@ class JsonPath(OfVerdicts):
         while rest:
             match = _STEP.match(rest)
             if match is None:
-                allowed = 'keys and places such as "result.score" or "models[name=m].rank"'
+                allowed = 'keys and indices, such as "result.score" or "models[name=m].rank"'
                 raise InputError("json", self.path, allowed, f"see {rest!r}")
             key, place, name, value = match.groups()
             steps.append(key if key is not None else int(place) if place is not None else (name, value))

@@ -95,7 +95,7 @@ class Listing:
         """
         if not SHORTEST_LIST <= len(texts) <= LONGEST_LIST:
             allowed = f"{SHORTEST_LIST} to {LONGEST_LIST} in one prompt"
-            raise InputError("candidates", len(texts), allowed, "rank longer lists by biaslab.ranking.sliding_windows")
+            raise InputError("candidates", len(texts), allowed, "use biaslab.ranking.sliding_windows for longer lists")
         return Candidates(
             Entry(self.places.name(place), place, ascii_uppercase[place - 1], text)
             for place, text in enumerate(texts, 1)
@@ -177,7 +177,9 @@ class Listing:
         k, given = len(value), [float(each) for each in value]
         wanted = list(range(1, k + 1)) if self.places.ranks else [0] * (k - 1) + [1]
         if sorted(given) != [float(each) for each in wanted]:
-            allowed = f"the ranks 1 to {k}, one a place" if self.places.ranks else "1 for one place, 0 for others"
+            allowed = (
+                f"the ranks 1 to {k}, one per position" if self.places.ranks else "1 for one position, 0 for others"
+            )
             raise InputError("value", tuple(value), allowed)
         ordered = sorted(range(k), key=lambda at: given[at], reverse=not self.places.ranks)
         return self.places.write_order([at + 1 for at in ordered])
@@ -188,8 +190,8 @@ class Listing:
             value = tuple(float(rank) for rank in range(k, 0, -1)) if self.places.ranks else (0.0,) * (k - 1) + (1.0,)
             text = self.write_list(value)
             if self.parse_list(text, k) != (value, "ok"):
-                remedy = 'put marks around names: names="[{n}]"'
-                raise InputError("names", f"{text!r}", "names that are read as they are written", remedy)
+                remedy = 'put delimiters around names: names="[{n}]"'
+                raise InputError("names", f"{text!r}", "names that are read back as written", remedy)
 
 
 def shares_of(reply: Reply, k: int) -> tuple[tuple[float, ...], Status]:

@@ -56,7 +56,7 @@ class Pattern(OfVerdicts):
             groups = compiled(pattern).groups
             if groups not in (1, 2):
                 remedy = f'such as "Rating: ([1-5])"; has {groups}'
-                raise InputError("pattern", pattern, "one group, which holds the verdict", remedy)
+                raise InputError("pattern", pattern, "exactly one group, for the verdict", remedy)
         if self.verdicts:
             require_verdicts(self.verdicts)
 

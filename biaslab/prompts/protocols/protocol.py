@@ -1,4 +1,4 @@
-"""Define `Protocol`: how a judge is asked and how its reply is read."""
+"""Define `Protocol`: the prompt of a judge and the parser of its replies."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class Protocol(Asking):
 
     @classmethod
     def loaded(cls, protocol: Protocol | str | PathLike[str]) -> Protocol:
-        """Return a protocol: itself, that of a file, or that of a name in ``biaslab.toml``."""
+        """Return a protocol, given the protocol itself, a file, or a name in ``biaslab.toml``."""
         if isinstance(protocol, cls):
             return protocol
         tables = named_tables("protocols")
@@ -299,7 +299,7 @@ class Protocol(Asking):
     def _require_label_first(self) -> None:
         words = [match[0] for _, text in self.turns if (match := _WORDS_FIRST.search(text.source))]
         if self.answer == "label" and words:
-            raise InputError("answer", "label", f'"text", since the prompt asks for words first ({words[0]!r})')
+            raise InputError("answer", "label", f'"text", since the prompt asks for a rationale first ({words[0]!r})')
         if self.answer == "label" and isinstance(self.reader, Places) and self.reader.ranks:
             raise InputError("answer", "label", '"text" for rankings', 'or ask for the best: replies="best"')
         if self.answer == "label" and not isinstance(self.reader, Labels | Places):

@@ -115,9 +115,9 @@ class Labels(Reader):
         require_verdicts(self.verdicts)
         for inner, outer in permutations((self._spelled(label) for label, _ in self.verdicts), 2):
             if _whole(inner, self._flags).search(outer):
-                remedy = "put marks around them, such as [[A]], or give a pattern"
+                remedy = "put delimiters around them, such as [[A]], or give a pattern"
                 overlap = f"{inner!r}, which {outer!r} contains"
-                raise InputError("verdicts", overlap, "labels of which none contains another", remedy)
+                raise InputError("verdicts", overlap, "labels that do not contain each other", remedy)
 
     @cached_property
     def _flags(self) -> int:
@@ -212,7 +212,7 @@ def require_verdicts(verdicts: Sequence[tuple[str, float]], name: str = "verdict
     """Raise `InputError` unless there are at least two texts, all different and none empty, each with a number."""
     texts = [text for text, _ in verdicts]
     if len(texts) < 2 or len(set(texts)) < len(texts) or not all(text.strip() for text in texts):
-        raise InputError(name, dict(verdicts), "at least two different texts, none empty, each with its value")
+        raise InputError(name, dict(verdicts), "at least two different, non-empty texts, each with its value")
 
 
 def label_of(verdicts: Sequence[tuple[str, float]], value: float) -> str:

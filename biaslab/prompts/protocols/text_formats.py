@@ -124,7 +124,7 @@ def _marks(text: str) -> Arguments | None:
 def _scale_of(text: str) -> tuple[int, int]:
     match = _SPAN.search(text)
     if match is None:
-        raise InputError("scale", None, "a scale that the text states, such as (1-5)", "give scale='1-5'")
+        raise InputError("scale", None, "a scale stated in the text, such as (1-5)", "pass scale='1-5'")
     return int(match[1]), int(match[2])
 
 

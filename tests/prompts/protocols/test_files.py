@@ -59,7 +59,7 @@ NAMED = {
 WHY_NOT = {
     "fastchat/judge_prompts.jsonl": "allowed: one of pair-v2",
     "prometheus2/absolute.json": "allowed: one of ABSOLUTE_PROMPT",
-    "judgebench/arena_hard_judge_prompt.jinja2": "what replies mean",
+    "judgebench/arena_hard_judge_prompt.jinja2": "the meaning of replies",
     "judgebench/arena_hard_judge_system_notie.jinja2": "without the candidate",
     "llmbar/auxiliary/Metrics.txt": "without the candidate",
     "llmbar/auxiliary/Reference.txt": "without the candidate",
