@@ -141,7 +141,7 @@ def trend(
     """
     metrics = sorted(set(estimates["metric"])) if "metric" in estimates else []
     if len(metrics) > 1:
-        raise InputError("estimates", metrics, "rows of one metric", "choose one: atlas.estimates(metric=…)")
+        raise InputError("estimates", metrics, "rows of one metric", "select one: atlas.estimates(metric=…)")
     return regressed(with_dates(estimates, folder), null)
 
 

@@ -146,9 +146,9 @@ def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
         if source not in shown:
             who = f"candidate shown {source}" if form == "pair" else source
             slots = ", ".join(f"{slot} shows the {source}" for source, slot in shown.items()) or "it has no slots"
-            remedy = f'say which slot does: variables={{"SLOT": "{source}"}}'
+            remedy = f'name the slot: variables={{"SLOT": "{source}"}}'
             if form == "list":
-                remedy = "one slot shows all: write {candidates}, or loop over it in Jinja2"
+                remedy = "one slot shows all: use {candidates}, or loop over it in Jinja2"
             raise InputError("template", f"without the {who}", f"a slot for each candidate; {slots}", remedy)
 
 
