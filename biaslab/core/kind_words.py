@@ -78,7 +78,8 @@ _CLASSES = {
     "Budget": ("a Budget", "create one: biaslab.Budget(requests=1000)"),
     "Store": ("a Store or the path of its file", "open one: biaslab.Store('judgements.sqlite')"),
     **dict.fromkeys(
-        ("Request", "Choice", "Completion", "Likelihood"), ("a request", "create one: biaslab.Completion('Is it good?')")
+        ("Request", "Choice", "Completion", "Likelihood"),
+        ("a request", "create one: biaslab.Completion('Is it good?')"),
     ),
     "Score": ("a request for a score", "create one: biaslab.core.Score('It rained.')"),
     "Reply": ("a reply", "create one: biaslab.Reply(text='4')"),

@@ -110,7 +110,10 @@ def test_a_data_frame_of_any_types(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"data": [{"text": "t"}]}, r"^data is 'list', allowed: a pandas.DataFrame; create one with pd.DataFrame\(rows\)"),
+        (
+            {"data": [{"text": "t"}]},
+            r"^data is 'list', allowed: a pandas.DataFrame; create one with pd.DataFrame\(rows\)",
+        ),
         ({"data": pd.DataFrame()}, "^data is 'empty'"),
         ({"data": pd.DataFrame([["t", "u"]], columns=["text", "text"])}, r"^data, header is \['text'\]"),
         ({"data": pd.DataFrame({("a", "text"): ["t"]})}, "^data, columns is .* a single level of columns"),
