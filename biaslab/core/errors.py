@@ -16,8 +16,8 @@
     │   │   └── UnreachableError          no server is there, or none any more
     │   └── OutOfMemoryError              one single request does not fit in memory
     ├── StoreError                        the store cannot be used; carries its path
-    │   ├── ForeignStoreError             the file is something else, and was not touched
-    │   └── CorruptStoreError             the file is a damaged store, and was not touched
+    │   ├── ForeignStoreError             the file is something else, and was not modified
+    │   └── CorruptStoreError             the file is a damaged store, and was not modified
     ├── BudgetExceededError               it is spent, with all answers stored, or too small to start
     ├── NotebookError                     a notebook failed while figures were regenerated
     ├── OutputError                       a file cannot be written, such as when the disk is full

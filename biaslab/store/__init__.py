@@ -72,9 +72,9 @@ class Store:
     Raises
     ------
     ForeignStoreError
-        If the file is something else, or was written by a newer biaslab; it was not touched.
+        If the file is something else, or was written by a newer biaslab; it was not modified.
     CorruptStoreError
-        If the file is a damaged store; it was not touched.
+        If the file is a damaged store; it was not modified.
     StoreError
         If the file cannot be read and written, or is missing and `create` is false.
 

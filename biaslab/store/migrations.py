@@ -58,7 +58,7 @@ def prepare(path: Path, create: bool) -> None:
     Raises
     ------
     ForeignStoreError, CorruptStoreError
-        If something else or a damaged store lies there; it was not touched.
+        If something else or a damaged store lies there; it was not modified.
     StoreError
         If the store is missing and not to be created, or cannot be read or written.
     """
@@ -93,7 +93,7 @@ def verify(path: Path) -> None:
             return
         if before == _stamp(path):
             break
-    raise CorruptStoreError(f"{path} is a damaged store ({fault}); it was not touched; {_RESCUE}", path)
+    raise CorruptStoreError(f"{path} is a damaged store ({fault}); it was not modified; {_RESCUE}", path)
 
 
 def connect(path: Path, options: str) -> sqlite3.Connection:
@@ -148,14 +148,14 @@ def _recognise(path: Path) -> None:
         raise ForeignStoreError(f"{path} {what}, not a biaslab store; {elsewhere}", path)
     if len(header) < _HEADER_BYTES:
         cut = f"only {len(header)} bytes are left"
-        raise CorruptStoreError(f"{path} is a damaged store ({cut}); it was not touched; {_RESCUE}", path)
+        raise CorruptStoreError(f"{path} is a damaged store ({cut}); it was not modified; {_RESCUE}", path)
     (version,) = struct.unpack_from(">I", header, 60)
     (application,) = struct.unpack_from(">I", header, 68)
     if application != APPLICATION_ID:
         raise ForeignStoreError(f"{path} is another program's SQLite database; {elsewhere}", path)
     if version > SCHEMA_VERSION:
         newer = f"written by a newer biaslab (schema {version}, this one reads up to {SCHEMA_VERSION})"
-        raise ForeignStoreError(f"{path} is {newer}; it was not touched; update biaslab", path)
+        raise ForeignStoreError(f"{path} is {newer}; it was not modified; update biaslab", path)
 
 
 def _find_fault(path: Path) -> str:

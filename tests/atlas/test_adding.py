@@ -75,7 +75,7 @@ def test_the_same_judgements_are_added_once(folder, tmp_path):
     shuffled = log().sample(frac=1, random_state=0)
     with pytest.raises(InputError, match="not added before"):
         added(folder, source="others", judge="other-name", made=shuffled)
-    with pytest.raises(InputError, match="not in"):
+    with pytest.raises(InputError, match="not yet in"):
         added(folder)
     own = tmp_path / "own"
     shutil.copytree(folder, own)

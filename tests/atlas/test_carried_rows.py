@@ -106,7 +106,7 @@ def test_names_that_are_not_there():
         bl.atlas.trials("mtbench")
     with pytest.raises(InputError, match=r"did you mean .*gpt-4-0613"):
         bl.atlas.trials("mt_bench", "GPT-4-0613")
-    with pytest.raises(InputError, match="of this source only estimates are included"):
+    with pytest.raises(InputError, match="for this source only estimates are included"):
         bl.atlas.trials("alpaca_eval")
     with pytest.raises(InputError, match="judge is 'expert-1', allowed: one of gpt-4"):
         bl.atlas.trials("prometheus", "expert-1")

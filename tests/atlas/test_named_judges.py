@@ -57,7 +57,7 @@ def test_columns_choose_rows():
         ("atlas:gpt-4@llmbar?kind=Vanilla", "a column of the log"),
         ("atlas:palm2@llmbar", "did you mean palm-2"),
         ("atlas:gpt-4@lmbar", "did you mean llmbar"),
-        ("atlas:gpt-4@self_recognition", "estimates alone"),
+        ("atlas:gpt-4@self_recognition", "only estimates"),
         (NAMES["mt_bench"], "the atlas contains no texts"),
     ],
 )
@@ -116,7 +116,7 @@ def test_list_and_build(capsys, tmp_path):
     assert main(["atlas", "list", "prometheus"]) == 0
     assert "atlas:gpt-4@prometheus" in capsys.readouterr().out
     assert main(["atlas", "build", str(tmp_path / "nowhere")]) == 2
-    assert "a folder that exists" in capsys.readouterr().err
+    assert "an existing folder" in capsys.readouterr().err
     assert main(["atlas", "build", str(tmp_path), "--source", "pandalm"]) == 2
     assert "github.com/WeOpenML/PandaLM" in capsys.readouterr().err
 

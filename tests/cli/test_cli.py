@@ -124,7 +124,7 @@ def test_missing_answers_are_a_warning_in_one_line():
         (["probe", "position", "--judge", "simulated", "--attribute", "wit"], 2, "coherence"),
         (["store", "prune", "x.sqlite"], 3, "x.sqlite"),
         (["store", "info", "x.sqlite"], 3, "x.sqlite"),
-        (["probe", "position", "--judge", "simulated", "--store", "notebooks/position.ipynb"], 3, "not touched"),
+        (["probe", "position", "--judge", "simulated", "--store", "notebooks/position.ipynb"], 3, "not modified"),
     ],
 )
 def test_errors_are_one_line_with_an_exit_code(words, code, said, capsys):

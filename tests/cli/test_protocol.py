@@ -38,7 +38,7 @@ def test_an_item_is_shown_and_verdicts_are_written_and_read_back(mine, tmp_path,
     [
         (MINE.replace("{answer_2}", ""), "without the candidate shown second"),
         (MINE.replace("{question}", "{rubric}"), "variable is 'rubric'"),
-        (MINE.replace("[[2]]", "[[1]]x"), "contains another"),
+        (MINE.replace("[[2]]", "[[1]]x"), "contain each other"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(mine, capsys, changed, message):

@@ -202,7 +202,7 @@ def test_it_says_what_it_cannot_answer(evaluator, tiny_encoder, taught):
     with pytest.raises(UnsupportedRequestError):
         judge.check([Choice("good?", ("A", "B"))])
     based = EvaluatorJudge(train(taught, encoder=tiny_encoder, inputs="reference-based", **QUICK))
-    with pytest.raises(JudgeError, match="taught with a reference"):
+    with pytest.raises(JudgeError, match="trained with a reference"):
         based.check([Score("good", "bad", attribute="merit")])
     output = EvaluatorJudge(train(taught, encoder=tiny_encoder, inputs="output", **QUICK))
     output.check([Score("good", attribute="merit")])

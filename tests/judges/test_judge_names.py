@@ -145,7 +145,7 @@ def test_the_key_of_a_file_is_the_name_of_a_variable(monkeypatch):
         ("[judges.simulated]\nmodel = 'm'", "letters, digits"),
         ("[judges.a]", "either model or judge"),
         ("[judges.a]\nmodel = 'm'\njudge = 'n'", "either model or judge"),
-        ("[judges.a]\nmodel = 3", "judges.a.model is 3, allowed: text"),
+        ("[judges.a]\nmodel = 3", "judges.a.model is 3, allowed: a quoted string"),
         ("[judges.a]\nmodel = 'm'\nadress = 'http://x'", "judges.a is 'adress'.*did you mean address"),
         ("[judges.a]\nmodel = 'm'\ntop_logprobs = 'x'", "judges.a.top_logprobs is 'x', allowed: a whole number"),
         ("[judges.a]\nmodel = 'm'\nprices = 3", "judges.a.prices is 'int', allowed: a table"),

@@ -138,7 +138,7 @@ def test_nothing_is_there(name):
 def test_a_folder_without_a_model(tmp_path, folder):
     with pytest.raises(ModelLoadError, match=r"has no config\.json"):
         LocalJudge(str(tmp_path))
-    with pytest.raises(ModelLoadError, match=r"holds no model\.gguf"):
+    with pytest.raises(ModelLoadError, match=r"has no model\.gguf"):
         LocalJudge(str(folder), gguf_file="model.gguf")
 
 

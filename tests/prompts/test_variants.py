@@ -56,7 +56,7 @@ def test_chosen_factors_come_with_the_base():
         ("score", ["labels"], "wording, order, system, shots, rubric"),
         ("pair", ["colour"], "labels"),
         ("stars", None, "score, pair"),
-        ("pair", [], "some of"),
+        ("pair", [], "values among"),
     ],
 )
 def test_unknown_forms_and_factors(form, factors, words):

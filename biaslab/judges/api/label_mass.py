@@ -110,7 +110,7 @@ def impossible(shown: Sequence[tuple[object, float]]) -> str:
     >>> impossible([("A", -0.1), ("B", -0.2)])
     'the probabilities of the returned tokens sum to 1.72'
     >>> impossible([("A", -1.0), ("B", -1.5), ("A", -1.0)])
-    "the token 'A' is shown twice"
+    "the token 'A' occurs twice"
     """
     mass = math.fsum(math.exp(level) for _, level in shown)
     if mass > MOST_MASS:

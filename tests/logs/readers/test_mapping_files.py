@@ -145,7 +145,7 @@ def test_options_of_a_mapping_file(tmp_path):
         ("colour = 'red'", "colour"),
         ("context_id = ", "TOML"),
         ("judge = 3", "judge"),
-        ("winner = { field = 'a', worth = 1 }", "table with one of field"),
+        ("winner = { field = 'a', worth = 1 }", "table with field, fields or constant"),
         ("winner = { fields = ['a', 'b'] }", "ratings, preference"),
         ("winner = { field = 'a', values = 3 }", "values"),
         ("winner = 'a | 0 ->'", "value -> meaning"),

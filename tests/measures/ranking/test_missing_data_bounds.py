@@ -118,7 +118,7 @@ def test_it_is_noted_where_more_is_missing_with_the_better_one_first():
     rng = np.random.default_rng(0)
     lost = (trials["human_gap"] > 0) & (rng.random(len(trials)) < 0.4)
     refused = trials.assign(value=trials["value"].mask(lost), status=trials["status"].mask(lost, "refused"))
-    assert "depends on whether the better candidate is shown first" in estimated(refused)["note"]
+    assert "depend on whether the better candidate is shown first" in estimated(refused)["note"]
     assert note_missing_pairs(trials) == ""
 
 

@@ -53,7 +53,7 @@ def test_pairs_in_both_orders_and_no_others(rows):
 
 def test_a_repeated_judgement_is_named():
     row = ("k", "a", "b", 0, 0.9, "ok")
-    with pytest.raises(TrialsError, match="twice context_id k, candidate_id a, opponent_id b"):
+    with pytest.raises(TrialsError, match="duplicate context_id k, candidate_id a, opponent_id b"):
         both_orders(frame_of([row, row]), "test")
 
 

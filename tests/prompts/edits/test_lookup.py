@@ -108,10 +108,10 @@ def test_what_is_wrong_is_said(tmp_path):
         from_table(pd.DataFrame(JUDGE_BIAS_BENCH).assign(label="1"))
     with pytest.raises(InputError, match="differs"):
         from_table(pd.DataFrame({"text": ["a"], "edited": ["a"]}))
-    with pytest.raises(InputError, match="can be read"):
+    with pytest.raises(InputError, match="a readable file"):
         from_table(tmp_path / "nowhere.json")
     (tmp_path / "broken.json").write_text("[{")
-    with pytest.raises(InputError, match="can be read"):
+    with pytest.raises(InputError, match="a readable file"):
         from_table(tmp_path / "broken.json")
     (tmp_path / "object.json").write_text('{"text": 1}')
     with pytest.raises(InputError, match="list of objects"):
