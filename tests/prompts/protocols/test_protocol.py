@@ -205,7 +205,7 @@ WRONG = {
     "no candidate": (("{question}", "score"), {"scale": "1-5"}, "without the candidate"),
     "a variable that is not used": ((PAIR,), {"verdicts": BRACKETS, "variables": {"q": "context"}}, "variables is 'q'"),
     "a value that is not used": ((PAIR,), {"verdicts": BRACKETS, "values": {"rubric": "x"}}, "values is 'rubric'"),
-    "overlapping verdicts": ((PAIR,), {"verdicts": {"good": 1, "not good": 0}}, "contains another"),
+    "overlapping verdicts": ((PAIR,), {"verdicts": {"good": 1, "not good": 0}}, "contain each other"),
     "a pattern without group": ((PAIR,), {"verdicts": BRACKETS, "pattern": r"\[\[[AB]\]\]"}, "one group"),
     "no regular expression": ((PAIR,), {"verdicts": BRACKETS, "pattern": "(["}, "a regular expression"),
     "a malformed JSON path": ((PAIR,), {"verdicts": {"A": 1, "B": 0}, "json": "a..b"}, "keys and indices"),
@@ -213,12 +213,12 @@ WRONG = {
     "one verdict": ((PAIR,), {"verdicts": {"[[A]]": 1}}, "at least two"),
     "verdicts that are no probabilities": ((PAIR,), {"verdicts": {"A": 10, "B": 1}}, "probabilities"),
     "a label where words come first": (
-        (PAIR + " Begin with a short explanation.",), {"verdicts": {"A": 1, "B": 0}, "answer": "label"}, "words first",
+        (PAIR + " Begin with a short explanation.",), {"verdicts": {"A": 1, "B": 0}, "answer": "label"}, "rationale first",
     ),
     "a label that is a pattern": ((PAIR,), {"verdicts": BRACKETS, "pattern": "(x)", "answer": "label"}, "labels"),
     "two ways of reading": ((PAIR,), {"verdicts": BRACKETS, "pattern": "(x)", "json": "a"}, "one of pattern, json"),
     "a function that reads otherwise": (
-        (PAIR,), {"parse": lambda text: 1.0, "examples": {"a": 1, "b": 0}}, "a function that reads it as 0",
+        (PAIR,), {"parse": lambda text: 1.0, "examples": {"a": 1, "b": 0}}, "one that reads it as 0",
     ),
     "a pattern that is not written": ((PAIR,), {"verdicts": BRACKETS, "pattern": r"(\d+)"}, "read as off_format"),
     "a scale upside down": ((SINGLE, "score"), {"scale": (5, 1), "pattern": r"(\d)"}, "lower one first"),
