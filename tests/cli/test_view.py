@@ -77,7 +77,7 @@ def test_a_page_of_saved_trials_has_prompts_from_the_store_and_fetches_nothing(s
     assert "4 of 30 cards of 60 trials written" in capsys.readouterr().out
     page = out.read_text(encoding="utf-8")
     assert page.count('<section class="card') == 4
-    assert "26 are left out" in page
+    assert "26 less informative ones are left out" in page
     assert page.count("Which summary") == 8
     assert "default-src 'none'" in page
     assert not re.search(r'(?:src|href)="', page)
