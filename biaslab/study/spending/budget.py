@@ -239,9 +239,11 @@ class Ledger:
             left.append(budget.requests - self.requests)
         if budget.partial:
             prices = budget.prices or {}
-            limits = [(budget.tokens, self._worth.tokens, self.usage.tokens)]
-            limits.append((budget.dollars, dollars(self._worth, prices) if prices else 0.0, self.dollars))
-            for limit, worth, spent in limits:
+            worth_of_all = dollars(self._worth, prices) if prices else 0.0
+            for limit, worth, spent in (
+                (budget.tokens, self._worth.tokens, self.usage.tokens),
+                (budget.dollars, worth_of_all, self.dollars),
+            ):
                 if limit is not None and not self._arrived:
                     left.append(_FIRST)
                 elif limit is not None and worth:
