@@ -18,6 +18,7 @@ from biaslab.stats import Estimate, logistic_model, undefined, usable
 
 _FEWEST = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
+_ALIKE = 1e-9  # share of a value by which rounding may move it
 _SHOWN_FIRST = "position"
 _FIXED = "undefined: {} is always shown first, so its quality cannot be separated from its position"
 
@@ -115,6 +116,9 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
             frame, terms = frame.assign(**{name: signs}), [*terms, name]
     checks = []
     for name, what, values in _covariates(decided):
+        if values is None:
+            checks.append(f"{what} differ alike in every pair, which cannot be separated from order")
+            continue
         p_value = _balance(values, decided["context_id"])
         unbalanced = p_value < _UNBALANCED
         checks.append(f"{what} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
@@ -137,17 +141,20 @@ def _always_first(decided: pd.DataFrame) -> str | None:
     return str(first[0]) if len(first) == 1 else None
 
 
-def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
-    """Yield covariates of both candidates: first minus second, in standard deviations."""
+def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series | None]]:
+    """Yield covariates of both candidates: first minus second, in standard deviations; None if all pairs are alike."""
+    differences = {"human": ("people's preferences", decided["human_gap"])}
     if (decided[["words", "opponent_words"]] > 0).all(axis=None):
-        longer = np.log(decided["words"] / decided["opponent_words"])
-        if longer.std() > 0:
-            yield "length", "lengths", longer / longer.std()
-    if decided["human_gap"].notna().all() and decided["human_gap"].std() > 0:
-        yield "human", "people's preferences", decided["human_gap"] / decided["human_gap"].std()
+        differences = {"length": ("lengths", np.log(decided["words"] / decided["opponent_words"])), **differences}
+    for name, (what, values) in differences.items():
+        if values.isna().any() or not values.any():
+            continue
+        spread = values.std()
+        yield name, what, values / spread if spread > _ALIKE * values.abs().max() else None
 
 
 def _balance(values: pd.Series, contexts: pd.Series) -> float:
     """Return the p-value of a test, over contexts, that a covariate is balanced between first and second."""
     means = values.groupby(contexts.to_numpy()).mean()
-    return float(stats.ttest_1samp(means, 0.0).pvalue) if len(means) > 1 and means.std() > 0 else 1.0
+    alike = len(means) < 2 or means.std() <= _ALIKE * means.abs().max()
+    return 1.0 if alike else float(stats.ttest_1samp(means, 0.0).pvalue)

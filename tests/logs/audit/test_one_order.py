@@ -1,6 +1,7 @@
 """Pairs judged in one order: type-I error and coverage by a generator of its own, balance, and what is refused."""
 
 import random
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -158,3 +159,16 @@ def test_alpacaeval_with_its_order_has_one(shared_data):
     assert estimate["estimate"] == pytest.approx(fit.params[0], abs=1e-6)
     assert estimate["n_trials"] == decided.sum()
     print(estimate[["estimate", "ci_low", "ci_high", "p_value"]].to_dict())  # noqa: T201 - the figures
+
+
+def test_lengths_that_differ_alike_in_every_pair_are_not_separated_from_order():
+    rows = [
+        {"question": f"q{n}", "answer_a": f"a {n}", "answer_b": f"a b {n}", "winner": "AB"[n % 3 > 0]}
+        for n in range(40)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = bl.audit(bl.read_judgements(pd.DataFrame(rows)), only=["one_order"])
+    [row] = found.to_dict("records")
+    assert "lengths differ alike in every pair, which cannot be separated from order" in row["method"]
+    assert row["ci_low"] < np.log(14 / 26) < row["ci_high"]

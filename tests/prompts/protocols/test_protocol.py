@@ -213,7 +213,9 @@ WRONG = {
     "one verdict": ((PAIR,), {"verdicts": {"[[A]]": 1}}, "at least two"),
     "verdicts that are no probabilities": ((PAIR,), {"verdicts": {"A": 10, "B": 1}}, "probabilities"),
     "a label where words come first": (
-        (PAIR + " Begin with a short explanation.",), {"verdicts": {"A": 1, "B": 0}, "answer": "label"}, "rationale first",
+        (PAIR + " Begin with a short explanation.",),
+        {"verdicts": {"A": 1, "B": 0}, "answer": "label"},
+        "rationale first",
     ),
     "a label that is a pattern": ((PAIR,), {"verdicts": BRACKETS, "pattern": "(x)", "answer": "label"}, "labels"),
     "two ways of reading": ((PAIR,), {"verdicts": BRACKETS, "pattern": "(x)", "json": "a"}, "one of pattern, json"),
