@@ -94,7 +94,7 @@ class Store:
         try:
             self._file = StoreFile(self.path.resolve(), create)
         except (RuntimeError, ValueError) as error:  # a loop of symbolic links, a character that no path may hold
-            remedy = "choose another path"
+            remedy = "use another path"
             raise StoreError(f"{str(path)!r} cannot be followed ({error}); {remedy}", self.path) from error
 
     def wrap(self, judge: Judge) -> StoredJudge:
