@@ -145,7 +145,8 @@ def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series | N
     """Yield covariates of both candidates: first minus second, in standard deviations; None if all pairs are alike."""
     differences = {"human": ("people's preferences", decided["human_gap"])}
     if (decided[["words", "opponent_words"]] > 0).all(axis=None):
-        differences = {"length": ("lengths", np.log(decided["words"] / decided["opponent_words"])), **differences}
+        ratios = pd.Series(np.log(decided["words"] / decided["opponent_words"]), decided.index)
+        differences = {"length": ("lengths", ratios), **differences}
     for name, (what, values) in differences.items():
         if values.isna().any() or not values.any():
             continue
