@@ -114,7 +114,7 @@ def page(
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
     if len(cells):
-        lines += textwrap.wrap(_legend(cells), width)
+        lines += textwrap.wrap(_legend(cells), width, break_on_hyphens=False)
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -208,4 +208,4 @@ def _item(text: str, width: int) -> Sequence[str]:
     """Wrap a list item with a hanging indent."""
     indent = " " * (2 + len(text) - len(text.lstrip()))
     options: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": f"{indent}  ", "break_long_words": False}
-    return textwrap.wrap(text.lstrip(), width, **options)
+    return textwrap.wrap(text.lstrip(), width, break_on_hyphens=False, **options)

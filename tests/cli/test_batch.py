@@ -31,7 +31,7 @@ def test_export_submit_status_import(capsys):
         assert main(["batch", "submit", "s.jsonl"]) == 0
         assert "s.jsonl: batch-0\n1 submitted" in capsys.readouterr().out
         assert main(["batch", "submit", "s.jsonl"]) == 0
-        assert "submitted before" in capsys.readouterr().out
+        assert "submitted already" in capsys.readouterr().out
         assert main(["batch", "status", "s.jsonl"]) == 0
         assert "batch-0 completed, 60 of 60 done" in capsys.readouterr().out
         assert main(["batch", "import", "s.jsonl"]) == 0
