@@ -35,7 +35,7 @@ def test_export_submit_status_import(capsys):
         assert main(["batch", "status", "s.jsonl"]) == 0
         assert "batch-0 completed, 60 of 60 done" in capsys.readouterr().out
         assert main(["batch", "import", "s.jsonl"]) == 0
-        assert "60 replies stored, 0 were there" in capsys.readouterr().out
+        assert "60 replies stored, 0 already stored" in capsys.readouterr().out
         assert not server.asked
         assert main(["probe", "position", "--attribute", "coherence", "--contexts", "1", "--judge", judge]) == 0
         assert "0 judge calls, 60 replies from the store" in capsys.readouterr().out
