@@ -66,4 +66,4 @@ def test_a_package_that_cannot_be_imported_is_named_and_left_out(installed):
     (installed / "painted.py").write_text("import nowhere_to_be_found", encoding="utf-8")
     done = run("from biaslab.core import find_metric; print(find_metric('first_position_rate').null)", installed)
     assert (done.returncode, done.stdout.strip()) == (0, "0.5")
-    assert "biaslab.probes colour = 'painted:Colour' is left out: ModuleNotFoundError" in done.stderr
+    assert "ignored biaslab.probes colour = 'painted:Colour': ModuleNotFoundError" in done.stderr

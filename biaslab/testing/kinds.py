@@ -123,8 +123,8 @@ def _two_values(good: bytes) -> bytes:
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 _NO_HTTP = "is not valid HTTP"
-_NO_JSON = "sent no valid JSON"
-_SHAPE = "an answer of the wrong shape"
+_NO_JSON = "sent invalid JSON"
+_SHAPE = "a malformed response"
 _NO_CHOICES = "sent no choices"
 _UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
 _KEY = "Incorrect API key provided: {key}"
@@ -157,7 +157,7 @@ REFUSALS: Mapping[str, Kind] = {
     "no gzip": _again(
         "says gzip and sends none", _NO_HTTP, raw(_OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}")
     ),
-    "switch": _again("switches to another protocol", "an empty answer", raw(_UPGRADE)),
+    "switch": _again("switches to another protocol", "an empty response", raw(_UPGRADE)),
     "429": _again("is asked too much", "HTTP 429", status(429, "slow down", Retry_After="0")),
     "429 long": _again("wants to be asked again later", "HTTP 429", status(429, "slow down", Retry_After="0.4")),
     "429 plain": _again("does not say when", "HTTP 429", status(429, "slow down")),
@@ -167,10 +167,10 @@ REFUSALS: Mapping[str, Kind] = {
     "500": _again("fails", "HTTP 500", status(500, "oh")),
     "503": _again("is overloaded", "HTTP 503", status(503, "overloaded")),
     "502 page": _again("a proxy's page of HTML", "HTTP 502", body(_HTML, 502, "text/html")),
-    "204": _again("says that there is no content", "an empty answer", status(204)),
+    "204": _again("says that there is no content", "an empty response", status(204)),
     "400": _ends("does not understand a field", "HTTP 400", status(400, "no such field")),
     "401": _ends("does not know the key, and repeats it", "does not accept the key", status(401, _KEY)),
-    "403": _ends("forbids the model", "may not use this model", status(403, "not yours")),
+    "403": _ends("forbids the model", "has no access to this model", status(403, "not yours")),
     "404": _ends("does not know the model", "does not exist", status(404, "The model `judge` does not exist")),
     "quota": _ends("has no credit left", "no credit left", status(429, "You exceeded your current quota")),
     "too long": _ends(
@@ -196,8 +196,8 @@ REFUSALS: Mapping[str, Kind] = {
 
 #: Faults of an answer that was paid for.
 ANSWERS: Mapping[str, Kind] = {
-    "hang": _again("answers after a minute", "did not answer in time", hang),
-    "drip": _again("a byte now and then", "did not answer in time", drip),
+    "hang": _again("answers after a minute", "timed out", hang),
+    "drip": _again("a byte now and then", "timed out", drip),
     "endless": _again("megabytes without end", "is larger than", endless),
     "bomb": _again("gzip that unpacks to 128 MB", "is larger than", body(lambda _: _bomb(), Content_Encoding="gzip")),
     "truncated": _again("half of the answer, then the connection ends", _NO_HTTP, truncated),
@@ -207,11 +207,11 @@ ANSWERS: Mapping[str, Kind] = {
     "events": _again("a stream of events", _NO_JSON, body(lambda good: b"data: " + good + b"\n\ndata: [DONE]\n\n")),
     "two answers": _again("two documents in one", _NO_JSON, body(lambda good: good + good)),
     "invalid UTF-8": _again("bytes that are no UTF-8", _NO_JSON, body(lambda good: good.replace(b"stop", b"\xff\xfe"))),
-    "two values": _again("two values of one key", "stands twice", body(_two_values)),
+    "two values": _again("two values of one key", "duplicate key", body(_two_values)),
     "deep": _again("JSON in 200,000 levels", "cannot be read", body(b"[" * 200_000)),
-    "nothing": _again("an empty body", "an empty answer", body(b"")),
-    "null": _again("null", "no JSON object", body(b"null")),
-    "list": _again("a list", "no JSON object", body(b"[]")),
+    "nothing": _again("an empty body", "an empty response", body(b"")),
+    "null": _again("null", "did not send a JSON object", body(b"null")),
+    "list": _again("a list", "did not send a JSON object", body(b"[]")),
     "plain text": Kind("says that JSON is plain text", "ok", "ok", "", body(lambda good: good, kind="text/plain")),
     "empty": _document("no choices", "asked again", "asked again", _NO_CHOICES, _set(choices=[])),
     "error in 200": _document("an error with status 200", "asked again", "asked again", _NO_CHOICES, _error_alone),

@@ -102,7 +102,7 @@ def test_wrong_wishes_are_said_before_anything_is_written(study, tmp_path, capsy
     trials = str(folder / "trials.csv")
     for arguments, what in (
         ([trials, "--out", "page.pdf"], "ends in .html"),
-        ([str(folder / "nothing.csv")], "that exists"),
+        ([str(folder / "nothing.csv")], "an existing store"),
         ([trials, "--probe", "source"], "among position"),
         ([trials, "--attribute", "beauty"], "among fluency"),
         ([trials, "--max", "0"], "at least 1"),

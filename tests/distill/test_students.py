@@ -58,7 +58,7 @@ def test_one_student_an_attribute_shown_what_is_said(tiny_encoder, graded, label
     taught = students(labelled, folds=50, encoder=str(tiny_encoder), **shown)
     assert {name: each.needs for name, each in taught.items()} == {"coherence": ("source",), "fluency": ()}
     assert len(taught["fluency"].folds) == graded.n_contexts
-    with pytest.raises(InputError, match="what is shown for fluency"):
+    with pytest.raises(InputError, match="inputs for fluency"):
         students(labelled, inputs={"coherence": "output"}, progress=False)
 
 

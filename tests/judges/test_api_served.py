@@ -34,6 +34,7 @@ FEW = {
     "anchoring": {"attributes": ("coherence", "fluency"), "n_orders": 1, "n_forced": 2, "n_candidates": 1},
     "consistency": {"scales": ("1-5",), "replicates": 2, "n_candidates": 1},
     "familiarity": {"sources": False},
+    "list_position": {"k": 2},
     "output_order": {"forms": ("ex",), "replicates": 1, "max_tokens": 16},
     "position": {"templates": (1,)},
     "recipe": {"against": ("rate_explain",), "samples": 2},
@@ -135,7 +136,7 @@ def test_consistency_of_sampled_answers_end_to_end(judge, tmp_path):
     probe = bl.probes.Consistency(attributes=["coherence"], answer="text", **design)
     trials = bl.collect(probe, judge, data, store=tmp_path / "s", progress=False)
     assert trials.groupby(["context_id", "candidate_id"])["replicate"].nunique().ge(2).all()
-    assert trials["status"].isin(["ok", "unparsable", "out_of_range"]).all()
+    assert trials["status"].isin(["ok", "unparsable", "out_of_range", "cut_off"]).all()
     with warnings.catch_warnings(action="ignore", category=MissingDataWarning):  # so small a model is not always read
         estimates = probe.estimate(trials)
     assert estimates["judge"].eq(judge.id).all()

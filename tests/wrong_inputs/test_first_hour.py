@@ -69,7 +69,7 @@ COMMANDS = {
     ),
     "an option of another data set": (
         ["probe", "position", *SIMULATED, "--noun", "essay"],
-        *("noun", "'essay'", "an option of the data set graded", "load one's own table as 'tabular'"),
+        *("noun", "'essay'", "an option of the data set graded", "load your own table as 'tabular'"),
     ),
     "a file that is not there": (
         ["probe", "position", *SIMULATED, "--dataset", "tabular", "--path", "ratings.xlsx"],
@@ -125,7 +125,7 @@ COMMANDS = {
     ),
     "a list with a stranger": (
         ["probe", "position", *SIMULATED, "-p", "templates=1,3"],
-        *("templates", "[1, 3]", "some of 1, 2", "each once"),
+        *("templates", "[1, 3]", "values among 1, 2", "each once"),
     ),
     "a scale of scores that is none": (
         ["probe", "source", *SIMULATED, "-p", "scale=1-11"],
@@ -141,7 +141,7 @@ COMMANDS = {
     ),
     "an attribute, misspelt": (
         ["probe", "position", *SIMULATED, "--attribute", "coherense"],
-        *("attributes", "['coherense']", "some of coherence", "did you mean coherence?"),
+        *("attributes", "['coherense']", "names among coherence", "did you mean coherence?"),
     ),
     "a way to answer, misspelt": (
         ["probe", "sweep", *SIMULATED, "-p", "answer=txt"],

@@ -25,6 +25,9 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     rows.refuse(usable & value.isna(), "a value is missing")
     rows.refuse(~usable & value.notna(), "a value although the status says there is none")
     names = dict.fromkeys(name for record in rows.records for name in record)
+    if "opponent_id" in names:
+        paired = rows.take("opponent_id", "id").notna()
+        rows.refuse(usable & paired & ~value.between(0, 1), "a pair's value is not from 0 to 1")
     for name in (name for name in names if name not in (*FIELDS, "key")):
         column = SCHEMA.get(name)
         if column is None or column.kind in ("text", "name"):
