@@ -25,15 +25,15 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     rows.refuse(usable & value.isna(), "a value is missing")
     rows.refuse(~usable & value.notna(), "a value although the status says there is none")
     names = dict.fromkeys(name for record in rows.records for name in record)
-    if "opponent_id" in names:
-        paired = rows.take("opponent_id", "id").notna()
-        rows.refuse(usable & paired & ~value.between(0, 1), "a pair's value is not from 0 to 1")
     for name in (name for name in names if name not in (*FIELDS, "key")):
         column = SCHEMA.get(name)
         if column is None or column.kind in ("text", "name"):
             found[name] = _as_it_is(rows, name, textual=column is not None)
         else:
             found[name] = rows.take(name, column.kind, column.default if column.kind == "flag" else None)
+    if "opponent_id" in found:
+        paired = found["opponent_id"].notna()
+        rows.refuse(usable & paired & ~value.between(0, 1), "a pair's value is not from 0 to 1")
     found["replicate"] = rows.take("replicate", "number", 0).fillna(0)
     made = trials_of({**found, "value": value, "status": status}, value.index)
     others = {name: column for name, column in found.items() if name not in made}
