@@ -19,7 +19,7 @@ from biaslab.logs.readers.common_tables import read_table
 from biaslab.logs.readers.detection import available, detect, find_format
 from biaslab.logs.readers.documents import Document, documents, is_pattern, read_frame, read_rows, why_empty
 from biaslab.logs.readers.log_columns import COLUMNS, counted, without_duplicates
-from biaslab.logs.readers.mapping import COUNTED
+from biaslab.logs.readers.mapped_columns import COUNTED
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
 from biaslab.logs.readers.nested_annotations import read_annotations, unnested
 from biaslab.logs.readers.refusing import READ, Refusal, explained, lists_of, printable

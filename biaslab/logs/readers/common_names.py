@@ -1,12 +1,9 @@
-"""Common column names in tables of judgements, and the meaning of common verdicts."""
+"""Common column names in tables of judgements."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-
-from biaslab.logs.readers.rows import NUMERAL
 
 Tokens = tuple[str, ...]
 
@@ -16,125 +13,25 @@ SIDES = (("a", "b"), ("1", "2"), ("0", "1"), ("first", "second"), ("left", "righ
 CHOSEN = 7
 """The place in `SIDES` of candidates that are called by whom people prefer, which says nothing of their order."""
 
-TEXT = frozenset(
-    [
-        "answer",
-        "response",
-        "output",
-        "completion",
-        "text",
-        "summary",
-        "candidate",
-        "reply",
-        "generation",
-        "story",
-        "translation",
-        "essay",
-        "message",
-        "option",
-        "choice",
-        "content",
-        "result",
-    ]
-)
+TEXT = frozenset(["answer", "response", "output", "completion", "text", "summary", "candidate", "reply", "generation",
+                  "story", "translation", "essay", "message", "option", "choice", "content", "result"])  # fmt: skip
 SYSTEM = frozenset(
     ["model", "system", "generator", "bot", "agent", "assistant", "engine", "writer", "author", "assignment"]
 )
-VERDICT = frozenset(
-    [
-        "winner",
-        "preference",
-        "preferred",
-        "verdict",
-        "label",
-        "judgment",
-        "judgement",
-        "decision",
-        "choice",
-        "vote",
-        "pick",
-        "selection",
-        "better",
-        "best",
-        "chosen",
-        "outcome",
-        "prediction",
-        "predicted",
-        "pred",
-    ]
-)
+VERDICT = frozenset(["winner", "preference", "preferred", "verdict", "label", "judgment", "judgement", "decision",
+                     "choice", "vote", "pick", "selection", "better", "best", "chosen", "outcome", "prediction",
+                     "predicted", "pred"])  # fmt: skip
 SCORE = frozenset(["score", "scores", "rating", "ratings", "grade", "mark", "marks", "points", "stars"])
-HUMAN = frozenset(
-    [
-        "human",
-        "humans",
-        "annotator",
-        "annotators",
-        "annotation",
-        "expert",
-        "experts",
-        "crowd",
-        "people",
-        "gold",
-        "worker",
-        "workers",
-        "turker",
-        "turkers",
-        "rater",
-        "raters",
-        "user",
-        "reference",
-        "truth",
-        "majority",
-    ]
-)
-ATTRIBUTES = frozenset(
-    [
-        "accuracy",
-        "adequacy",
-        "clarity",
-        "coherence",
-        "completeness",
-        "complexity",
-        "conciseness",
-        "consistency",
-        "correctness",
-        "creativity",
-        "depth",
-        "empathy",
-        "engagement",
-        "engagingness",
-        "factuality",
-        "faithfulness",
-        "fluency",
-        "grammar",
-        "groundedness",
-        "harmlessness",
-        "helpfulness",
-        "honesty",
-        "informativeness",
-        "insightfulness",
-        "instruction",
-        "interestingness",
-        "likability",
-        "naturalness",
-        "novelty",
-        "overall",
-        "politeness",
-        "quality",
-        "readability",
-        "relevance",
-        "safety",
-        "specificity",
-        "style",
-        "tone",
-        "toxicity",
-        "truthfulness",
-        "understandability",
-        "usefulness",
-        "verbosity",
-    ]
-)
+HUMAN = frozenset(["human", "humans", "annotator", "annotators", "annotation", "expert", "experts", "crowd", "people",
+                   "gold", "worker", "workers", "turker", "turkers", "rater", "raters", "user", "reference", "truth",
+                   "majority"])  # fmt: skip
+ATTRIBUTES = frozenset(["accuracy", "adequacy", "clarity", "coherence", "completeness", "complexity", "conciseness",
+                        "consistency", "correctness", "creativity", "depth", "empathy", "engagement", "engagingness",
+                        "factuality", "faithfulness", "fluency", "grammar", "groundedness", "harmlessness",
+                        "helpfulness", "honesty", "informativeness", "insightfulness", "instruction", "interestingness",
+                        "likability", "naturalness", "novelty", "overall", "politeness", "quality", "readability",
+                        "relevance", "safety", "specificity", "style", "tone", "toxicity", "truthfulness",
+                        "understandability", "usefulness", "verbosity"])  # fmt: skip
 CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id", "doc_id", "document_id",
            "item_id", "question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article",
            "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
@@ -153,21 +50,8 @@ REPLICATE = ("replicate", "repetition", "rep", "run", "trial", "sample_index", "
 TEMPLATE = ("template", "prompt_name", "prompt_version", "prompt_template", "judge_prompt_id", "configuration")
 DATASET = ("dataset", "data_set", "benchmark")
 #: Words in the name of a column that says in which order two candidates were shown.
-ORDER = frozenset(
-    [
-        "swap",
-        "swapped",
-        "swapping",
-        "flipped",
-        "reversed",
-        "order",
-        "position",
-        "shown",
-        "presented",
-        "exchanged",
-        "toggled",
-    ]
-)
+ORDER = frozenset(["swap", "swapped", "swapping", "flipped", "reversed", "order", "position", "shown", "presented",
+                   "exchanged", "toggled"])  # fmt: skip
 #: Words in the names of columns with the verdict of one order and of the other.
 AS_STANDS = frozenset(["original", "forward", "normal", "unswapped", "ab"])
 OTHER_ORDER = frozenset(["swapped", "swap", "reversed", "reverse", "backward", "flipped", "exchanged", "toggled", "ba"])
@@ -175,7 +59,6 @@ OTHER_ORDER = frozenset(["swapped", "swap", "reversed", "reverse", "backward", "
 PERSONS = frozenset(["author", "authors", "mturk", "crowdworker", "participant", "volunteer", "student"])
 PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "user_id", "participant")
 
-_KNOWN = 0.9  # share of the values of a column that words must be for numbers among them to be errors
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _MODELS = re.compile(
     r"gpt|claude|gemini|gemma|llama|mistral|mixtral|qwen|deepseek|command|grok|kimi|opus|sonnet|haiku|palm|falcon"
@@ -183,36 +66,6 @@ _MODELS = re.compile(
     r"|phi-?\d|jury|o[134](?:\b|-)",
     re.IGNORECASE,
 )
-_NOUN = (
-    r"(?:model|answer|response|assistant|output|option|summary|system|candidate|text|completion|choice|reply|story"
-    r"|translation)"
-)
-_DEGREE = (
-    r"(?:much|far|slightly|significantly|somewhat|clearly|strongly|weakly|marginally|moderately|considerably|definitely"
-    r"|a bit|a little)"
-)
-_PLACE = r"(?:a|b|x|y|0|1|2|first|second|left|right|one|two)"
-_SIDE = re.compile(
-    rf"(?:i )?(?:{_DEGREE} )?(?:(?:prefers?|preferred|favou?rs?) )?(?:the |chatbot )?(?:assistant )?(?:{_NOUN} ?)?"
-    rf"({_PLACE})(?:\+{{1,2}})?(?: (?:one|{_NOUN}))?"
-    rf"(?: wins| won| {_DEGREE}| (?:is |was )?(?:{_DEGREE} )?(?:better|preferred|best|superior)"
-    rf"(?: than (?:the )?(?:{_NOUN} ?)?{_PLACE}(?: {_NOUN})?)?)?"
-)
-_ALIKE = r"(?:the same|same|equal|equally|similar|comparable|equivalent|tied)"
-_TIE = re.compile(
-    rf"(?:it s |it is )?(?:a )?(?:tie|ties|tied|draw)(?: (?!.*\b{_PLACE}\b).*)?"
-    rf"|(?:(?:both|the two|they) )?(?:{_NOUN}s? )?(?:are )?(?:(?:about|roughly|nearly|almost|of) )*{_ALIKE}"
-    rf"(?: (?:quality|good|bad|well|poor))?"
-    rf"|(?:both|neither)(?: of them)?(?: {_NOUN}s?)?(?: (?:are |is )?(?:equally )?(?:good|bad|better|poor|fine|wrong))?"
-    r"|no (?:clear |strong )?(?:preference|difference)|a ?[=~≈] ?b|b ?[=~≈] ?a|a==b|1 ?= ?2|=|all bad|all good|bothbad"
-)
-_DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
-_DEGREES |= {"1>2": "first", "2>1": "second", ">": "first", "<": "second"}
-_PICTURES = str.maketrans({"👈": "left", "👉": "right", "⬅": "left", "➡": "right", "🤝": "tie", "🅰": "a", "🅱": "b",
-                           "\ufe0f": ""})  # fmt: skip
-_MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
-
-
 _OF_JUDGES = frozenset(["judge", "evaluator", "grader", "scorer"])
 
 
@@ -298,62 +151,3 @@ def is_text(words: Iterable[str]) -> bool:
 def is_model(name: str) -> bool:
     """Return whether a column has the name of a language model."""
     return _MODELS.search(name) is not None
-
-
-def side_of(value: str) -> str | None:
-    """Return "first", "second" or "tie" for a verdict that names a position; None otherwise.
-
-    ``0`` gives None because it is ambiguous: the first counted from 0, or a tie.
-
-    Examples
-    --------
-    >>> side_of("A"), side_of("[[B]]"), side_of("model_b"), side_of("Response 1"), side_of("tie (bothbad)")
-    ('first', 'second', 'second', 'first', 'tie')
-    >>> side_of("A is slightly better"), side_of("Strongly prefer B"), side_of("B++"), side_of("about the same")
-    ('first', 'second', 'second', 'tie')
-    >>> side_of("gpt-4") is None, side_of("0") is None, side_of("-2") is None
-    (True, True, True)
-    """
-    if NUMERAL.fullmatch(value):
-        return {"1": "first", "2": "second"}.get(value.strip())
-    plain = " ".join(_MARKS.sub(" ", value.lower().translate(_PICTURES)).split())
-    if _TIE.fullmatch(plain):
-        return "tie"
-    if plain.replace(" ", "") in _DEGREES:
-        return _DEGREES[plain.replace(" ", "")]
-    match = _SIDE.fullmatch(plain)
-    if match is None or match[1] == "0":
-        return None
-    return "first" if match[1] in {one for one, _ in SIDES if one != "0"} else "second"
-
-
-def meanings(values: Counter[str], sides: int) -> dict[str, str] | None:
-    """Return the meaning of a verdict column's values; None if it is ambiguous.
-
-    Parameters
-    ----------
-    values : Counter
-        Counts of the column's values.
-    sides : int
-        Index in `SIDES` of the words for the two candidates.
-
-    Examples
-    --------
-    >>> meanings(Counter("ABC"), 0), meanings(Counter("01"), 2), meanings(Counter("012"), 0)
-    ({'A': 'first', 'B': 'second', 'C': 'tie'}, {'0': 'first', '1': 'second'}, None)
-    """
-    stripped = {value.strip() for value in values}
-    numerals = {value for value in stripped if NUMERAL.fullmatch(value)}
-    if sum(n for value, n in values.items() if value.strip() in numerals) <= (1 - _KNOWN) * values.total():
-        stripped, numerals = stripped - numerals, set()  # what stands for an error beside words
-    if SIDES[sides] == ("0", "1") and "0" in numerals:
-        known = {"0": "first", "1": "second"} | ({"2": "tie"} if "2" in numerals else {})
-        return None if numerals - set(known) else {v: known.get(v) or side_of(v) or "" for v in sorted(stripped)}
-    counted = {"1", "2", "3"} if SIDES[sides] == ("1", "2") else {"1", "2"}
-    if numerals - counted or (numerals and SIDES[sides] == ("0", "1")):
-        return None
-    read = {value: side for value in sorted(stripped) if (side := side_of(value)) is not None}
-    for third, one, two in (("C", "A", "B"), ("c", "a", "b"), ("3", "1", "2"), ("[[C]]", "[[A]]", "[[B]]")):
-        if third in stripped and {one, two} & stripped and "tie" not in read.values():
-            read[third] = "tie"
-    return read

@@ -42,94 +42,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.common_names import side_of
-from biaslab.logs.readers.expressions import LISTS, TOGETHER, Expression, parse_expression
-from biaslab.logs.readers.log_columns import COLUMNS, SCHEMA, trials_of
-from biaslab.logs.readers.outcomes import (
-    OF_PAIRS,
-    OF_SCORES,
-    OUTCOMES,
-    human_gaps,
-    human_ratings,
-    read_pair,
-    read_score,
-    sides,
-)
+from biaslab.logs.readers.expressions import LISTS, parse_expression
+from biaslab.logs.readers.log_columns import COLUMNS, trials_of
+from biaslab.logs.readers.mapped_columns import KINDS, NO_WINNER, TEXTS, columns_of
+from biaslab.logs.readers.outcomes import OF_PAIRS, OF_SCORES, OUTCOMES, human_gaps, read_pair, read_score, sides
 from biaslab.logs.readers.refusing import map_line
-from biaslab.logs.readers.rows import (
-    NUMERAL,
-    Kind,
-    Rows,
-    Source,
-    field_names,
-    keyed,
-    read_value,
-    strings,
-    word_counts,
-)
+from biaslab.logs.readers.rows import Rows, Source, field_names, read_value
+from biaslab.logs.readers.verdict_words import side_of
 
-NO_WINNER = "no winner"
 UNKNOWN_WINNER = "winner names neither candidate"
 _SHOWN = 6  # verdicts shown in a message
-COUNTED = "#"
-"""The constant for ``replicate`` that numbers repeated judgements in the order of the file."""
 
-_TEXTS = {"text": "words", "opponent_text": "opponent_words"}
-_EXPLICIT = (
-    *_TEXTS,
-    "samples",
-    "label_mass",
-    "swapped",
-    "shown_first",
-    "winner_swapped",
-)  # fields of such names rarely mean that
+#: Fields of such names rarely mean that.
+_EXPLICIT = (*TEXTS, "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
-_KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
-_KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
-_KINDS |= {"opponent_text": "text", "swapped": "flag", "shown_first": "name"}
-_IDENTITY = ("context_id", "candidate_id", "opponent_id")
-
-
-class Mapped(NamedTuple):
-    """The mapped columns, and which records did not match."""
-
-    columns: dict[str, pd.Series]
-    unmatched: NDArray[np.bool_]
-
-
-def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
-    """Return the mapped columns, refusing records with a value of the wrong type."""
-    lost = np.zeros(len(rows.records), bool)
-    found: dict[str, pd.Series] = {}
-    lists: dict[str, list[list[str]]] = {}
-    for name, given in mapping.items():
-        expression = _apart(rows, name, parse_expression(name, given))
-        _require_fields(rows, name, expression)
-        if name in LISTS and expression.compared:
-            lists[name] = [[said or ""] for said in expression.greater(rows)]
-        elif name in LISTS and expression.constant is None:
-            parts = [_raw(rows, expression, field) for field in expression.fields]
-            lists[name] = [_listed(several) for several in zip(*parts, strict=True)]
-        else:
-            found[name] = _column(rows, name, expression, lost)
-    if "replicate" in found:
-        rows.refuse(found["replicate"].isna() | (found["replicate"] % 1 != 0), "replicate is not a whole number")
-    if "ratings" in lists:
-        found = human_ratings(lists["ratings"]) | found
-    if "preference" in lists:
-        found["preference"] = pd.Series(lists["preference"], dtype=object)
-    for name, column in _TEXTS.items():
-        if name in found:
-            found.setdefault(column, word_counts(found.pop(name)))
-    return Mapped(found, lost)
 
 
 def with_preference(found: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:
@@ -190,7 +124,7 @@ def _says_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
     if name in LISTS:
         return True
     values = [value for value in rows.values(name) if value is not None and value != ""]
-    return not values or any(read_value(value, _KINDS.get(name, "any")) is not None for value in values)
+    return not values or any(read_value(value, KINDS.get(name, "any")) is not None for value in values)
 
 
 def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
@@ -262,95 +196,3 @@ def without_value(trials: pd.DataFrame, unmatched: NDArray[np.bool_]) -> pd.Data
         return trials
     kept = trials["value"].where(~unmatched)
     return trials.assign(value=kept, status=trials["status"].where(~unmatched, "unparsable"))
-
-
-def _require_fields(rows: Rows, name: str, expression: Expression) -> None:
-    absent = [field for field in expression.fields if not rows.has(field)]
-    if absent:
-        allowed = f"a field of the file: {field_names(rows.records)}"
-        raise InputError(f"mapping[{name!r}]", ", ".join(absent), allowed)
-
-
-def _apart(rows: Rows, name: str, expression: Expression) -> Expression:
-    """Return what names something by several fields as these; a field may have a comma in its name, too."""
-    field = expression.fields[0] if expression.is_plain and len(expression.fields) == 1 else ""
-    if name not in TOGETHER or "," not in field or rows.has(field):
-        return expression
-    return Expression(tuple(part.strip() for part in field.split(",") if part.strip()))
-
-
-def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool_]) -> pd.Series:
-    if expression.constant is not None:
-        return pd.Series(_constant(name, expression.constant), index=range(len(rows.records)))
-    field = expression.fields[0]
-    if expression.compared:
-        return strings(expression.greater(rows))
-    if len(expression.fields) > 1:
-        parts = [rows.take(each, "id") for each in expression.fields]
-        return strings(["/".join(map(str, values)) for values in zip(*parts, strict=True)])
-    if expression.is_plain and name == "context_id":
-        return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
-    if expression.is_plain:
-        return rows.take(field, _KINDS[name], NO_WINNER if name == "winner" else None)
-    texts = expression.texts(rows, field, numbers=_KINDS[name] == "number")
-    missing = np.array([text is None for text in texts], bool)
-    if missing.any():
-        rows.log.unmatched[f"{name}: {field} does not match"] += int((missing & rows.good).sum())
-    if name in _IDENTITY and missing.any():
-        lost |= missing
-        whole = rows.take(field, "id")
-        texts = [said if text is None else text for text, said in zip(texts, whole, strict=True)]
-    return _converted(texts, _KINDS[name])
-
-
-def _converted(texts: list[Any], kind: Kind) -> pd.Series:
-    """Convert texts to numbers or flags, with NaN and False if invalid, or return them unchanged."""
-    if kind == "number":
-        numbers = (read_value(text, "number") for text in texts)
-        return pd.Series([np.nan if number is None else number for number in numbers], dtype=float)
-    if kind == "flag":
-        return pd.Series([bool(read_value(text or "", "flag")) for text in texts], dtype=bool)
-    return strings(texts)
-
-
-def _constant(name: str, text: str) -> Any:
-    if (name, text) == ("replicate", COUNTED):
-        return 0
-    kind = _KINDS.get(name)
-    if kind not in ("number", "flag"):
-        return text
-    value = read_value(text, kind)
-    if value is None:
-        raise InputError(f"mapping[{name!r}]", text, "a number" if kind == "number" else "true or false")
-    return value
-
-
-def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
-    """Return a field that may be a list, with the mapped meaning of each item."""
-    if expression.is_plain:
-        return rows.values(field)
-    values = rows.values(field)
-    if not any(isinstance(value, list) for value in values):
-        return expression.texts(rows, field)
-    inner = [value if isinstance(value, list) else [value] for value in values]
-    flat = Rows([{"item": item} for items in inner for item in items], [], rows.log, rows.textual)
-    said = iter(expression.texts(flat, "item"))
-    return [[next(said) for _ in items] for items in inner]
-
-
-def _listed(parts: tuple[Any, ...]) -> list[str]:
-    """Return the items of several fields or a list as texts; empty if one is neither text nor number."""
-    whole = [item for part in parts for item in (part if isinstance(part, list) else _split(part))]
-    return [_text(item) for item in whole]
-
-
-def _split(part: Any) -> list[Any]:
-    """Split a text that consists of numbers, as in saved trials; otherwise return the value itself."""
-    words = part.split() if isinstance(part, str) else []
-    return words if len(words) > 1 and all(NUMERAL.fullmatch(word) for word in words) else [part]
-
-
-def _text(item: Any) -> str:
-    if isinstance(item, float) and item.is_integer():
-        item = int(item)
-    return str(item).strip() if isinstance(item, str | int | float) and not isinstance(item, bool) else ""

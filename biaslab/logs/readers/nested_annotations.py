@@ -20,6 +20,7 @@ from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL, Rows
 from biaslab.logs.readers.score_scales import add_scale
 from biaslab.logs.readers.table_columns import FEW, GIVEN_OUTCOMES, Table, TableReading
+from biaslab.logs.readers.verdict_words import side_of
 from biaslab.logs.readers.whole_objects import records_within
 
 ANNOTATOR, ITEM, LABEL = "annotator", "item", "label"
@@ -116,7 +117,7 @@ def _of_names(table: Table, entries: Entries) -> Refusal:
     said = f"the labels are not numbers ({', '.join(labels[:_SHOWN])}{', …' if len(counts) > _SHOWN else ''})"
     if not 1 < len(labels) <= FEW:
         return Refusal(f"{said}; there are {len(counts)} different ones")
-    sides = {label: side for label in labels if (side := named.side_of(label)) is not None}
+    sides = {label: side for label in labels if (side := side_of(label)) is not None}
     parts = _of_pairs(list(dict.fromkeys(table.present(ITEM)))) if len(sides) == len(labels) else None
     if parts is not None:
         verdict = {"winner": {"field": LABEL, "values": sides}}

@@ -12,7 +12,8 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers.log_columns import SCHEMA
-from biaslab.logs.readers.mapping import columns_of, with_preference, without_value
+from biaslab.logs.readers.mapped_columns import columns_of
+from biaslab.logs.readers.mapping import with_preference, without_value
 from biaslab.logs.readers.outcomes import OF_PAIRS, OF_SCORES, OUTCOMES, read_pair, read_score
 from biaslab.logs.readers.readings import each, number_on
 from biaslab.logs.readers.rows import Rows, Source

@@ -26,6 +26,7 @@ from biaslab.logs.readers.table_columns import (
     judged_by_people,
     no_context,
 )
+from biaslab.logs.readers.verdict_words import side_of
 
 _SHOWN_THEN = {"shown", "presented", "position"}  # words of a verdict that names a place
 _JUDGES = {"judge", "llm", "evaluator", "grader", "jury"}  # words of columns that are each a judge's
@@ -95,7 +96,7 @@ def named_pair(table: Table) -> dict[named.Tokens, tuple[str, str, int]]:
             continue
         for verdict in (name for name in table.names if set(named.tokens(name)) & named.VERDICT):
             values = [value.lower() for value in table.present(verdict)]
-            known = sum(value in columns or named.side_of(value) == "tie" for value in values)
+            known = sum(value in columns or side_of(value) == "tie" for value in values)
             if values and known >= KNOWN * len(values) and set(values) & set(columns):
                 one, two = columns.values()
                 return {(noun,): (one, two, named.CHOSEN)}

@@ -10,6 +10,7 @@ from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
+from biaslab.logs.readers.verdict_words import meanings, side_of
 
 #: Words of columns that stand beside a verdict and are none.
 _BESIDE = {"reason", "reasons", "reasoning", "rationale", "explanation", "comment", "confidence", "strength", "why",
@@ -47,7 +48,7 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
             verdicts.append(name)
         elif is_verdict:
             verdicts.append(name)
-            if not any(map(named.side_of, table.present(name))):
+            if not any(map(side_of, table.present(name))):
                 unread.append(name)
     plain = [name for name in verdicts if name not in unread]
     words_only = [name for name in unread if not table.is_numeric(name) and not _names_candidates(table, name, entries)]
@@ -58,8 +59,8 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
     """Return the expression that reads a column of verdicts, or why it cannot be told."""
     values = Counter(table.present(name))
     candidates = {*table.present(shown[0]), *table.present(shown[1])}
-    by_name = sum(n for value, n in values.items() if value in candidates or named.side_of(value) == "tie")
-    sides = named.meanings(values, shown[2])
+    by_name = sum(n for value, n in values.items() if value in candidates or side_of(value) == "tie")
+    sides = meanings(values, shown[2])
     by_side = 0 if sides is None else sum(n for value, n in values.items() if sides.get(value))
     total = sum(values.values())
     if by_name >= KNOWN * total and any(value in candidates for value in values):
@@ -67,7 +68,7 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
             as_side: Entries = entries | {"winner": {"field": name, "values": sides}}
             options = (("as places", as_side), ("as names of candidates", entries | {"winner": name}))
             return Refusal(f"{name} may name a position or a candidate ({_some(values)})", options)
-        tied = {value: "tie" for value in values if value not in candidates and named.side_of(value) == "tie"}
+        tied = {value: "tie" for value in values if value not in candidates and side_of(value) == "tie"}
         if set(tied) - {"tie"}:
             return {"field": name, "values": {value: value for value in sorted(candidates & set(values))} | tied}
         return name
@@ -183,7 +184,7 @@ def _after_columns(values: Counter[str], shown: tuple[str, str, int], entries: E
         called |= {name.lower(): side}
         called |= {system[1:].lower(): system[1:]} if system.startswith("=") else {}
     sides = {value: called[value.lower()] for value in values if value.lower() in called}
-    ties = {value: "tie" for value in values if named.side_of(value) == "tie"}
+    ties = {value: "tie" for value in values if side_of(value) == "tie"}
     return ties | sides if sides else {}
 
 
@@ -193,7 +194,7 @@ def _unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str
     counted = sum(n for value, n in values.items() if NUMERAL.fullmatch(value.removesuffix("%")))
     if counted >= KNOWN * values.total():
         return _of_numbers(name, numbers, entries, shown)
-    guess = {value: named.side_of(value) or "…" for value, _ in values.most_common(6)}
+    guess = {value: side_of(value) or "…" for value, _ in values.most_common(6)}
     options = [("with first, second or tie for dots", entries | {"winner": {"field": name, "values": guess}})]
     if len(values) > FEW:
         options = [("if it holds the judge's words", entries | {"reply": name})]

@@ -12,6 +12,7 @@ from typing import Any
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import written
+from biaslab.logs.readers.verdict_words import side_of
 
 Entries = dict[str, Any]
 READ = 50  # records used to suggest a mapping
@@ -212,7 +213,7 @@ def _listed_verdicts(records: Sequence[Mapping[str, Any]], names: Sequence[str])
     """Return the paths to a list of two verdicts, one per order."""
     for name in names:
         given = [value for record in records for value in _values([record], f"{name}.0") if value]
-        if given and len(given) == len(records) and any(named.side_of(value) for value in given):
+        if given and len(given) == len(records) and any(side_of(value) for value in given):
             return f"{name}.0", f"{name}.1"
     return None
 
@@ -229,7 +230,7 @@ def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
     """Return a verdict field and the two fields whose values it repeats in every record, except for ties."""
     columns = {name: [written(record.get(name)) for record in records] for name in names}
     for verdict in (name for name in names if set(named.tokens(name)) & named.VERDICT):
-        said = [(at, value) for at, value in enumerate(columns[verdict]) if value and named.side_of(value) is None]
+        said = [(at, value) for at, value in enumerate(columns[verdict]) if value and side_of(value) is None]
         others = [name for name in names if name != verdict and any(columns[name][at] == value for at, value in said)]
         for one, two in combinations(others, 2):
             matches = [(columns[one][at] == value, columns[two][at] == value) for at, value in said]
@@ -241,7 +242,7 @@ def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 def _outcome(verdict: str | None, values: Sequence[str | None]) -> Entries:
     """Return how to read verdicts that name positions, or texts that contain them."""
     known = Counter(value for value in values if value)
-    sides = {value: side for value in known if (side := named.side_of(value)) is not None}
+    sides = {value: side for value in known if (side := side_of(value)) is not None}
     for one, two in (*named.SIDES, ("a>b", "b>a")):  # values missing from the first records
         for pair in ({one: "first", two: "second"}, {one.upper(): "first", two.upper(): "second"}):
             sides |= pair if any(sides.get(value) == side for value, side in pair.items()) else {}

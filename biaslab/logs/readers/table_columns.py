@@ -16,6 +16,7 @@ from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL, Rows, Source, keyed
+from biaslab.logs.readers.verdict_words import side_of
 
 KNOWN = 0.9
 """Share of a column's values that must be understood."""
@@ -225,7 +226,7 @@ def mostly_sides(table: Table, name: str) -> bool:
     values = table.present(name)
     if not values or all_numbers(values) or set(values) <= {"x", "y"}:  # which name anything
         return False
-    sides = [named.side_of(value) for value in values]
+    sides = [side_of(value) for value in values]
     return sum(side is not None for side in sides) >= KNOWN * len(values) and bool({"first", "second"} & {*sides})
 
 
