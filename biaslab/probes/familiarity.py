@@ -25,7 +25,6 @@ from biaslab.probes.base import (
     planted,
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.own_protocol import settle
 from biaslab.probes.base.pair_differences import add_perplexities
 from biaslab.stats.together import suppressed_data_warnings
 
@@ -117,7 +116,9 @@ class Familiarity(ReadTexts):
     columns = (*ScoreProbe.columns, "asked", "label_mass")
     needs = "log perplexities of the judged texts"
     metrics = (
-        Metric("familiarity_correlation", "score and log perplexity", "Spearman's ρ", null=0.0, form="score"),
+        Metric(
+            "familiarity_correlation", "correlation of score and log perplexity", "Spearman's ρ", null=0.0, form="score"
+        ),
         Metric(
             "familiarity_excess",
             "ρ of the judge minus ρ of the humans",
@@ -165,7 +166,13 @@ class Familiarity(ReadTexts):
         Metric("mean_perplexity", "mean perplexity", "per token", form="score"),
         Metric("score_share", "items with this score", "share", form="score"),
         LABEL_MASS,
-        Metric("source_correlation", "score and the source's log perplexity", "Spearman's ρ", null=0.0, form="score"),
+        Metric(
+            "source_correlation",
+            "correlation of score and the source's log perplexity",
+            "Spearman's ρ",
+            null=0.0,
+            form="score",
+        ),
         Metric("source_excess", "ρ of the judge minus ρ of the humans, source", "Spearman's ρ", null=0.0, form="score"),
         Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0, form="score"),
         Metric("source_perplexity", "mean perplexity of the source", "per token", form="score"),
@@ -198,13 +205,6 @@ class Familiarity(ReadTexts):
         if self.log_perplexity is not None and self.asks == "likelihoods":
             raise InputError("asks", self.asks, "both, because log_perplexity is given")
 
-    def take_protocol(self) -> None:
-        """Ask only for the protocol's form, unless only likelihoods are asked for."""
-        asks = self.asks
-        super().take_protocol()
-        if asks == "likelihoods" or (isinstance(asks, str) and self.forms == ("scores",)):
-            settle(self, {"asks": asks})
-
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's scores, its likelihood and its source's, and all pairs."""
         for question, ratings in self._rated_questions(dataset):
@@ -224,7 +224,8 @@ class Familiarity(ReadTexts):
         """Return the nearest design: the embedded model's perplexity, text instead of label probabilities."""
         if isinstance(refused, Likelihood) and self.forms:
             words = "uses the perplexity of the embedded model instead of the judge's own"
-            return Nearest(self, words, reads=replace(self, asks="likelihoods"))
+            sources = self.sources and "scores" in self.forms
+            return Nearest(self, words, reads=replace(self, asks="likelihoods", sources=sources))
         return super().nearest(refused)
 
     def given(self, read: pd.DataFrame, dataset: Dataset) -> Familiarity:

@@ -167,7 +167,7 @@ class Source(ScoreProbe):
             comparison=Comparison("verdicts on pairs"),
         ),
         ACCURACY,
-        Metric("verdict_change", "verdicts with and without the source differ", "share", form="pair"),
+        Metric("verdict_change", "verdicts that differ with and without the source", "share", form="pair"),
         RESAMPLING,
     )
     figures = (
@@ -194,7 +194,7 @@ class Source(ScoreProbe):
     def take_protocol(self) -> None:
         """Ask only for the protocol's form."""
         if self.protocol is not None:
-            settle_form(self, super().take_protocol)
+            settle_form(self, self.asks, super().take_protocol)
 
     @property
     def _scale(self) -> Scale:

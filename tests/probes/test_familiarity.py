@@ -417,3 +417,26 @@ def test_a_protocol_of_pairs_asks_for_pairs_beside_likelihoods(graded):
     trials = collect(probe, bl.SimulatedJudge(graded, noise=0.5, familiarity=-1.0), graded)
     assert set(trials["asked"]) == {"pair", "candidate"}
     assert row_of(probe.estimate(trials, ["familiarity_logit"]), "familiarity_logit")["template"] == pair.id
+
+
+@pytest.mark.parametrize("asks", ["likelihoods", "both", ["scores"], ["pairs", "scores"]])
+@pytest.mark.parametrize("form", ["pair", "score"])
+def test_a_protocol_leaves_what_is_asked_for_unless_it_is_of_another_form(form, asks):
+    slots, reads = {
+        "pair": ("{answer_a} {answer_b}", {"verdicts": {"A": 1, "B": 0}, "pattern": "([AB])"}),
+        "score": ("{answer}", {"scale": "1-5", "pattern": "([1-5])"}),
+    }[form]
+    protocol = bl.Protocol.from_template(f"{{question}} {slots}", form, **reads)
+    probe = Familiarity(["coherence"], asks=asks, protocol=protocol)
+    kept = asks == "likelihoods" or (form == "score" and asks in ("both", ["scores"]))
+    assert probe.asks == (asks if kept else (f"{form}s",))
+
+
+def test_another_models_likelihoods_are_asked_for_without_pairs(graded):
+    """A reader of likelihoods, such as the embedded model, compares no pairs, whatever the judge's own prompt asks."""
+    template = "Question: {question}\n\n[A]\n{answer_a}\n\n[B]\n{answer_b}"
+    pair = bl.Protocol.from_template(template, name="pair", verdicts={"A": 1, "B": 0}, pattern=r"\[\[([AB])\]\]")
+    judged = Familiarity(["coherence"], protocol=pair)
+    refused = next(trial.request for trial in judged.design(graded) if trial.opponent_id is None)
+    nearest = judged.nearest(refused)
+    assert {trial.condition["asked"] for trial in nearest.reads.design(graded)} == {"candidate"}

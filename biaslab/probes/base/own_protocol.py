@@ -26,12 +26,13 @@ def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
         object.__setattr__(probe, name, value)
 
 
-def settle_form(probe: Any, take_scores: Callable[[], None]) -> None:
-    """Set ``asks`` to pairs or scores, according to the form of the protocol."""
+def settle_form(probe: Any, forms: Sequence[str], take_scores: Callable[[], None]) -> None:
+    """Set ``asks`` to the form of the protocol, pairs or scores, if the probe asks for any other form."""
     protocol = Protocol.of_form(probe.protocol, "pair", "score")
     if protocol.form == "score":
         take_scores()
-    settle(probe, {**settled(protocol), "asks": (f"{protocol.form}s",)})
+    own = f"{protocol.form}s"
+    settle(probe, settled(protocol) | ({"asks": (own,)} if set(forms) - {own} else {}))
 
 
 def question_of(

@@ -68,9 +68,9 @@ class PairFeatureProbe(FeatureProbe):
         """Forms to ask for: "pairs", "scores", or both."""
 
     def take_protocol(self) -> None:
-        """Ask only for the protocol's form."""
+        """Ask for no form but the protocol's."""
         if self.protocol is not None:
-            settle_form(self, super().take_protocol)
+            settle_form(self, self.forms, super().take_protocol)
 
     @property
     def _scale(self) -> Scale:
