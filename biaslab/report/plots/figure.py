@@ -132,8 +132,7 @@ def draw(
     chosen = _select(estimates, metrics, x, where or {})
     told = chosen[chosen["estimate"].notna()]
     if published is not None:
-        require_columns(published, ["label", "value", x or by if isinstance(by, str) else "label"], "published")
-        published = published if x is not None else _name_together(published, by or "attribute", "who")[0]
+        published = _name_published(published, x, by or "attribute")
     if told.empty:
         return Drawn(missing=(_why(metrics, chosen),))
     rows, col = (told, None) if col is None else _name_together(told, col, "panel")
@@ -223,8 +222,9 @@ def facets(
 ) -> list[Axes]:
     """Call `draw` with ``col=``: a panel for each value of a column, under its former name."""
     warn("biaslab.plots.facets is now biaslab.plots.draw with col=", DeprecationWarning)
-    label = options.pop("labels", None) or options.pop("xlabel", None) or options.pop("label", None)
-    known = {name: value for name, value in options.items() if name not in ("wrap", "height")}
+    label = next((options[name] for name in ("labels", "xlabel", "label") if name in options), None)
+    gone = ("labels", "xlabel", "label", "wrap", "height")
+    known = {name: value for name, value in options.items() if name not in gone}
     head = titles if isinstance(titles, str) else None
     return list(draw(estimates, *metric, col=column, title=head, label=label, **known).axes)
 
@@ -264,6 +264,13 @@ def _name_together(rows: pd.DataFrame, names: str | Sequence[str], into: str) ->
     ]
     kept = rows.drop(columns=[column for column in names if column not in LEADING])
     return kept.assign(**{into: words}), into
+
+
+def _name_published(published: pd.DataFrame, x: str | None, by: str | Sequence[str]) -> pd.DataFrame:
+    """Return published values, named as the rows are where several conditions name these."""
+    along = by if x is None else x
+    require_columns(published, ["label", "value", *([along] if isinstance(along, str) else along)], "published")
+    return published if x is not None else _name_together(published, by, "who")[0]
 
 
 def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], upright: bool) -> None:

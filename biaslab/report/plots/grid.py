@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _ACROSS = 4  # panels in a row
 _PAIR, _LETTERS = 2, 120  # panels as wide as a column, letters across a page
-_DENSE = 20  # letters of an inch of a figure, which a line above its only panel may be as wide as
+_DENSE, _ROWS, _LEAST = 20, 16, 20  # letters of an inch of a line above and of a row's name; the least of a line above
+_LABEL = 0.2  # inches of a line of the vertical axis' label, and of what keeps names and axis apart
 _LONG = 26  # letters of a row's name, beside axes of a column's width
 
 
@@ -72,17 +73,24 @@ def make_logarithmic(ax: Axes) -> None:
 
 
 def fit_text(ax: Axes) -> None:
-    """Break the lines above and below narrow panels."""
+    """Break the lines above and below narrow panels, above a single one by the room from its axis to the right."""
     place = ax.get_subplotspec()
     columns = 1 if place is None else place.get_gridspec().ncols
     names = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
     longest = max((len(line) for name in names for line in name.splitlines()), default=0)
     across: float = ax.figure.get_figwidth()  # type: ignore[union-attr]
-    width = (_LETTERS - longest) // columns if columns > 1 else round(_DENSE * across)
-    note(ax, "\n".join(textwrap.fill(line, width) for line in ax.get_title(loc="left").splitlines()))
+    room = across - longest / _ROWS - _LABEL * (1 + len(ax.get_ylabel().splitlines()))
+    width = (_LETTERS - longest) // columns if columns > 1 else max(_LEAST, round(_DENSE * room))
+    note(ax, "\n".join(_fill(line, width) for line in ax.get_title(loc="left").splitlines()))
     if columns > _PAIR:
         ax.locator_params(axis="x", nbins=3)
         ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * _LETTERS / columns)))
+
+
+def _fill(line: str, width: int) -> str:
+    """Break a line between its facts, and within those that are longer than a line alone."""
+    facts = [fact if len(fact) > width - 2 else fact.replace(" ", "\xa0") for fact in line.split(" · ")]
+    return textwrap.fill("\xa0· ".join(facts), width).replace("\xa0", " ")
 
 
 def values_of(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:

@@ -30,7 +30,7 @@ _HALF = NormalDist().inv_cdf(0.75)  # standard deviations on both sides of the m
 _LETTERS, _LINE = 6.4, 0.36  # of a headline: letters of a centimetre, centimetres of a line
 PALETTE = sns.color_palette("colorblind")
 OTHERS, PEOPLE = "0.45", "black"
-#: The colour of a family of judges in every figure, by how their names begin or what they contain.
+#: The colour of a family of judges in every figure, by how their names begin.
 FAMILIES: dict[str, Any] = {
     "gpt|chatgpt|text.davinci": PALETTE[0],
     "claude": PALETTE[1],

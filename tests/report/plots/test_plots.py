@@ -245,6 +245,17 @@ def test_a_long_line_above_leaves_room_for_the_panel(estimates):
     assert ax.get_position().width > 0.3
 
 
+@pytest.mark.parametrize("look", [{"by": "attribute"}, {"by": ["attribute", "template"]}, {"x": "human_gap"}])
+def test_the_line_above_ends_where_the_figure_does_and_breaks_between_facts(estimates, look):
+    of_toy = estimates.assign(judge="local:smollm2-135m@x")
+    [ax] = bl.plots.draw(of_toy, "first_position_rate", where={"template": 1}, **look).axes
+    ax.figure.canvas.draw()
+    assert ax._left_title.get_window_extent().x1 <= ax.figure.bbox.x1
+    first, *more = ax.get_title(loc="left").splitlines()
+    assert first == "toy judge (SmolLM2-135M) ·"
+    assert more[-1].endswith("95% intervals")
+
+
 def test_a_figure_of_a_toy_or_a_simulated_judge_says_so():
     for judge, mark in (("simulated:position=1", "simulated judge"), ("local:smollm2-135m@x", "toy judge"), ("j", "")):
         above = bl.plots.intervals(pd.DataFrame([row(0.5, 0.4, 0.6, judge=judge)]), title="a title").get_title("left")
