@@ -88,12 +88,12 @@ def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(available()))
 def test_every_primary_metric_keeps_its_bands(name):
-    """Reduced: 100 studies of 24 contexts, and 1,000 where these leave a band; `biaslab validate --check` runs all."""
+    """Reduced: 100 studies of 24 contexts, and 1,000 of metrics outside a band; `biaslab validate --check` runs all."""
     probe, reduced = available()[name], {"population": 1000, "contexts": [24], "curve": []}
     found = bl.validate([probe], studies=100, **reduced)
     assert set(found["metric"]) >= set(probe.primary)
     bad = calibration.outside(found)
-    if len(bad):  # one of some hundred cells may, by chance
+    if len(bad):  # by chance, a few of some hundred shares are
         again = bl.validate([probe], sorted(set(bad["metric"])), studies=1000, **{**reduced, "population": 4000})
         bad = calibration.outside(again)
     assert bad.empty, "\n".join(map(calibration.describe, bad.itertuples()))

@@ -122,10 +122,11 @@ def validate(
         not tested in this mode, for the reason in ``note``;
 
         ``estimate`` (the share), ``ci_low, ci_high, ci_level`` (its Wilson interval over studies: the Monte-Carlo
-        error), ``promised, low, high`` (the band: `BANDS`, and `WIDER` in other modes and with other generators),
-        ``kept`` (does the interval reach into the band), ``truth`` (the metric over the whole population, without
-        refusals), ``bias`` (mean estimate minus that), ``n_undefined`` (studies without p-value, which count as not
-        rejected, or without interval, which coverage is not about), ``seconds, note``.
+        error), ``promised, low, high`` (the band: `BANDS`, and `WIDER` in other modes and with other generators; the
+        promised power is the planned one times the share of studies with a test), ``kept`` (does the interval reach
+        into the band), ``truth`` (the metric over the whole population, without refusals), ``bias`` (mean estimate
+        minus that), ``n_undefined`` (studies without p-value, which count as not rejected, or without interval, which
+        coverage is not about), ``seconds, note``.
 
     Raises
     ------

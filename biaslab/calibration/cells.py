@@ -250,7 +250,7 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
     test = ("type_i_error", _ALPHA)
     if cell.planted:
         left = population.estimate if where["refusals"] else truth  # those who refuse may be the clearest
-        tested = float(estimates["p_value"].notna().mean())  # at a ceiling, say, a study has no test, and says why
+        tested = float(estimates["p_value"].notna().mean())  # a study without one, as at a ceiling, cannot reject
         test = ("power", tested * _planned(left - cell.null, population.spread, contexts))
     shared = where | {
         "seconds": time.perf_counter() - started,

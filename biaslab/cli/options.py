@@ -71,6 +71,9 @@ MappingFile = Annotated[
 OrderUnknown = Annotated[
     bool, typer.Option("--order-unknown", help="The log does not record which candidate was shown first.")
 ]
+PriceIn = Annotated[float | None, typer.Option(help="Dollars per million input tokens.")]
+PriceOut = Annotated[float | None, typer.Option(help="Dollars per million output tokens.")]
+PriceCached = Annotated[float | None, typer.Option(help="Dollars per million cached input tokens.")]
 Table = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")]
 
 
@@ -85,6 +88,14 @@ def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
     if out is not None:
         write_csv(frame, out)
         typer.echo(f"{count(len(frame), noun)} written to {out}")
+
+
+def given_prices(**prices: float | None) -> dict[str, float] | None:
+    """Return the given prices by kind of token; raise `InputError` if there are some, but not that of input."""
+    given = {kind: price for kind, price in prices.items() if price is not None}
+    if given and "input" not in given:
+        raise InputError("price-in", None, "dollars per million input tokens, if another price is given")
+    return given or None
 
 
 def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown: bool) -> dict[str, str] | Path | None:

@@ -14,8 +14,12 @@ from biaslab.cli.options import (
     DataPath,
     Knobs,
     Noun,
+    PriceCached,
+    PriceIn,
+    PriceOut,
     Scale,
     Table,
+    given_prices,
     make_probe,
     name_dataset,
     require_table,
@@ -52,9 +56,9 @@ def plan(
     flips: Annotated[
         float | None, typer.Option(help="Share of pairs whose decision flips with the order, such as 0.08.")
     ] = None,
-    price_in: Annotated[float | None, typer.Option(help="Dollars per million input tokens.")] = None,
-    price_out: Annotated[float | None, typer.Option(help="Dollars per million output tokens.")] = None,
-    price_cached: Annotated[float | None, typer.Option(help="Dollars per million cached input tokens.")] = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    price_cached: PriceCached = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Time the judge on two contexts; keeps the replies in the store.")
     ] = False,
@@ -88,10 +92,7 @@ def plan(
     from biaslab.study import planning
     from biaslab.study.spending.cost import measure as measure_speed
 
-    given = {"input": price_in, "output": price_out, "cached": price_cached}
-    prices = {kind: price for kind, price in given.items() if price is not None}
-    if prices and price_in is None:
-        raise InputError("price-in", price_in, "dollars per million input tokens, if another price is given")
+    prices = given_prices(input=price_in, output=price_out, cached=price_cached)
     chosen = make_probe(name, attribute, given=param)
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path)
     model = load_judge(judge, data)
@@ -110,7 +111,7 @@ def plan(
             tests=card,
             answer=answer,
             flips=flips,
-            prices=prices or None,
+            prices=prices,
             store=store,
             seconds_per_request=seconds,
         )

@@ -13,9 +13,13 @@ from biaslab.cli.options import (
     Columns,
     DataPath,
     Noun,
+    PriceCached,
+    PriceIn,
+    PriceOut,
     Protocols,
     Scale,
     StorePath,
+    given_prices,
     name_dataset,
 )
 from biaslab.core.errors import InputError
@@ -40,9 +44,9 @@ def screen(
     max_requests: Annotated[int | None, typer.Option(metavar="N", help="Budget: requests.")] = None,
     max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Budget: input plus output tokens.")] = None,
     max_dollars: Annotated[float | None, typer.Option(help="Budget: dollars at the prices below.")] = None,
-    price_in: Annotated[float | None, typer.Option(help="Dollars per million input tokens.")] = None,
-    price_out: Annotated[float | None, typer.Option(help="Dollars per million output tokens.")] = None,
-    price_cached: Annotated[float | None, typer.Option(help="Dollars per million cached input tokens.")] = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    price_cached: PriceCached = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Start even if the budget is too small; stop when it is spent.")
     ] = False,
@@ -62,7 +66,7 @@ def screen(
         require_file("out", out)
     budget = _budget(
         {"requests": max_requests, "tokens": max_tokens, "dollars": max_dollars},
-        {"input": price_in, "output": price_out, "cached": price_cached},
+        given_prices(input=price_in, output=price_out, cached=price_cached),
         partial,
     )
     import biaslab as bl
@@ -82,14 +86,11 @@ def screen(
         typer.echo(f"written: {', '.join(map(str, found.card.save(out)))}")
 
 
-def _budget(limits: dict[str, float | None], prices: dict[str, float | None], partial: bool) -> Any:
+def _budget(limits: dict[str, float | None], prices: dict[str, float] | None, partial: bool) -> Any:
     """Return the budget, if the options set one."""
     from biaslab.study.spending import Budget
 
-    known = {name: price for name, price in prices.items() if price is not None}
-    if known and "input" not in known:
-        raise InputError("price-in", None, "dollars per million input tokens, if another price is given")
     given = {name: limit for name, limit in limits.items() if limit is not None}
     if partial and not given:
         raise InputError("partial", True, "used with a budget", "add --max-requests, --max-tokens or --max-dollars")
-    return Budget(**given, prices=known or None, partial=partial) if given or known else None  # type: ignore[arg-type]
+    return Budget(**given, prices=prices, partial=partial) if given or prices else None  # type: ignore[arg-type]

@@ -86,7 +86,7 @@ def maps_columns(name: str) -> bool:
 def _check_path(path: object, takes_data: bool) -> None:
     if path is None:
         return
-    allowed = "a file or folder that exists"
+    allowed = "an existing file or folder"
     if not isinstance(path, str | Path):
         remedy = "write a table to a file first: table.to_csv('my.csv', index=False)"
         if takes_data:

@@ -218,7 +218,7 @@ def _check(judge: Any, dataset: Any, path: Any, contexts: Any, jobs: Any) -> Non
         if value is not None:
             require_whole(name, value, 1)
     if path is not None and not Path(path).exists():
-        raise InputError("path", str(path), "a file or folder that exists")
+        raise InputError("path", str(path), "an existing file or folder")
     simulated = judge is not None and judge.split(":")[0] == "simulated"
     if dataset is None and not simulated:
         return

@@ -75,7 +75,7 @@ PAIRS = (
     Metric("win_effect", "P(the edited wins) with an edit minus without", "probability", null=0.0),
     Metric("logit_effect", "the same in logits", "logits", null=0.0),
     Metric("win_defended", "win excess with the defence minus without", "probability", null=0.0, **_DEFENDED),
-    Metric("flip_rate", "winner other than without the edit", "share"),
+    Metric("flip_rate", "verdicts that change with the edit", "share"),
     Metric("flip_excess", "flips with the edit minus with its null edit", "share", null=0.0),
     Metric("worse_wins", "decisions for the worse candidate, which is edited", "share"),
     Metric("side_win_excess", "P(the edited wins), edit minus null edit, by which is edited", "probability"),

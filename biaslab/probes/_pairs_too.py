@@ -30,7 +30,7 @@ ACCURACY = Metric(
 )
 FIRST_RATE = Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair")
 ORDER_CONSISTENCY = Metric("order_consistency", "same winner in both orders", "share", form="pair")
-RESAMPLING = Metric("resampling_change", "two samples of one request differ", "share", form="pair")
+RESAMPLING = Metric("resampling_change", "verdicts that differ between samples of one request", "share", form="pair")
 
 
 def comparing(probe: Any, template: int = 1) -> Position:

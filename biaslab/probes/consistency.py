@@ -137,11 +137,13 @@ class Consistency(SampledScores):
     protocol_form = "pair or score"
     needs = "scores on a scale"
     metrics = (
-        Metric("sample_alpha", "between samples", "Krippendorff's α", null=0.0, form="score", comparison=_SAMPLES),
-        Metric("human_alpha", "between annotators", "Krippendorff's α", null=0.0, form="score"),
+        Metric(
+            "sample_alpha", "agreement between samples", "Krippendorff's α", null=0.0, form="score", comparison=_SAMPLES
+        ),
+        Metric("human_alpha", "agreement between annotators", "Krippendorff's α", null=0.0, form="score"),
         Metric(
             "alpha_gap",
-            "between samples minus between annotators",
+            "agreement between samples minus between annotators",
             "Krippendorff's α",
             null=0.0,
             above="agrees with itself more than annotators with one another",
@@ -158,10 +160,10 @@ class Consistency(SampledScores):
                 attributes=2,
             ),
         ),
-        Metric("configuration_alpha", "between ways to ask", "Krippendorff's α", null=0.0, form="score"),
+        Metric("configuration_alpha", "agreement between ways to ask", "Krippendorff's α", null=0.0, form="score"),
         Metric(
             "configuration_gap",
-            "between ways to ask minus between samples",
+            "agreement between ways to ask minus between samples",
             "Krippendorff's α",
             null=0.0,
             above="agrees more across ways to ask than within one",
@@ -176,11 +178,16 @@ class Consistency(SampledScores):
             ),
         ),
         Metric(
-            "pair_alpha", "between samples of a pair", "Krippendorff's α", null=0.0, form="pair", comparison=_OF_PAIRS
+            "pair_alpha",
+            "agreement between samples of a pair",
+            "Krippendorff's α",
+            null=0.0,
+            form="pair",
+            comparison=_OF_PAIRS,
         ),
         Metric(
             "order_alpha",
-            "between both orders of a pair",
+            "agreement between both orders of a pair",
             "Krippendorff's α",
             null=0.0,
             form="pair",
@@ -188,7 +195,7 @@ class Consistency(SampledScores):
         ),
         Metric(
             "order_gap",
-            "between both orders minus between samples",
+            "agreement between both orders minus between samples",
             "Krippendorff's α",
             null=0.0,
             above="agrees more across orders than within one",

@@ -167,7 +167,7 @@ class ListPosition(Probe):
         ),
         Metric("place_rank_correlation", "correlation of place and rank", "correlation", null=0.0),
         Metric("same_best", "same best in two orders", "share", comparison=_VERDICTS),
-        Metric("resampling_same_best", "two samples of one request agree", "share"),
+        Metric("resampling_same_best", "same best in two samples of one request", "share"),
         Metric("rank_consistency", "Kendall's τ of two orders", "correlation", comparison=_VERDICTS),
         Metric("resampling_rank_consistency", "Kendall's τ of two samples of one request", "correlation"),
         Metric("place_rate", "P(best | place)", "share"),

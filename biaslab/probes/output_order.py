@@ -191,7 +191,7 @@ class OutputOrder(OrderedScores):
             null=0.0,
             form="pair",
         ),
-        Metric("verdict_change", "verdicts of two orders differ", "share", form="pair"),
+        Metric("verdict_change", "verdicts that differ between two orders", "share", form="pair"),
         RESAMPLING,
         FIRST_RATE,
         ACCURACY,

@@ -148,7 +148,7 @@ class Position(PairProbe):
         ),
         Metric("tie_rate", "ties", "share"),
         LABEL_MASS,
-        Metric("resampling_consistency", "two samples of one request agree", "share"),
+        Metric("resampling_consistency", "same winner in two samples of one request", "share"),
     )
     figures = (
         Figure("first_position_rate", "first_position_rate", by="attribute", hue="template"),

@@ -121,7 +121,7 @@ class SelfPreference(PairFeatureProbe):
     metrics = (
         Metric(
             "self_preference_logit",
-            "own texts win at equal human score",
+            "wins of own texts at equal human score",
             "logits",
             null=0.0,
             above="prefers its own system's texts where humans score alike",
@@ -156,7 +156,7 @@ class SelfPreference(PairFeatureProbe):
         ),
         Metric(
             "own_win_excess",
-            "own texts win, minus how often humans prefer them",
+            "wins of own texts, minus how often humans prefer them",
             "share",
             null=0.0,
             above="prefers its own system's texts more than humans do",
@@ -166,8 +166,8 @@ class SelfPreference(PairFeatureProbe):
             comparison=Comparison("verdicts on pairs with an own text"),
             form="pair",
         ),
-        Metric("own_win_rate", "own texts win", "share", form="pair"),
-        Metric("own_score_gap", "own texts score higher by", "points", form="score"),
+        Metric("own_win_rate", "wins of own texts", "share", form="pair"),
+        Metric("own_score_gap", "score gap between own texts and others", "points", form="score"),
         LABEL_MASS,
     )
     figures = (

@@ -135,7 +135,7 @@ class Sweep(SweptScores):
     asks_for = ("pair", "score")
     metrics = (
         Metric("agreement", "agreement with the reference scores", "Kendall's τ-b", null=0.0, form="score"),
-        Metric("alpha", "between samples", "Krippendorff's α", null=0.0),
+        Metric("alpha", "agreement between samples", "Krippendorff's α", null=0.0),
         Metric("parse_rate", "answers with a score", "share"),
         Metric("tokens", "tokens for one score"),
         LABEL_MASS,

@@ -139,14 +139,19 @@ class Template(ScoreProbe):
             primary=True,
             calibration=planted({"template_noise": 0.9}, {"factors": ("system",)}),
         ),
-        Metric("template_sd", "between the means of templates", "standard deviation; points, of pairs share", null=0.0),
+        Metric(
+            "template_sd", "spread of the means of templates", "standard deviation; points, of pairs share", null=0.0
+        ),
         Metric("template_share", "variance due to the prompt", "share"),
         Metric("variance_share", "variance of a single judgement", "share"),
-        Metric("template_agreement", "a variant of the prompt and the base", "Spearman's ρ"),
-        Metric("template_alpha", "between templates", "Krippendorff's α"),
+        Metric("template_agreement", "correlation of a variant of the prompt and the base", "Spearman's ρ"),
+        Metric("template_alpha", "agreement between templates", "Krippendorff's α"),
         Metric("flip_rate", "verdicts that change", "share", form="pair"),
         Metric(
-            "carry_over", "after the best earlier verdict minus after the worst", "points; of pairs share", null=0.0
+            "carry_over",
+            "value after the best earlier verdict minus after the worst",
+            "points; of pairs share",
+            null=0.0,
         ),
         LABEL_MASS,
     )

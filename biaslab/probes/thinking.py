@@ -123,7 +123,7 @@ class Thinking(Probe):
             calibration=planted({"thought_debiasing": 0.7}, _ONE, fair={**FAIR, "position": 0.8}),
         ),
         Metric("bias", "the metric at a budget"),
-        Metric("bias_reduction", "nearer to the null than with the least thinking"),
+        Metric("bias_reduction", "bias reduction relative to the least thinking"),
         Metric("resampling_noise", "standard deviation of the shift over resampled replies"),
         Metric("agreement", "agreement with the reference scores", quality=True),
         Metric("agreement_shift", "agreement with more thinking minus with the least", null=0.0, quality=True),

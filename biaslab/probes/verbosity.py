@@ -159,7 +159,7 @@ class Verbosity(PairFeatureProbe):
             comparison=Comparison("verdicts on pairs that humans judged too"),
             form="pair",
         ),
-        Metric("verbosity_correlation", "score and words", "Spearman's ρ", null=0.0, form="score"),
+        Metric("verbosity_correlation", "correlation of score and words", "Spearman's ρ", null=0.0, form="score"),
         LABEL_MASS,
     )
     figures = (

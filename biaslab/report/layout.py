@@ -61,6 +61,11 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
     return corrected(rows) if {"q_value", "p_value"} <= set(rows.columns) else rows
 
 
+def probe_column(rows: pd.DataFrame, named: list[str]) -> list[str]:
+    """Return the column of the probes if some rows differ by nothing else: not by the columns that name them."""
+    return varying(rows[rows.duplicated(named, keep=False)], ["probe"])
+
+
 def metric_of(row: dict[Any, Any]) -> Metric:
     """Return the metric of a row."""
     return find_metric(row["metric"], row["probe"])
@@ -78,6 +83,7 @@ def lay_out(
     check_digits(digits)
     rows = chosen_rows(estimates, metric)
     named = [*varying(rows, ["judge", "dataset"]), *varying(rows, conditions(rows))]
+    named = [*probe_column(rows, ["metric", *named]), *named]
     if across is not None and across not in rows:
         raise TrialsError("across", across, f"one of {', '.join(['judge', 'dataset', *conditions(rows)])}")
     several = len(rows["metric"].unique()) > 1

@@ -12,7 +12,7 @@ from biaslab.core.checked import checked
 from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing, require_file
-from biaslab.report.layout import Layout, chosen_rows, lay_out, metric_of
+from biaslab.report.layout import Layout, chosen_rows, lay_out, metric_of, probe_column
 from biaslab.report.wording import check_digits, conditions, templates, version
 
 if TYPE_CHECKING:
@@ -110,8 +110,9 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
     rows = chosen_rows(estimates, metric)
     check_digits(digits)
     named = ["judge", "dataset", "metric", *conditions(rows)]
+    named = [*probe_column(rows, named), *named]
     table = rows[named]
-    table.insert(3, "unit", [metric_of(row).unit for row in rows.to_dict("records")])
+    table.insert(named.index("metric") + 1, "unit", [metric_of(row).unit for row in rows.to_dict("records")])
     numbers = ["estimate", "se", "ci_low", "ci_high", "ci_level", "p_value", "q_value", "mde"]
     counts = ["n_contexts", "n_trials", "n_dropped", "method", "seed", "note"]
     whole = pd.concat([table, rows[[c for c in numbers if c in rows]].round(digits)], axis=1)

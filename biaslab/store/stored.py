@@ -35,8 +35,8 @@ class Tally:
         Replies that the judge gave, and that came from the store or as a repetition of another request.
     asked_tokens, stored_tokens : int
         Their tokens.
-    usage : Usage
-        Of the replies that the judge gave, by kind of token.
+    usage, stored_usage : Usage
+        The same by kind of token.
 
     Examples
     --------
@@ -52,6 +52,7 @@ class Tally:
     asked_tokens: int = 0
     stored_tokens: int = 0
     usage: Usage = field(default_factory=Usage, repr=False, compare=False)
+    stored_usage: Usage = field(default_factory=Usage, repr=False, compare=False)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -67,6 +68,7 @@ class Tally:
             self.usage += usage
         else:
             self.stored, self.stored_tokens = self.stored + len(replies), self.stored_tokens + usage.tokens
+            self.stored_usage += usage
 
 
 #: What all judges with a memory were asked since the process began.

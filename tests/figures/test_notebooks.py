@@ -160,7 +160,7 @@ def test_what_is_not_clean_is_found(tmp_path):
         ({"dataset": "gradde"}, "dataset is 'gradde', allowed: one of dialogue_sets, dialogues"),
         ({"judge": "simulated:charm=1"}, "name=number"),
         ({"judge": "/no/such/model"}, "there is no model at '/no/such/model'"),
-        ({"path": "/no/such/file"}, "a file or folder that exists"),
+        ({"path": "/no/such/file"}, "an existing file or folder"),
         ({"n_contxts": 4}, "did you mean n_contexts?"),
     ],
 )

@@ -220,9 +220,9 @@ def test_what_is_refused_is_left_out_and_said_once(judge_of):
 
 
 @pytest.mark.parametrize(
-    ("field", "remedy"), [("chat_template_kwargs", 'thinking="off" out'), ("reasoning_effort", "takes no effort")]
+    ("field", "remedy"), [("chat_template_kwargs", 'omit thinking="off"'), ("reasoning_effort", "accepts no effort")]
 )
-def test_a_model_that_cannot_be_told_how_to_think_says_what_to_leave_out(field, remedy):
+def test_a_model_without_a_thinking_budget_says_what_to_omit(field, remedy):
     body = json.dumps({"error": {"message": f"Unrecognized request argument supplied: {field}"}})
     error = of_status(400, body, {}, Completion("A or B?"))
     assert isinstance(error, ServerError)

@@ -131,6 +131,19 @@ def test_what_is_missing_is_a_dash_with_its_reason(make_row):
     assert "–: no pair" in text
 
 
+def test_rows_that_differ_only_by_probe_name_it(make_row, two):
+    """In a file of an audit, several probes may estimate a metric of one name."""
+    same = pd.DataFrame([make_row(), make_row(probe="comparative")])
+    head, _, *rows = report.to_markdown(same).splitlines()[:4]
+    assert head.startswith("| probe |")
+    assert [row.split("|")[1].strip() for row in rows] == ["position", "comparative"]
+    assert report.to_csv(same).startswith("probe,judge,dataset,metric,unit,")
+    assert report.to_markdown(same, across="probe").startswith("| position | comparative |")
+    others = pd.DataFrame([make_row(), make_row(probe="comparative", attribute="fluency")])
+    assert not report.to_markdown(others).startswith("| probe")
+    assert not report.to_markdown(two).startswith("| probe")
+
+
 def test_write_chooses_by_suffix_and_refuses_others(two, tmp_path):
     for suffix, start in ((".tex", "% biaslab"), (".md", "| attribute"), (".html", "<table"), (".csv", "judge,")):
         assert report.write(two, tmp_path / f"t{suffix}").read_text(encoding="utf-8").startswith(start)

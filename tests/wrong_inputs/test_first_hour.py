@@ -73,7 +73,7 @@ COMMANDS = {
     ),
     "a file that is not there": (
         ["probe", "position", *SIMULATED, "--dataset", "tabular", "--path", "ratings.xlsx"],
-        *("path", "'ratings.xlsx'", "a file or folder that exists", "check the name"),
+        *("path", "'ratings.xlsx'", "an existing file or folder", "check the name"),
     ),
     "columns without a file": (
         ["figures", "--columns", "text=summary"],
@@ -191,7 +191,7 @@ CALLS = {
     ),
     "a frame as a path": (
         lambda: bl.load_dataset("tabular", pd.DataFrame({"text": ["It rained."]})),
-        *("path", "'DataFrame'", "a file or folder that exists", "a table"),
+        *("path", "'DataFrame'", "an existing file or folder", "a table"),
     ),
     "no judge": (
         lambda: bl.load_judge(None),

@@ -44,12 +44,10 @@ _REMEDY = {
     404: "the server does not know this model or address; check `model` and `base_url`",
     422: "the server rejects a field of the request; check `parameters` and `token_field` of the judge",
 }
-
-
-#: What to do where a model cannot be told how long to think, by the field that a server names.
-_NOT_TOLD = {
-    "chat_template_kwargs": 'it has no switch for thoughts: leave thinking="off" out, or use {"effort": "none"}',
-    "reasoning_effort": 'it takes no effort for thoughts: leave thinking out, or give room: thinking={"tokens": 4096}',
+#: What to do if a model accepts no thinking budget, by the field that the server names.
+_NO_BUDGET = {
+    "chat_template_kwargs": 'it has no switch for thinking: omit thinking="off", or use thinking={"effort": "none"}',
+    "reasoning_effort": 'it accepts no effort: omit thinking, or set the budget in tokens: thinking={"tokens": 4096}',
 }
 
 
@@ -189,7 +187,7 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "check its message")
     if status in (400, 422):
-        remedy = next((words for field, words in _NOT_TOLD.items() if field in said), remedy)
+        remedy = next((words for field, words in _NO_BUDGET.items() if field in said), remedy)
     if _OTHER_API.search(said):
         remedy = 'use the Responses API for this model: dialect="responses", or ?dialect=responses in its name'
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)

@@ -18,7 +18,7 @@ from biaslab.stats import Estimate, logistic_model, undefined, usable
 
 _FEWEST = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
-_ALIKE = 1e-9  # share of a value by which rounding may move it
+_ALIKE = 1e-9  # relative difference that may be due to rounding
 _SHOWN_FIRST = "position"
 _FIXED = "undefined: {} is always shown first, so its quality cannot be separated from its position"
 
@@ -116,14 +116,15 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
             frame, terms = frame.assign(**{name: signs}), [*terms, name]
     checks = []
     for name, what, values in _covariates(decided):
-        if values is None:
+        spread = values.std()
+        if not spread > _ALIKE * values.abs().max():
             checks.append(f"{what} differ alike in every pair, which cannot be separated from order")
             continue
-        p_value = _balance(values, decided["context_id"])
+        p_value = _balance(values / spread, decided["context_id"])
         unbalanced = p_value < _UNBALANCED
         checks.append(f"{what} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
         if unbalanced:
-            frame, terms = frame.assign(**{name: values}), [*terms, name]
+            frame, terms = frame.assign(**{name: values / spread}), [*terms, name]
     estimate = logistic_model(frame, "won", terms, measure.resampling)[_SHOWN_FIRST]
     beside = f" adjusted for {', '.join(said)}" if said else ""
     checked = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
@@ -141,21 +142,21 @@ def _always_first(decided: pd.DataFrame) -> str | None:
     return str(first[0]) if len(first) == 1 else None
 
 
-def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series | None]]:
-    """Yield covariates of both candidates: first minus second, in standard deviations; None if all pairs are alike."""
-    differences = {"human": ("people's preferences", decided["human_gap"])}
+def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
+    """Yield covariates that are known of all pairs and differ within some: first minus second."""
     if (decided[["words", "opponent_words"]] > 0).all(axis=None):
         ratios = pd.Series(np.log(decided["words"] / decided["opponent_words"]), decided.index)
-        differences = {"length": ("lengths", ratios), **differences}
-    for name, (what, values) in differences.items():
-        if values.isna().any() or not values.any():
-            continue
-        spread = values.std()
-        yield name, what, values / spread if spread > _ALIKE * values.abs().max() else None
+        if ratios.any():
+            yield "length", "lengths", ratios
+    if decided["human_gap"].notna().all() and decided["human_gap"].any():
+        yield "human", "people's preferences", decided["human_gap"]
 
 
 def _balance(values: pd.Series, contexts: pd.Series) -> float:
-    """Return the p-value of a test, over contexts, that a covariate is balanced between first and second."""
+    """Return the p-value of a test, over contexts, that a covariate, in SD, is balanced between first and second."""
     means = values.groupby(contexts.to_numpy()).mean()
-    alike = len(means) < 2 or means.std() <= _ALIKE * means.abs().max()
-    return 1.0 if alike else float(stats.ttest_1samp(means, 0.0).pvalue)
+    if len(means) < 2:
+        return 1.0
+    if means.std() <= _ALIKE:
+        return float(abs(means.mean()) <= _ALIKE)
+    return float(stats.ttest_1samp(means, 0.0).pvalue)

@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 
 from biaslab.core import AT_LIMIT, DECLINED, Reply
 
-_NAMES = (
-    r"(?:\w{1,16}[:_|]|\|)?(?:think(?:ing)?(?:_\w{1,8})?|thoughts?|reasoning|reflection|scratchpad)\|?|antthinking"
-    r"|inner_thoughts?|\|(?:thinking|think)\|"
-)
+_NAMES = r"(?:\w{1,16}[:_|]|\||ant)?(?:think(?:ing)?(?:_\w{1,8})?|thoughts?|reasoning|reflection|scratchpad)\|?"
 #: What opens and closes a thought, by family of models; an opening tag counts at the beginning of a line only.
 _PAIRS = (
     (rf"<(?:{_NAMES})\s?>", rf"<\|?/(?:{_NAMES})\s?>"),  # DeepSeek, Qwen, GLM, EXAONE, Seed; prompts of one's own

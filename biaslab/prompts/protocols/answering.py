@@ -77,7 +77,7 @@ class Answering:
             return math.nan, reader.unread(text or "")
         if len(values if self.choose == "single" else set(values)) > 1 and self.choose in ("single", "only"):
             return math.nan, "ambiguous"
-        value = reader.last(text or "") if self.choose == "last" else values[0]
+        value = reader.last(text or "", values) if self.choose == "last" else values[0]
         if value is None:
             return math.nan, reader.unread(text or "")
         if not min(self.points) <= value <= max(self.points):

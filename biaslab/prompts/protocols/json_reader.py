@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -153,12 +154,8 @@ class Whole(Reader):
     def find(self, text: str) -> list[float]:
         """Return the value in the document."""
         fence = _FENCE.search(text) if self.written == "json" else None
-        try:
-            load = _DECODER.decode if self.written == "json" else ast.literal_eval
-            document = load((fence[1] if fence else text).strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return []
-        value = self.inner.value_in(document)
+        load = _DECODER.decode if self.written == "json" else _literal
+        value = self.inner.value_in(_loaded(load, (fence[1] if fence else text).strip()))
         return [] if value is None else [value]
 
     def write(self, value: float) -> str:
@@ -172,13 +169,8 @@ def documents(text: str) -> Iterator[Any]:
     for document in structured.documents(text, _DECODER, "{["):
         seen = True
         yield document
-    if not seen:
-        try:
-            document = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return
-        if isinstance(document, list | dict):
-            yield document
+    if not seen and isinstance(document := _loaded(_literal, text.strip()), list | dict):
+        yield document
 
 
 def loose_documents(text: str) -> Iterator[Any]:
@@ -191,14 +183,23 @@ def loose_documents(text: str) -> Iterator[Any]:
     """
     for piece in islice(_braced(text), _MOST_LOOSE):
         straight = _COMMA.sub(r"\1", piece.translate(_CURLY))
-        for load in (_DECODER.decode, ast.literal_eval):
-            try:
-                document = load(straight)
-            except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-                continue
-            if isinstance(document, Mapping):
-                yield document
-                break
+        documents_read = (_loaded(load, straight) for load in (_DECODER.decode, _literal))
+        yield from islice((each for each in documents_read if isinstance(each, Mapping)), 1)
+
+
+def _loaded(load: Callable[[str], Any], text: str) -> Any:
+    """Return the document that a text is, None if it is none."""
+    try:
+        return load(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a Python literal; a reply that is none may look like bad code, which Python warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(text)
 
 
 def _braced(text: str) -> Iterator[str]:

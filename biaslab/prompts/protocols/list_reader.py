@@ -94,12 +94,12 @@ class Places(Reader):
     def _place(self, name: object) -> int:
         """Return the place that a name refers to, 0 if none; a bare number or letter will do."""
         text = as_text(name).strip()
-        match = self._patterns[0].fullmatch(text)
-        before, behind = map(_plain, _SLOT.sub("\0", self.names).split("\0"))
-        plain = _plain(text)
-        if match is None and before and plain.startswith(before) and plain.endswith(behind):
+        if match := self._patterns[0].fullmatch(text):
+            return _number(match[1])
+        plain, (before, behind) = _plain(text), map(_plain, _SLOT.sub("\0", self.names).split("\0"))
+        if before and plain.startswith(before) and plain.endswith(behind):
             return _number(plain[len(before) : len(plain) - len(behind)].strip().upper())
-        return _number(match[1] if match else text)
+        return _number(text)
 
     def named(self, text: str) -> list[Named]:
         """Return every answer of a text, in order: the candidates named, best first, by place."""

@@ -46,9 +46,9 @@ class Reader(ABC):
     def find(self, text: str) -> list[float]:
         """Return the value of every verdict in a text, in order."""
 
-    def last(self, text: str) -> float | None:
-        """Return the last verdict of a text that has one; None where verdicts contradict each other."""
-        return self.find(text)[-1]
+    def last(self, text: str, found: Sequence[float]) -> float | None:  # noqa: ARG002
+        """Return the last of the verdicts found in a text, at least one; None where they contradict each other."""
+        return found[-1]
 
     @abstractmethod
     def write(self, value: float) -> str:
@@ -140,18 +140,17 @@ class Labels(Reader):
         labels = tuple(label for label, _ in self.verdicts)
         return labels if all(map(_WORDS.fullmatch, labels)) else ()
 
-    def last(self, text: str) -> float | None:
+    def last(self, text: str, found: Sequence[float]) -> float | None:
         """Return the last verdict; of labels that are words, the one that the text decides for.
 
         A sentence may name such a label last that it decides against: "B is better than A".
         """
-        values = self.find(text)
-        if len({label.casefold() for label in self._words}) < len(self._words):  # sentences do not tell m and M apart
-            return values[-1] if len(set(values)) == 1 else None
         if not self._words or self._any.fullmatch(text.strip(" \t\r\n.*_`\"'")):
-            return values[-1]
-        named = {place for place, (_, value) in enumerate(self.verdicts) if value in values}
-        place, _ = settled(text, self._words, named)
+            return found[-1]
+        spelled = [self._spelled(label) for label in self._words]
+        if len(set(map(str.casefold, spelled))) < len(spelled):  # sentences do not tell m and M apart
+            return found[-1] if len(set(found)) == 1 else None
+        place, _ = settled(text, self._words, {spelled.index(self._spelled(said)) for said in self._any.findall(text)})
         return None if place is None else self.verdicts[place][1]
 
     def unread(self, text: str) -> Status:
@@ -193,9 +192,9 @@ class FirstOf(Reader):
         """Return what the first reader finds that finds anything."""
         return next((values for reader in self.readers if (values := reader.find(text))), [])
 
-    def last(self, text: str) -> float | None:
+    def last(self, text: str, found: Sequence[float]) -> float | None:
         """Return the last verdict of the first reader that finds anything."""
-        return next(reader for reader in self.readers if reader.find(text)).last(text)
+        return next(reader for reader in self.readers if reader.find(text)).last(text, found)
 
     def unread(self, text: str) -> Status:
         """Return the status of a text without a verdict, or with several of which none counts."""

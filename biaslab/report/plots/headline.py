@@ -101,7 +101,8 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
 def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     """Count the estimates of one metric on each side of the null, or else give their range."""
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
-    name = metric.label.partition(", ")[0]
+    label = metric.label.partition(", ")[0]
+    name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
     what = f"{judge_words(judges[0])}'s {name}" if len(judges) == 1 and names else name
     several, reach = len(rows) > 1, _reach(rows, plain=True)
     if metric.null is None:

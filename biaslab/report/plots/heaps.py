@@ -8,8 +8,10 @@ import pandas as pd
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
+from biaslab.core.names import written
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.figure import Drawn
+from biaslab.report.plots.grid import fit_text
 from biaslab.report.plots.naming import judge_words, marked
 from biaslab.report.plots.saving import save
 from biaslab.report.plots.style import PALETTE, note, panels, share_legend, styled
@@ -66,7 +68,9 @@ def heaps(
     ax.set(xlabel=f"score ({finest})", ylabel="share of answers")
     items = given.drop_duplicates([*ITEM, "attribute"]) if exact else given
     judge = str(given["judge"].iloc[0])
-    note(ax, " · ".join(filter(None, [marked(judge), *dict.fromkeys(given["dataset"]), f"n = {len(items)} scores"])))
+    names = map(written, dict.fromkeys(given["dataset"]))
+    note(ax, " · ".join(filter(None, [marked(judge), *names, f"n = {len(items)} scores"])))
+    fit_text(ax)
     if name is None:
         share_legend([ax])
         return Drawn((ax,))

@@ -72,7 +72,7 @@ def save(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError("out", str(out), "a folder that exists or can be made", "choose another") from error
+        raise InputError("out", str(out), "a folder that exists or can be created", "use another path") from error
     stem = folder / f"{study}__{name}"
     if isinstance(axes, Sequence):
         share_legend(axes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from biaslab.core import PRICES, BaseJudge, Judge, Reply, Request, Trial, Usage,
 from biaslab.core.checked import checked
 from biaslab.core.checks import check_spending
 from biaslab.core.errors import BudgetExceededError, InputError
-from biaslab.store.stored import StoredJudge
+from biaslab.store.stored import StoredJudge, Tally
 from biaslab.study.spending.cost import dollars
 from biaslab.study.spending.token_counts import COUNTED, Floats, TokenCounter
 
@@ -140,9 +140,9 @@ class Ledger:
     ) -> None:
         self.judge, self.budget = as_judge(judge), budget or Budget()
         self._checked, self._announces = not self.budget.partial, announces
-        self._source, self._started = source, time.monotonic()
-        self.requests, self.usage = 0, Usage()
-        self._arrived, self._worth = 0, Usage()  # replies from the store included
+        self._started = time.monotonic()
+        self._keeps = isinstance(source, StoredJudge)
+        self._tally = source.tally if isinstance(source, StoredJudge) else Tally()
         self.begin_plan()
 
     def begin_plan(self) -> None:
@@ -217,43 +217,50 @@ class Ledger:
             "and stop at the limit with all replies so far in the store"
         )
 
-    def count(self, replies: Iterable[Reply]) -> None:
-        """Count new replies, excluding those from the store."""
-        replies = list(replies)
-        self._arrived += len(replies)
-        self._worth = Usage.total([self._worth, *(reply.usage for reply in replies)])
-        if isinstance(self._source, StoredJudge):
-            self.requests, self.usage = self._source.tally.asked, self._source.tally.usage
-            return
-        self.requests, self.usage = self._arrived, self._worth
+    @property
+    def requests(self) -> int:
+        """Number of replies so far, excluding those from the store."""
+        return self._tally.asked
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the replies so far, excluding those from the store."""
+        return self._tally.usage
+
+    def count(self, replies: Collection[Reply]) -> None:
+        """Count new replies, unless the store counts them."""
+        if not self._keeps:
+            self._tally.count(replies, asked=True)
 
     @property
     def affordable(self) -> int | None:
         """Number of requests that may be sent at once, at least one; None without a limit.
 
         A request is paid for once it is sent. A partial budget, which is not checked before the run, therefore sends a
-        few requests first, then as many as the rest of the budget covers at the mean cost so far.
+        few requests first, then as many as the rest of the budget covers at the mean cost of all replies so far,
+        including those from the store. Without reported tokens, there is no such limit.
         """
-        budget, left = self.budget, []
-        if budget.requests is not None:
-            left.append(budget.requests - self.requests)
+        budget, tally = self.budget, self._tally
+        left = [] if budget.requests is None else [budget.requests - self.requests]
         if budget.partial:
-            prices = budget.prices or {}
-            worth_of_all = dollars(self._worth, prices) if prices else 0.0
-            for limit, worth, spent in (
-                (budget.tokens, self._worth.tokens, self.usage.tokens),
-                (budget.dollars, worth_of_all, self.dollars),
+            replies, usage = tally.asked + tally.stored, tally.usage + tally.stored_usage
+            for limit, spent, cost in (
+                (budget.tokens, self.usage.tokens, usage.tokens),
+                (budget.dollars, self.dollars, self._price(usage)),
             ):
-                if limit is not None and not self._arrived:
+                if limit is not None and not replies:
                     left.append(_FIRST)
-                elif limit is not None and worth:
-                    left.append(int((limit - spent) / (worth / self._arrived)))
+                elif limit is not None and cost:
+                    left.append(int((limit - spent) * replies / cost))
         return max(1, min(left)) if left else None
 
     @property
     def dollars(self) -> float:
         """Cost of the replies so far."""
-        return 0.0 if self.budget.prices is None else dollars(self.usage, self.budget.prices)
+        return self._price(self.usage)
+
+    def _price(self, usage: Usage) -> float:
+        return 0.0 if self.budget.prices is None else dollars(usage, self.budget.prices)
 
     def stop_at_limit(self, progress: str) -> None:
         """Raise `BudgetExceededError` if a limit is reached."""

@@ -14,7 +14,7 @@ WORTH = np.array([0.0, 0.5, 1.0, 2.0])
 
 
 def lists(items, position, seed, sorted_by_worth=False):
-    """Return lists of four systems of unequal worth, each in one random order, ranked by worth, place and noise."""
+    """Return lists of four systems of unequal worth, each in one random order, ranked by worth, position and noise."""
     rng = np.random.default_rng(seed)
     rows = []
     for item in range(items):
@@ -40,13 +40,13 @@ def test_estimates_are_those_of_an_independent_computation():
     assert found.loc["first_place_excess", "estimate"] == pytest.approx(first.mean() - 0.25)
     assert found.loc["place_rank_correlation", "estimate"] == pytest.approx(np.mean(rho))
     assert found.loc["place_rank_correlation", "p_value"] == pytest.approx(ttest_1samp(rho, 0.0).pvalue, rel=0.2)
-    assert "systems balanced over places" in found.loc["first_place_excess", "method"]
+    assert "assumes random order: systems balanced (p 0." in found.loc["first_place_excess", "method"]
 
 
 def test_an_order_by_quality_is_not_taken_for_random():
     found = audited(lists(40, 0.0, seed=2, sorted_by_worth=True))
     assert found["estimate"].isna().all()
-    assert "quality and place cannot be told apart" in found.loc["first_place_excess", "note"]
+    assert "quality cannot be separated from position" in found.loc["first_place_excess", "note"]
 
 
 def test_lists_that_could_not_be_read_are_missing_and_said_on_the_page():
@@ -64,8 +64,8 @@ def test_lists_that_could_not_be_read_are_missing_and_said_on_the_page():
 @pytest.mark.parametrize("items", [24, 60, 200])
 def test_type_one_error_and_coverage(items):
     measure = OneList(Resampling(n=200))
-    biased = lists(4000, 1.0, seed=99)
-    truth = np.mean([row["candidates"][0] == row["ranking"][0] for row in biased.to_dict("records")]) - 0.25
+    odds = np.exp(WORTH)  # of a list with Gumbel noise, the best is chosen as by Plackett and Luce
+    truth = np.mean(np.e * odds / (odds.sum() - odds + np.e * odds)) - 0.25
     rejected, covered = [], []
     for seed in range(400):
         fair, planted = (
@@ -74,6 +74,8 @@ def test_type_one_error_and_coverage(items):
         )
         rejected.append(fair.loc["first_place_excess", "p_value"] < 0.05)
         ends = planted.loc["first_place_excess", ["ci_low", "ci_high"]]
-        covered.append(ends["ci_low"] <= truth <= ends["ci_high"])
+        if ends.notna().all():  # one order in a hundred is taken for unbalanced
+            covered.append(ends["ci_low"] <= truth <= ends["ci_high"])
+    print(items, np.mean(rejected), np.mean(covered), len(covered))  # noqa: T201 - the figures
     assert 0.025 <= np.mean(rejected) <= 0.075
     assert 0.92 <= np.mean(covered) <= 0.98

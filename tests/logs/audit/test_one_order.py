@@ -172,3 +172,14 @@ def test_lengths_that_differ_alike_in_every_pair_are_not_separated_from_order():
     [row] = found.to_dict("records")
     assert "lengths differ alike in every pair, which cannot be separated from order" in row["method"]
     assert row["ci_low"] < np.log(14 / 26) < row["ci_high"]
+
+
+def test_lengths_that_differ_alike_in_every_context_are_not_balanced():
+    words = {"answer_a": ["a b", "a b c"], "answer_b": ["a", "a"]}
+    rows = [
+        {"question": f"q{n // 2}", "model_a": "x", "model_b": f"y{n}", "winner": "AB"[n % 3 > 0]}
+        | {side: texts[n % 2] for side, texts in words.items()}
+        for n in range(40)
+    ]
+    found = bl.audit(bl.read_judgements(pd.DataFrame(rows)), only=["one_order"])
+    assert "lengths not balanced, in the model (p 0)" in found["method"].item()

@@ -212,6 +212,21 @@ def test_a_label_that_is_a_word_counts_where_the_text_decides_for_it(text, read)
     assert reading(protocol, text) == read
 
 
+def test_labels_with_one_meaning_are_told_apart():
+    words = bl.Protocol.from_template("{question} {answer}", "score", verdicts={"good": 1, "great": 1, "bad": 0})
+    assert [reading(words, text) for text in ("This is great work overall", "Overall: bad")] == [1, 0]
+
+
+def test_a_function_of_ones_own_is_called_once_a_reply():
+    seen = []
+    mine = bl.Protocol.from_template(
+        PAIR, parse=lambda text: seen.append(text) or float("A" in text), verdicts={"A": 1, "B": 0}
+    )
+    seen.clear()
+    assert mine.parse("A it is") == (1.0, "ok")
+    assert seen == ["A it is"]
+
+
 def test_the_last_mention_still_counts_where_labels_are_marked_or_the_first_is_wanted():
     marked = bl.Protocol.from_template(PAIR, verdicts={"[[A]]": 1, "[[B]]": 0})
     assert marked.parse("[[A]] is better than [[B]]") == (0.0, "ok")
@@ -238,11 +253,14 @@ def test_verdicts_that_differ_by_case_alone_are_told_apart():
         ('<tool_call>{"name": "rate", "arguments": {"score": 4}}</tool_call>', 4),
         ('{"score": "4/5"}', "off_format"),
         ('{"score": [4, 2]}', "off_format"),
+        (r"So: {'score': 4, 'why': '\d'}", 4),
+        ("1if 2else 3", "off_format"),
     ],
 )
-def test_json_is_read_as_models_write_it(text, score):
+def test_json_is_read_as_models_write_it(text, score, recwarn):
     protocol = bl.Protocol.from_template("{question} {answer}", "score", scale="1-5", json="score")
     assert reading(protocol, text) == score
+    assert not recwarn.list
 
 
 def test_a_text_that_was_cut_off_while_it_weighed_verdicts_has_none():

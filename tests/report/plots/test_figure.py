@@ -93,6 +93,10 @@ def test_published_values_stand_in_their_panel_in_the_colour_of_their_series(est
     assert hollow == list(colours(ax).values())
     with pytest.raises(TrialsError, match="label"):
         bl.plots.draw(estimates, "tie_rate", by="attribute", published=both.drop(columns="label"))
+    with pytest.raises(TrialsError, match="human_gap"):
+        bl.plots.draw(estimates, "first_position_rate", x="human_gap", published=both)
+    with pytest.raises(TrialsError, match="attribute"):
+        bl.plots.draw(estimates, "tie_rate", published=both.drop(columns="attribute"))
 
 
 def test_what_is_undefined_is_not_drawn_and_says_why(estimates, tmp_path):

@@ -46,7 +46,7 @@ def test_intervals_finds_what_varies_by_itself(estimates):
 def test_several_metrics_are_told_apart(estimates):
     ax = bl.plots.intervals(estimates, ["order_consistency", "resampling_consistency"], by="attribute")
     assert {t.get_text() for t in ax.figure.legends[0].get_texts()} == {
-        "same winner in both orders", "two samples of one request agree",
+        "same winner in both orders", "same winner in two samples of one request",
     }  # fmt: skip
 
 
@@ -293,6 +293,14 @@ def row(value, low, high, p=0.001, **more):
         (
             [row(x, 0.2, 0.4, metric="tie_rate", attribute=name) for x, name in ((0.3, "a"), (0.35, "b"))],
             "j's ties ranged from 0.30 (a) to 0.35 (b)",
+        ),
+        (
+            [row(0.4, 0.3, 0.5, probe="consistency", metric="configuration_alpha")],
+            "j's agreement between ways to ask exceeded 0: 0.40 [0.30, 0.50]",
+        ),
+        (
+            [row(0.4, 0.3, 0.5, probe="anchoring", metric="correlation_joint")],
+            "j's correlation of the two scores in one output exceeded 0: 0.40 [0.30, 0.50]",
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
         (
