@@ -108,7 +108,7 @@ def as_raised() -> Iterator[None]:
         raise cause from (None if isinstance(cause, BiaslabError) else error)
     except ray.exceptions.RayError as error:
         words = str(error).strip().partition("\n")[0]
-        raise JudgeError(f"a replica died repeatedly ({words}); {AGAIN}") from error
+        raise JudgeError(f"Ray lost a replica ({words.rstrip('.')}); {AGAIN}") from error
 
 
 def _start() -> None:

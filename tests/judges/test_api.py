@@ -181,7 +181,7 @@ def test_a_server_without_completions_gives_no_likelihoods(judge_of, fault):
 def test_the_bar_shows_retries_while_they_happen(judge_of, graded, capsys):
     probe, data = bl.probes.Position(["coherence"], [1], n_pairs=1, answer="text"), graded.head(1)
     with FaultServer(lambda text, attempt: "" if attempt > 1 else "503") as server:
-        bl.collect(probe, judge_of(server), data)
+        bl.collect(probe, judge_of(server, timeout=600.0), data)  # on any machine, 503 is the only fault
     shown = capsys.readouterr().err
     retries = list(
         re.finditer(r"([1-4]) retr(y|ies), most recently because HTTP 503", shown)

@@ -204,6 +204,27 @@ def test_a_process_without_replicas_dies(tmp_path, number, size, times):
     die_and_go_on(tmp_path, number, data_of(size), times, 0)
 
 
+@needs_ray
+@pytest.mark.thorough
+@SIZES
+def test_the_raylet_dies(tmp_path, monkeypatch, size, times):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a cluster of the process that asks
+    data = data_of(size)
+    expected = undisturbed(data)
+    for each in range(times):
+        path = tmp_path / f"{each}.sqlite"
+        with HoldingServer() as server:
+            process = started(server, path, data, 2)
+            raylet = next(each for each in psutil.Process(process.pid).children() if each.name() == "raylet")
+            raylet.kill()
+            server.let_go()
+            _, said = process.communicate(timeout=LONG)
+            assert process.returncode == 1
+            assert "JudgeError: Ray lost a replica" in said
+            assert stored(path) >= ANSWERED
+            go_on(server, path, data, expected, IN_FLIGHT)
+
+
 def die_and_go_on(folder, number, data, times, replicas):
     expected = undisturbed(data)
     for each in range(times):
@@ -219,7 +240,13 @@ def die_and_go_on(folder, number, data, times, replicas):
             assert process.returncode == expected_code, said
             wait_for(lambda server=server: server.open == 0)  # its replicas end with it
             assert stored(path) == ANSWERED if number == signal.SIGKILL else stored(path) == len(server.asked)
-            with closing(bl.load_judge(server.name())) as judge:
-                trials = bl.collect(PROBE, judge, data, path, progress=False)
-            assert_same(trials, expected)
-            assert server.again <= (IN_FLIGHT if number == signal.SIGKILL else 0)
+            go_on(server, path, data, expected, IN_FLIGHT if number == signal.SIGKILL else 0)
+
+
+def go_on(server, path, data, expected, again):
+    """Resume a run without replicas, and check that at most so many requests are asked again."""
+    wait_for(lambda: server.open == 0)
+    with closing(bl.load_judge(server.name())) as judge:
+        trials = bl.collect(PROBE, judge, data, path, progress=False)
+    assert_same(trials, expected)
+    assert server.again <= again
