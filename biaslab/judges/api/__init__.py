@@ -327,7 +327,7 @@ class ApiJudge(BaseJudge):
 
     def _retried(self, why: str) -> None:
         """Report the number of retries so far, and the reason of this one."""
-        self._tell(f"{count(self.faults.total(), 'retry')}, most recently because {why}")
+        self._tell(f"{count(self.faults.total(), 'retry')}: {why}")
 
     def _note(self, reply: Reply) -> None:
         """Warn if the server's model changed, it refuses a field, or its label probabilities are not exact."""
