@@ -6,11 +6,13 @@ import asyncio
 import importlib
 import inspect
 import queue
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, cast
 
 from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Judge, Rank, Reply, Request, Score
@@ -143,7 +145,7 @@ class FunctionJudge(BaseJudge):
 
 
 def load_named(name: str) -> FunctionJudge:
-    """Make the judge of a name such as ``"python:my_module:my_function"``.
+    """Make the judge of a name such as ``"python:my_module:my_function"``, of the current folder or installed.
 
     Raises
     ------
@@ -153,10 +155,13 @@ def load_named(name: str) -> FunctionJudge:
     parts = name.split(":")
     if len(parts) != 3 or not all(parts):
         raise InputError("judge", name, "python:module:function, such as python:my_pipeline:judge")
+    if not {"", str(Path.cwd())} & set(sys.path):  # as for a script; a console command has the folder of Python instead
+        sys.path.append(str(Path.cwd()))
     try:
         function = getattr(importlib.import_module(parts[1]), parts[2])
     except (ImportError, AttributeError) as error:
-        raise InputError("judge", name, f"an importable function ({error})", "check PYTHONPATH") from error
+        remedy = "run biaslab in the folder of the module, or add that folder to PYTHONPATH"
+        raise InputError("judge", name, f"an importable function ({error})", remedy) from error
     return function if isinstance(function, FunctionJudge) else FunctionJudge(function)
 
 

@@ -1,6 +1,7 @@
 """Functions as judges: what they are shown, what they may return, and that nothing paid for is lost."""
 
 import asyncio
+import sys
 import threading
 from enum import Enum
 from fractions import Fraction
@@ -199,6 +200,15 @@ def test_a_function_has_a_name_on_the_command_line(tmp_path, monkeypatch, graded
     for name in ("python:my_pipeline", "python:my_pipeline:gone", "python:no_such_module:judge"):
         with pytest.raises(InputError, match="judge is"):
             bl.load_judge(name)
+
+
+def test_a_function_of_the_current_folder_is_found_by_a_console_command(tmp_path, monkeypatch):
+    (tmp_path / "pipeline_here.py").write_text("def judge(first, second):\n    return 'first'\n")
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])  # "" is there for python -m alone
+    with pytest.raises(InputError, match="run biaslab in the folder of the module"):
+        bl.load_judge("python:pipeline_here:judge")
+    monkeypatch.chdir(tmp_path)
+    assert bl.load_judge("python:pipeline_here:judge").id == "function:judge@1"
 
 
 def test_a_probe_of_prompts_says_that_a_function_reads_none(graded):
