@@ -217,6 +217,8 @@ def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -
         changes.append(f"{nearest.words} ({reason})")
     elif nearest.omits:
         changes.append(nearest.omits)
+    elif getattr(probe, "protocol", None) is not None and getattr(nearest.design, "protocol", None) is None:
+        changes.append(f"does not use the protocol, because {walk.judge.id!r} takes no prompt")
     design = nearest.design
     if nearest.reads is not None:
         read = collect(nearest.reads, _embedded_judge(), walk.dataset, walk.store, not walk.bar.disable)

@@ -202,6 +202,13 @@ def test_a_function_has_a_name_on_the_command_line(tmp_path, monkeypatch, graded
             bl.load_judge(name)
 
 
+def test_a_protocol_that_a_function_cannot_use_is_said(graded):
+    mine = bl.Protocol.from_template("{question} {answer_a} {answer_b}", verdicts={"A": 1, "B": 0})
+    with pytest.warns(bl.errors.NearestDesignWarning, match="does not use the protocol, because 'function:longer@1'"):
+        trials = bl.collect(bl.probes.Position(["coherence"], protocol=mine), longer, graded, progress=False)
+    assert set(trials["template"]) == {"direct"}
+
+
 def test_a_function_of_the_current_folder_is_found_by_a_console_command(tmp_path, monkeypatch):
     (tmp_path / "pipeline_here.py").write_text("def judge(first, second):\n    return 'first'\n")
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])  # "" is there for python -m alone

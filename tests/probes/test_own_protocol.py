@@ -161,7 +161,8 @@ def test_two_protocols_of_scores_are_two_cells_and_an_evaluator_has_none(graded)
     judge = bl.SimulatedJudge(graded, verbosity=1.0)
     trials = pd.concat([bl.collect(probe, judge, graded, progress=False) for probe in probes])
     assert set(probes[0].estimate(trials, ["verbosity_slope"])["protocol"]) == {each.id for each in protocols}
-    by_length = bl.collect(probes[0], lambda candidate: min(5, 1 + len(candidate) / 200), graded, progress=False)
+    with pytest.warns(NearestDesignWarning, match="does not use the protocol"):
+        by_length = bl.collect(probes[0], lambda candidate: min(5, 1 + len(candidate) / 200), graded, progress=False)
     assert by_length["value"].notna().all()
     assert "protocol" not in by_length
     with pytest.raises(InputError):
