@@ -47,7 +47,10 @@ Knobs = Annotated[
 Protocols = Annotated[
     list[Path] | None,
     typer.Option(
-        "--protocol", metavar="FILE", help="Use this prompt and parser; at most one for pairs and one for scores."
+        "--protocol",
+        metavar="FILE",
+        help="Use this prompt and parser: a file, a name in biaslab.toml, or python:module:object; at most one for "
+        "pairs and one for scores.",
     ),
 ]
 Attributes = Annotated[

@@ -29,7 +29,7 @@ def _group() -> None:
 @app.command()
 def check(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Judge prompt: a TOML file, or the format of its authors.")
+        Path, typer.Argument(metavar="FILE", help="Judge prompt: a TOML file, the format of its authors, or a name.")
     ],
     name: Annotated[str | None, typer.Option(help="Name of the prompt, if the file holds several.")] = None,
     dataset: Annotated[str, typer.Option(help="Data set of the example item; see `biaslab list`.")] = "graded",
@@ -49,7 +49,7 @@ def check(
     from biaslab.prompts.protocols import Protocol
 
     pasted = [*(reply or ()), *(_pasted(replies) if replies else ())]
-    protocol = Protocol.from_file(file, name)
+    protocol = Protocol.from_file(file, name) if name else Protocol.loaded(file)
     data = load_dataset(dataset, path, limit=1)
     typer.echo(f"{protocol.id}: {protocol.form}, the reply is {_how(protocol)}\n")
     for slot, source in protocol.variables:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import queue
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, cast
 
 from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Judge, Rank, Reply, Request, Score
 from biaslab.core.checks import check_spending, require_whole
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.own_code import own_object
 from biaslab.core.stopping import seconds_left
 from biaslab.judges.returned import read_returned
 
@@ -152,16 +150,7 @@ def load_named(name: str) -> FunctionJudge:
     InputError
         If there is no such module, or no such function in it.
     """
-    parts = name.split(":")
-    if len(parts) != 3 or not all(parts):
-        raise InputError("judge", name, "python:module:function, such as python:my_pipeline:judge")
-    if not {"", str(Path.cwd())} & set(sys.path):  # as for a script; a console command has the folder of Python instead
-        sys.path.append(str(Path.cwd()))
-    try:
-        function = getattr(importlib.import_module(parts[1]), parts[2])
-    except (ImportError, AttributeError) as error:
-        remedy = "run biaslab in the folder of the module, or add that folder to PYTHONPATH"
-        raise InputError("judge", name, f"an importable function ({error})", remedy) from error
+    function = own_object("judge", name)
     return function if isinstance(function, FunctionJudge) else FunctionJudge(function)
 
 

@@ -1,5 +1,7 @@
 """``biaslab protocol check``: what a prompt shows and how replies are read, before any judge is asked."""
 
+import sys
+
 import pandas as pd
 import pytest
 
@@ -54,6 +56,30 @@ def test_a_probe_asks_with_it(mine, tmp_path, capsys, monkeypatch):
     assert "mine@" in capsys.readouterr().out
 
 
+OWN = """
+import biaslab as bl
+
+def first_letter(text):
+    return {"A": 1.0, "B": 0.0}.get(text[:1])
+
+mine = bl.Protocol.from_template("{question} {answer_a} {answer_b}", parse=first_letter, examples={"A.": 1, "B.": 0})
+"""
+
+
+@pytest.mark.parametrize("named", ["deployed", "python:own_protocol:mine"])
+def test_a_protocol_is_named_in_the_projects_file_or_made_in_python(mine, tmp_path, capsys, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])  # as for a console command
+    (tmp_path / "biaslab.toml").write_text("[protocols.deployed]\nfile = 'mine.toml'\n")
+    (tmp_path / "own_protocol.py").write_text(OWN)
+    assert main(["protocol", "check", named]) == 0
+    shown = capsys.readouterr().out
+    assert "is parsed as P(first wins) = 1" in shown
+    command = f"probe position --judge simulated:position=1 --contexts 4 --attribute coherence --protocol {named}"
+    assert main(command.split()) == 0
+    assert shown.partition(":")[0] in capsys.readouterr().out
+
+
 RUBRIC = """
 form = "score"
 template = "{question} {answer}"
@@ -79,10 +105,14 @@ def test_a_card_asks_each_probe_with_the_protocol_of_its_form(mine, tmp_path, ca
         ("probe sweep --protocol mine.toml", "none of them accepts one"),
         ("probe position --protocol mine.toml --protocol mine.toml", "one protocol for pairs"),
         ("probe position --protocol gone.toml", "a text file"),
+        ("probe position --protocol code.toml", "a file names no code; make the Protocol in Python"),
+        ("probe position --protocol python:math", "python:module:object, such as python:my_module:my_protocol"),
+        ("probe position --protocol python:math:pi", "the name of a Protocol; this is a float"),
     ],
 )
 def test_a_protocol_that_no_probe_takes_is_said_to_be_one(mine, tmp_path, capsys, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "score.toml").write_text(RUBRIC)
+    (tmp_path / "code.toml").write_text('template = "{question} {answer_a} {answer_b}"\nparse = "os:system"\n')
     assert main([*options.split(), "--judge", "simulated:position=1"]) == 2
     assert message in capsys.readouterr().err

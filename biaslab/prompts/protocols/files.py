@@ -35,7 +35,8 @@ class Source(NamedTuple):
 
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant"}
-_WAYS = {"pattern", "json", "parse", "reader"}  # to read a reply, of which there is one
+_CODE = {"parse", "reader"}
+_WAYS = {"pattern", "json"} | _CODE  # to read a reply, of which there is one
 
 
 def arguments_of(path: Path, name: str | None, changes: Mapping[str, Any], allowed: Collection[str]) -> Arguments:
@@ -130,6 +131,9 @@ def _toml(path: Path, text: str) -> Arguments:
         raise InputError("path", str(path), f"a TOML file ({error})") from error
     if "template_file" in arguments:
         arguments["template"] = path.parent / arguments.pop("template_file")
+    for key in _CODE & set(arguments):
+        remedy = "make the Protocol in Python, and name it as python:module:object"
+        raise InputError(key, arguments[key], "an argument in Python: a file names no code", remedy)
     if "template" not in arguments:
         raise InputError("template", None, f"a template or template_file in {path.name}")
     if isinstance(arguments.get("scale"), list):

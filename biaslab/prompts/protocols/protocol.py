@@ -16,6 +16,7 @@ from typing import Any, get_args
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.messages import Role
+from biaslab.core.own_code import PREFIX, own_object
 from biaslab.core.project import SETTINGS
 from biaslab.core.settings_file import find_file, named_tables
 from biaslab.prompts.protocols.answering import Choose, Form
@@ -223,9 +224,11 @@ class Protocol(Asking):
 
     @classmethod
     def loaded(cls, protocol: Protocol | str | PathLike[str]) -> Protocol:
-        """Return a protocol, given the protocol itself, a file, or a name in ``biaslab.toml``."""
+        """Return a protocol itself, or that of a file, of ``python:module:object`` or of a name in ``biaslab.toml``."""
         if isinstance(protocol, cls):
             return protocol
+        if str(protocol).startswith(PREFIX):
+            return own_object("protocol", str(protocol), cls)
         tables = named_tables("protocols")
         if str(protocol) not in tables:
             return cls.from_file(Path(str(protocol)))
