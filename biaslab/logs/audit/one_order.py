@@ -86,7 +86,7 @@ class OneOrder(CellMeasure):
         won = pd.Series(pairs.decisions(found), found.index)
         decided = found[won.notna()].assign(won=won[won.notna()])
         metrics = {"first_position_log_odds": first_position_log_odds(decided, self)}
-        yield Part(metrics, (len(decided), len(trials) - len(decided)))
+        yield Part(metrics, (len(decided), len(trials) - len(found)))
 
 
 def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimate:

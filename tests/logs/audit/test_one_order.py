@@ -54,6 +54,16 @@ def test_single_texts_have_an_intercept_alone():
     assert log_odds(table)["estimate"] == pytest.approx(np.log(share / (1 - share)), abs=1e-9)
 
 
+def test_ties_are_left_out_and_not_missing():
+    table = log(200, 0.7, seed=2, best_first=0.5, texts=True)
+    ties = table.index % 4 == 0
+    trials = bl.read_judgements(table.assign(winner=table["winner"].where(~ties, "tie")), mapping={"judge": "=j"})
+    found = bl.audit(trials, only=["one_order"], resampling=Resampling())
+    assert found["estimate"].item() == pytest.approx(log_odds(table[~ties])["estimate"], abs=1e-9)
+    assert found[["n_trials", "n_dropped"]].values.tolist() == [[150, 0]]
+    assert "missing" not in bl.report.verdicts(found)[0]
+
+
 def test_a_system_that_is_always_first_cannot_be_told_from_its_place():
     table = log(100, 0.7, seed=3, best_first=1.0)
     table = table[(table["candidate_id"] == "strong") & (table["opponent_id"] == "weak")]
