@@ -125,14 +125,20 @@ def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: 
 
 
 def _with_people(table: Table, entries: Entries, scores: Sequence[str], people: Sequence[str]) -> Refusal | None:
-    """Add human scores to a mapping if they are on one attribute; refuse several."""
+    """Add human scores of the one attribute that is judged; of several, each has those that are named after it."""
     if not people or {"ratings", "human"} & set(table.given):
         return None
-    attributes = {attribute_of(name) for name in people}
-    if len(attributes) > 1 and attributes != {attribute_of(name) for name in scores}:
+    attributes, judged = {attribute_of(name) for name in people}, sorted({attribute_of(name) for name in scores})
+    if len(judged) > 1 and not attributes <= set(judged):
+        said = f"it is not clear which of {', '.join(judged)} people rated in {', '.join(people)}"
+        options = tuple(
+            (f"{people[0]} is of {attribute_of(name)}", {"score": name, "ratings": people[0]}) for name in scores
+        )
+        return Refusal(said, options)
+    if len(attributes) > 1 and len(judged) < 2:
         said = f"the human columns {', '.join(people)} are of several attributes"
         return Refusal(said, (("with one of them", {"ratings": people[0]}),))
-    if len(attributes) == 1:
+    if len(judged) < 2:
         entries["ratings"] = {"fields": list(people)}
     table.told.append(f"humans = {', '.join(people)}")
     if not scores or "human_scale" in table.given:

@@ -128,6 +128,20 @@ def test_attributes_and_judges_of_scores_stand_in_columns():
     assert set(judged["scale"]) == {"0-10"}
 
 
+def test_people_who_rated_one_of_several_attributes_did_not_rate_the_others():
+    both = {"helpfulness": lambda n: 1 + n % 5, "accuracy": lambda n: 1 + n * n % 5}
+    trials = bl.read_judgements(scores(**both, human_helpfulness=lambda n: 1 + n % 4)).set_index("attribute")
+    assert trials.loc["helpfulness", "human"].tolist() == [1 + n % 4 for n in range(60)]
+    assert trials.loc["accuracy", "human"].isna().all()
+    for name in ("human_score", "human_depth"):
+        table = scores(**both, **{name: lambda n: 1 + n % 4})
+        with pytest.raises(InputError, match=f"which of accuracy, helpfulness people rated in {name}") as refused:
+            bl.read_judgements(table)
+        assert f"--map score=accuracy --map ratings={name}" in str(refused.value)
+        asked = bl.read_judgements(table, mapping={"score": "accuracy", "ratings": name})
+        assert asked["human"].tolist() == [1 + n % 4 for n in range(60)]
+
+
 def test_answers_without_systems_are_candidates():
     trials = bl.read_judgements(scores(rating=lambda n: n % 11, annotator_1=lambda n: n % 7).drop(columns="model"))
     assert trials["candidate_id"].tolist() == [f"words {n}" for n in range(60)]
