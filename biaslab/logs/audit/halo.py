@@ -49,7 +49,7 @@ class Halo(CellMeasure):
             null=0.0,
             above="lets one attribute's score drag the other more than humans do",
             below="distinguishes attributes more than humans do",
-            advice="ask for one attribute at a time",
+            advice=("ask for one attribute at a time", ""),
             use=("distinguishing attributes", ""),
             matters=0.1,
             primary=True,
