@@ -16,15 +16,31 @@ CHOSEN = 7
 TEXT = frozenset(["answer", "response", "output", "completion", "text", "summary", "candidate", "reply", "generation",
                   "story", "translation", "essay", "message", "option", "choice", "content", "result"])  # fmt: skip
 SYSTEM = frozenset(
-    ["model", "system", "generator", "bot", "agent", "assistant", "engine", "writer", "author", "assignment"]
+    [
+        "model",
+        "system",
+        "generator",
+        "bot",
+        "agent",
+        "assistant",
+        "engine",
+        "writer",
+        "author",
+        "assignment",
+        "models",
+        "systems",
+        "generators",
+        "assistants",
+    ]
 )
 VERDICT = frozenset(["winner", "preference", "preferred", "verdict", "label", "judgment", "judgement", "decision",
                      "choice", "vote", "pick", "selection", "better", "best", "chosen", "outcome", "prediction",
-                     "predicted", "pred"])  # fmt: skip
+                     "predicted", "pred", "labels", "verdicts", "winners", "preferences", "judgements",
+                     "judgments"])  # fmt: skip
 SCORE = frozenset(["score", "scores", "rating", "ratings", "grade", "mark", "marks", "points", "stars"])
-HUMAN = frozenset(["human", "humans", "annotator", "annotators", "annotation", "expert", "experts", "crowd", "people",
-                   "gold", "worker", "workers", "turker", "turkers", "rater", "raters", "user", "reference", "truth",
-                   "majority"])  # fmt: skip
+HUMAN = frozenset(["human", "humans", "annotator", "annotators", "annotation", "annotations", "expert", "experts",
+                   "crowd", "people", "gold", "worker", "workers", "turker", "turkers", "rater", "raters", "user",
+                   "reference", "truth", "majority"])  # fmt: skip
 ATTRIBUTES = frozenset(["accuracy", "adequacy", "clarity", "coherence", "completeness", "complexity", "conciseness",
                         "consistency", "correctness", "creativity", "depth", "empathy", "engagement", "engagingness",
                         "factuality", "faithfulness", "fluency", "grammar", "groundedness", "harmlessness",
@@ -36,9 +52,13 @@ CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id
            "item_id", "question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article",
            "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
            "session_id", "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
-           "uid")  # fmt: skip
+           "uid", "span_id", "run_id", "key")  # fmt: skip
 #: Those of `CONTEXT` that hold what was asked itself.
 ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input")
+#: Words beside one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
+_PLAIN = frozenset(["text", "texts", "full", "user", "original", "actual", "evaluated", "generated", "inference",
+                    "final", "llm", "model", "bot", "student", "predicted", "the", "raw", "string", "content", "value",
+                    "request", "case", "asked", "shown", "message", "test"])  # fmt: skip
 JUDGE = ("judge", "judge_model", "judge_name", "judge_id", "evaluator", "evaluator_model", "grader", "grader_model",
          "llm_judge", "scorer")  # fmt: skip
 CANDIDATE = ("candidate_id", "system", "system_id", "model", "model_id", "model_name", "generator", "candidate",
@@ -67,6 +87,8 @@ _MODELS = re.compile(
     re.IGNORECASE,
 )
 _OF_JUDGES = frozenset(["judge", "evaluator", "grader", "scorer"])
+_INPUTS, _OUTPUTS = ("input", "inputs"), ("output", "outputs")
+_OF_REFERENCES = frozenset(["reference", "expected", "gold", "ideal", "target", "truth"])
 
 
 def tokens(name: str) -> Tokens:
@@ -137,10 +159,62 @@ def first_named(names: Sequence[str], known: Sequence[str]) -> list[str]:
     by_name: dict[str, str] = {}
     for name in names:
         head, dot, tail = name.rpartition(".")
-        if dot and not set(tokens(head)) & _OF_JUDGES:
+        if dot and not set(tokens(head)) & (_OF_JUDGES | _OF_REFERENCES):
             by_name.setdefault("_".join(tokens(tail)), name)
     by_name |= {"_".join(tokens(name)): name for name in reversed(list(names))}
     return [by_name[name] for name in dict.fromkeys(known) if name in by_name]
+
+
+def _last(name: str) -> str:
+    """Return the last part of a path, unless it is within what is a judge's or a reference."""
+    head, _, tail = name.rpartition(".")
+    return name if set(tokens(head)) & (_OF_JUDGES | _OF_REFERENCES) else tail
+
+
+def like_question(name: str) -> bool:
+    """Return whether a column is called as what was asked is, with plain words beside it.
+
+    Examples
+    --------
+    >>> like_question("Prompt text"), like_question("inference_instruction"), like_question("prompt_tokens")
+    (True, True, False)
+    """
+    asked = {*ASKED, "inputs", "history"}
+    head, dot, tail = name.partition(".")
+    if dot and "." not in tail and head.lower() in _INPUTS and len(tail) <= 1:
+        return True
+    parts = [set(tokens(part)) for part in (name, _last(name))]
+    return any(bool(words & asked) and words <= asked | _PLAIN for words in parts)
+
+
+def like_answer(name: str) -> bool:
+    """Return whether a column is called as an answer is, with plain words beside it.
+
+    Examples
+    --------
+    >>> like_answer("actual_output"), like_answer("prediction_text"), like_answer("expected_output")
+    (True, True, False)
+    """
+    head, dot, tail = name.partition(".")
+    if dot and "." not in tail and head.lower() in _OUTPUTS:  # whatever an output's only field is called
+        return True
+    words = {word for word in tokens(_last(name)) if word not in _PLAIN}
+    return bool(words) and all(word in {"prediction", "pred"} or is_text([word]) for word in words)
+
+
+def like_system(name: str) -> bool:
+    """Return whether a column is called as a system is, such as ``generation_model``, and not as a judge is."""
+    words = set(tokens(name))
+    rest = words - SYSTEM - {"name", "id"}
+    return bool(words & SYSTEM) and not words & (_OF_JUDGES | PERSONS) and all(is_text([word]) for word in rest)
+
+
+def like_judge(name: str) -> bool:
+    """Return whether a column is called as a judge is, such as ``evaluation_model``."""
+    words = set(tokens(name))
+    judging = {"judge", "judging", "evaluator", "evaluation", "eval", "grader", "grading", "scorer", "scoring", "rater"}
+    models = {"model", "llm", "name", "engine"}
+    return bool(words & judging) and bool(words & models) and words <= judging | models
 
 
 def is_text(words: Iterable[str]) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
-from biaslab.logs.readers.pair_tables import named_pair, of_pairs
+from biaslab.logs.readers.pair_tables import of_pairs
+from biaslab.logs.readers.pairs_of_columns import named_pair, of_any_name, winner_and_loser, with_baseline
 from biaslab.logs.readers.refusing import Refusal
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_tables import of_scores
@@ -36,8 +37,13 @@ def read_table(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal |
     }  # fmt: skip
     if candidates and (third := named.third_candidate(table.names, candidates)) is not None:
         return Refusal(f"it compares more than two candidates ({third}): make a row of every two of them")
-    candidates = candidates or named_pair(table)
+    candidates = candidates or named_pair(table) or with_baseline(table)
     if candidates and (reading := of_pairs(table, candidates)) is not None:
         return reading
+    if (refusal := winner_and_loser(table)) is not None:
+        return refusal
     in_both_orders = named.both_orders(table.names) is not None  # of pairs whose candidates are not in the table
-    return None if in_both_orders else of_scores(table)
+    reading = None if in_both_orders else of_scores(table)
+    if isinstance(reading, TableReading) or not (other := of_any_name(table, pairs)):
+        return reading
+    return of_pairs(table, other) or reading

@@ -27,6 +27,7 @@ from biaslab.logs.readers import (
     mlflow_evaluate,
     mt_bench,
     openai_batch,
+    openai_evals,
     opik,
     pandalm,
     phoenix,
@@ -93,9 +94,10 @@ FORMATS: dict[str, Format] = {
         openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping", maps=True
     ),
     "pandalm": Format(pandalm.FIELDS, pandalm.read, "PandaLM verdicts: idx and <judge>_result", pandalm.tells),
+    "openai_evals": Format(openai_evals.FIELDS, openai_evals.read, "events of OpenAI evals, model-graded"),
     "promptfoo": Format(promptfoo.FIELDS, promptfoo.read, "promptfoo results.json", promptfoo.tells),
     "promptfoo_lines": Format(promptfoo.LINE_FIELDS, promptfoo.read, "promptfoo results.jsonl", promptfoo.tells),
-    "langfuse": Format(langfuse.FIELDS, langfuse.read, "Langfuse scores"),
+    "langfuse": Format(langfuse.FIELDS, langfuse.read, "Langfuse scores", langfuse.tells),
     "phoenix": Format(phoenix.FIELDS, phoenix.read, "Phoenix annotations of spans"),
     "phoenix_spans": Format(
         phoenix.SPAN_FIELDS, phoenix.read_spans, "OpenInference spans with evaluations", phoenix.tells_spans

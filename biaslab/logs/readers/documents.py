@@ -282,7 +282,8 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         if names is None:
             names = [name.strip() for name in row]
             if len(set(names)) < len(names):
-                log.refuse(line, "duplicate column name")
+                twice = next(name for name in names if names.count(name) > 1)
+                log.refuse(line, f"duplicate column name: {twice or 'an empty one'}; rename one of the two")
                 return
         elif len(row) != len(names):
             log.refuse(line, f"{len(row)} fields instead of {len(names)}")

@@ -1,4 +1,4 @@
-"""Langfuse scores, exported or from its API: ``traceId, name, value, source``.
+"""Langfuse scores, exported or from its API: ``traceId, name, value, source``, or ``trace_id`` in exported tables.
 
 ``source`` is EVAL for a judge model, ANNOTATION for a person, API for a program. Scores by people for the same trace
 (and observation) and name are the human score. ``dataType`` is NUMERIC or BOOLEAN; CATEGORICAL scores have no number
@@ -7,18 +7,26 @@ and are left out. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers.common_names import tokens
 from biaslab.logs.readers.judged_scores import Judged, people_means, score_trials
 from biaslab.logs.readers.rows import Rows, Source, at
 
-FIELDS = frozenset({"traceId", "name", "value", "source"})
+FIELDS = frozenset({"name", "value", "source"})
 _CATEGORY = "a category, not a score"
 _BY_PEOPLE = "a person's score (used as the human score of the same trace)"
 _OTHER = "sent by a program, perhaps not a model"
+
+
+def tells(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether records are of traces, and from sources of Langfuse."""
+    snake = [_snake(record) for record in records]
+    known = {str(record.get("source")) for record in snake} <= {"EVAL", "ANNOTATION", "API"}
+    return known and any(record.get("trace_id") for record in snake)
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
@@ -27,18 +35,25 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         rows, lambda record: record.get("source") == "ANNOTATION", _key, lambda record: record.get("value")
     )
 
-    def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+    def scores(given: Mapping[str, Any]) -> Iterator[Judged | str]:
         """Yield the score of a record, or the reason for leaving it out."""
-        if str(record.get("dataType") or "NUMERIC").upper() == "CATEGORICAL":
+        record = _snake(given)
+        if str(record.get("data_type") or "NUMERIC").upper() == "CATEGORICAL":
             yield _CATEGORY
         elif record["source"] != "EVAL":
             yield _BY_PEOPLE if record["source"] == "ANNOTATION" else _OTHER
         else:
-            yield Judged(record["traceId"], record.get("observationId") or "trace", record["name"], record["value"],
-                         at(record, "metadata.model"), reply=record.get("comment"), human=people(record))  # fmt: skip
+            yield Judged(record["trace_id"], record.get("observation_id") or "trace", record["name"], record["value"],
+                         at(record, "metadata.model"), reply=record.get("comment"), human=people(given))  # fmt: skip
 
     return score_trials(rows, source, scores, "langfuse")
 
 
 def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(str(record.get(name)) for name in ("traceId", "observationId", "name"))
+    snake = _snake(record)
+    return tuple(str(snake.get(name) or None) for name in ("trace_id", "observation_id", "name"))
+
+
+def _snake(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its names in snake case, as exported tables have them."""
+    return {"_".join(tokens(str(name))): value for name, value in record.items()}

@@ -86,7 +86,7 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
     if len(expression.fields) > 1:
         parts = [rows.take(each, "id") for each in expression.fields]
         return strings(["/".join(map(str, values)) for values in zip(*parts, strict=True)])
-    if expression.is_plain and name == "context_id":
+    if expression.is_plain and name in _IDENTITY:
         return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
     if expression.is_plain:
         return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)

@@ -13,12 +13,14 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.judged_scores import BY_CODE, Judged, field, score_trials
 from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS: frozenset[str] = frozenset()
 _SCORE = re.compile(r"(?P<metric>(?P<name>[^/]+)/v\d+)/score")
-_INPUTS, _OUTPUTS = ("inputs", "question", "input"), ("outputs", "answer", "prediction", "output")
+_INPUTS = ("inputs", "input", *named.ASKED)
+_OUTPUTS = ("outputs", "prediction", *named.ANSWER)
 _SCALE = "1-5"
 
 

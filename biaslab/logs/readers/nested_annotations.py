@@ -16,12 +16,15 @@ from typing import Any
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.detection import detect
+from biaslab.logs.readers.paired_rows import rows_of_pairs
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL, Rows
+from biaslab.logs.readers.score_lists import rows_of_scores
 from biaslab.logs.readers.score_scales import add_scale
 from biaslab.logs.readers.table_columns import FEW, GIVEN_OUTCOMES, Table, TableReading
 from biaslab.logs.readers.verdict_words import side_of
 from biaslab.logs.readers.whole_objects import records_within
+from biaslab.logs.readers.wide_systems import rows_of_systems
 
 ANNOTATOR, ITEM, LABEL = "annotator", "item", "label"
 _UNIT = "annotation"
@@ -51,16 +54,25 @@ def is_nested(records: Sequence[Mapping[str, Any]]) -> bool:
     return len(items) >= _LEAST and shared
 
 
-def unnested(chunks: Iterable[Rows]) -> Iterator[Rows]:
-    """Yield the records of a file; of one object of no known format those that it holds, or a row an annotation."""
+def unnested(chunks: Iterable[Rows], given: Mapping[str, Any]) -> Iterator[Rows]:
+    """Yield the records of a file, and of one of no known format those that they hold.
+
+    One object may hold records, or be an annotation a row; records may hold several scores.
+    """
     for rows in chunks:
-        if len(rows.records) != 1 or detect(rows.records, mapped=False) is not None:
+        if detect(rows.records, mapped=False) is not None:
             yield rows
-        elif (records := records_within(rows.records[0])) is not None:
+            continue
+        records = records_within(rows.records[0]) if len(rows.records) == 1 else None
+        if records is not None:
             rows.log.unit = "row"
-            yield Rows(records, range(1, len(records) + 1), rows.log, textual=False)
-        else:
-            yield _by_annotation(rows) if is_nested(rows.records) else rows
+            rows = Rows(records, range(1, len(records) + 1), rows.log, textual=False)
+        elif is_nested(rows.records):
+            yield _by_annotation(rows)
+            continue
+        known = detect(rows.records, mapped=False) is not None
+        forms = () if known else (rows_of_scores, rows_of_pairs, rows_of_systems)
+        yield next(filter(None, (form(rows, given) for form in forms)), rows)
 
 
 def _by_annotation(rows: Rows) -> Rows:

@@ -17,7 +17,6 @@ from biaslab.logs.readers.refusing import Entries, Refusal, either_order
 from biaslab.logs.readers.table_columns import (
     FEW,
     GIVEN_OUTCOMES,
-    KNOWN,
     Table,
     TableReading,
     beside,
@@ -26,7 +25,6 @@ from biaslab.logs.readers.table_columns import (
     judged_by_people,
     no_context,
 )
-from biaslab.logs.readers.verdict_words import side_of
 
 _SHOWN_THEN = {"shown", "presented", "position"}  # words of a verdict that names a place
 _JUDGES = {"judge", "llm", "evaluator", "grader", "jury"}  # words of columns that are each a judge's
@@ -81,26 +79,6 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     table.aside(made)
     told = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.told]
     return TableReading(made, "; ".join(filter(None, told)))
-
-
-def named_pair(table: Table) -> dict[named.Tokens, tuple[str, str, int]]:
-    """Return two columns of texts that are called after two systems which a column of verdicts names."""
-    by_noun: dict[str, dict[str, str]] = {}
-    for name in table.names:
-        words = named.tokens(name)
-        if len(words) > 1 and named.is_text(words[-1:]) and not set(words[:-1]) & named.HUMAN:
-            head = name[: name.lower().rindex(words[-1].lower())].strip(" _-.")
-            by_noun.setdefault(words[-1], {})[head.lower()] = name
-    for noun, columns in by_noun.items():
-        if len(columns) != 2:
-            continue
-        for verdict in (name for name in table.names if set(named.tokens(name)) & named.VERDICT):
-            values = [value.lower() for value in table.present(verdict)]
-            known = sum(value in columns or side_of(value) == "tie" for value in values)
-            if values and known >= KNOWN * len(values) and set(values) & set(columns):
-                one, two = columns.values()
-                return {(noun,): (one, two, named.CHOSEN)}
-    return {}
 
 
 def _in_both_orders(
@@ -166,7 +144,12 @@ def _who_judged(table: Table, entries: Entries, shown: tuple[str, str, int]) -> 
     """Ask whose models those of a column are that stands beside two candidates."""
     if "judge" in entries or {"judge", "dataset", "template", "replicate"} & set(table.given):
         return None
-    for name in named.first_named(table.names, (*named.CANDIDATE, "llm", "annotator", "provider", "deployment")):
+    people = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
+    if people and people[0] not in table.used:
+        return Refusal(
+            f"{people[0]} may be people or judges", ((f"each {people[0]} is a judge", {"judge": people[0]}),)
+        )
+    for name in named.first_named(table.names, (*named.CANDIDATE, "llm", "provider", "deployment")):
         if name in (*shown[:2], *table.used) or table.distinct(name) < 2 or table.distinct(name) > FEW:
             continue
         options = (("if each is a judge", {"judge": name}), ("if each wrote both candidates", {"dataset": name}))
@@ -202,8 +185,11 @@ def _which_verdict(
     if not verdicts:
         replies = reply_columns(table, entries)
         options = tuple((f"if {name} holds the judge's words", {**entries, "reply": name}) for name in replies[:2])
+        people = [(f"to audit the people of {name} as a judge", {**_without(entries, "preference"), "judge": "=people",
+                   **_outcome(readings[name])}) for name in readings if name]  # fmt: skip
         guess = {**entries, "winner": {"field": "FIELD", "values": {"A": "first", "B": "second", "tie": "tie"}}}
-        return Refusal("no column holds the judge's verdicts", options or (("with the field that does", guess),))
+        options = (*options, *people[:1]) or (("with the field that does", guess),)
+        return Refusal("no column holds the judge's verdicts", options)
     if len(verdicts) < 2 or all(named.is_model(name) or set(named.tokens(name)) & _JUDGES for name in verdicts):
         return None
     others = [name for name in verdicts if not named.is_model(name)]
@@ -218,6 +204,15 @@ def _which_verdict(
         for name, other in (verdicts[:2], verdicts[1::-1])
     )
     return Refusal(f"{' and '.join(verdicts)} are {'both' if len(verdicts) == 2 else 'all'} verdicts", options)
+
+
+def _without(entries: Entries, name: str) -> Entries:
+    return {column: said for column, said in entries.items() if column != name}
+
+
+def _outcome(reading: Any) -> Entries:
+    """Return the mapping of a column's verdicts."""
+    return reading if isinstance(reading, dict) and "p_first" in reading else {"winner": reading}
 
 
 def _several(readings: Mapping[str, Any], people: Sequence[str]) -> Entries:

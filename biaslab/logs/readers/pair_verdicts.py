@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.pairs_of_columns import OUTCOMES
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import NUMERAL
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
+from biaslab.logs.readers.unclear_verdicts import some, unclear
 from biaslab.logs.readers.verdict_words import meanings, side_of
 
 #: Words of columns that stand beside a verdict and are none.
 _BESIDE = {"reason", "reasons", "reasoning", "rationale", "explanation", "comment", "confidence", "strength", "why",
            "justification", "raw", "time", "count", "type", "prompt", "statement", "elaboration"}  # fmt: skip
+_ABOUT = {"id", "agent", "status", "user", "version", "at", "model"}  # words of what an object says beside its verdict
+_PERSONS = {"user_id", "annotator", "annotator_id", "worker_id", "completed_by", "annotated_by"}
 _SIDE_MEASURES = {"prob", "probability", "p", "win", "wins", "won", "better", "preferred", "prefers", "pref", "winner",
                   "score", "scores", "rating", "ratings", "reward", "rewards", "logprob", "likelihood", "votes",
                   "vote"}  # fmt: skip
 _CHOSEN_WINS = ("results", "result", "correct", "accuracy", "is_correct")  # RewardBench's: 1 where the chosen one wins
 _REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "judge", "critique", "explanation"}
 _SURE = 1e-6
-_LONG = 20  # characters of a reply
+_LONG = 10  # characters of a reply
+_MOST_WORDS = 6  # of verdicts
 
 
 def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
@@ -31,18 +36,25 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
     """
     taken = {*fields_of(entries), *table.used}
     verdicts, people, unread = [], [], []
+    beside_texts = {
+        name for *pair, place in named.find_pairs(table.names).values() if place == named.CHOSEN for name in pair
+    }
     for name in table.names:
         words = set(named.tokens(name))
         if "judge" in words:
             words -= {"reference", "user"}
-        side = any(words & {one, two} for one, two in named.SIDES[:1] + named.SIDES[-1:]) and len(words) > 1
+        side = (bool(words & {"a", "b"}) and len(words) > 1) or name in beside_texts
         if name in taken or words & named.ORDER or side or words & _BESIDE or _is_flag_of_ties(table, name):
             continue
         is_verdict = bool(words & named.VERDICT) or name.lower() == "gold"
+        if "." in name and set(named.tokens(name.rpartition(".")[2])) & _ABOUT:
+            continue
         if not table.present(name) or (table.distinct(name) > FEW and not _names_systems(words)):
             continue
-        sides = mostly_sides(table, name)
-        if words & named.HUMAN and (is_verdict or sides or _names_candidates(table, name, entries)):
+        sides = mostly_sides(table, name) or _names_both(table, name)
+        if (words & named.HUMAN or _beside_a_person(table, name)) and (
+            is_verdict or sides or _names_candidates(table, name, entries)
+        ):
             people.append(name)
         elif sides:
             verdicts.append(name)
@@ -53,6 +65,21 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
     plain = [name for name in verdicts if name not in unread]
     words_only = [name for name in unread if not table.is_numeric(name) and not _names_candidates(table, name, entries)]
     return ([name for name in verdicts if name not in words_only] if plain else verdicts), people
+
+
+def _beside_a_person(table: Table, name: str) -> bool:
+    """Return whether the object that holds a verdict names a person, too."""
+    head, dot, _ = name.rpartition(".")
+    return bool(dot) and any(f"{head}.{person}" in table.names for person in _PERSONS)
+
+
+def _names_both(table: Table, name: str) -> bool:
+    """Return whether a column of few words names both sides, and has one other word, which may be a tie's."""
+    values = set(table.present(name))
+    sides = {value: side_of(value) for value in values}
+    others = [value for value, side in sides.items() if side is None]
+    both = {"first", "second"} <= set(sides.values()) and not table.is_numeric(name)
+    return both and len(others) == 1 and len(values) <= _MOST_WORDS and len(others[0]) <= _LONG
 
 
 def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
@@ -67,7 +94,7 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
         if by_side >= KNOWN * total and sides is not None and any(s in ("first", "second") for s in sides.values()):
             as_side: Entries = entries | {"winner": {"field": name, "values": sides}}
             options = (("as places", as_side), ("as names of candidates", entries | {"winner": name}))
-            return Refusal(f"{name} may name a position or a candidate ({_some(values)})", options)
+            return Refusal(f"{name} may name a position or a candidate ({some(values)})", options)
         tied = {value: "tie" for value in values if value not in candidates and side_of(value) == "tie"}
         if set(tied) - {"tie"}:
             return {"field": name, "values": {value: value for value in sorted(candidates & set(values))} | tied}
@@ -78,7 +105,7 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
         known = sum(n for value, n in values.items() if value in sides)
         if known >= KNOWN * total and set(sides.values()) - {"tie"}:
             return {"field": name, "values": dict(sorted(sides.items()))}
-    return _unclear(name, values, entries, shown)
+    return unclear(name, values, entries, shown)
 
 
 def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries) -> Entries | Refusal | None:
@@ -100,7 +127,15 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
         judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _within(table, name, 0, 1)]
         if judged:
             return {"p_first": judged[0], "order_known": "=false", "preference": "=candidate"}
-    return _of_one(table, free, shown[2])
+    if (of_one := _of_one(table, free, shown[2])) is not None:
+        return of_one
+    signed = [name for name in free if set(named.tokens(name)) & named.SCORE and _has_both_signs(table, name)]
+    return of_verdict(table, signed[0], entries, shown) if len(signed) == 1 else None
+
+
+def _has_both_signs(table: Table, name: str) -> bool:
+    numbers = [float(value) for value in table.present(name) if NUMERAL.fullmatch(value)]
+    return table.is_numeric(name) and min(numbers) < 0 < max(numbers)
 
 
 def reply_columns(table: Table, entries: Entries) -> list[str]:
@@ -178,7 +213,7 @@ def _names_candidates(table: Table, name: str, entries: Entries) -> bool:
 def _after_columns(values: Counter[str], shown: tuple[str, str, int], entries: Entries) -> dict[str, str]:
     """Return what values mean that are called as the two columns are, or as what tells these apart."""
     meant = ("candidate", "opponent") if shown[2] == named.CHOSEN else ("first", "second")
-    called: dict[str, str] = {}
+    called: dict[str, str] = dict(OUTCOMES) if shown[2] == named.CHOSEN else {}
     for name, which, side in zip(shown[:2], ("candidate_id", "opponent_id"), meant, strict=True):
         system = str(entries[which])
         called |= {name.lower(): side}
@@ -186,81 +221,3 @@ def _after_columns(values: Counter[str], shown: tuple[str, str, int], entries: E
     sides = {value: called[value.lower()] for value in values if value.lower() in called}
     ties = {value: "tie" for value in values if side_of(value) == "tie"}
     return ties | sides if sides else {}
-
-
-def _unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
-    """Return the readings of a verdict whose values may mean one thing or another."""
-    numbers = sorted({float(value.removesuffix("%")) for value in values if NUMERAL.fullmatch(value.removesuffix("%"))})
-    counted = sum(n for value, n in values.items() if NUMERAL.fullmatch(value.removesuffix("%")))
-    if counted >= KNOWN * values.total():
-        return _of_numbers(name, numbers, entries, shown)
-    guess = {value: side_of(value) or "…" for value, _ in values.most_common(6)}
-    options = [("with first, second or tie for dots", entries | {"winner": {"field": name, "values": guess}})]
-    if len(values) > FEW:
-        options = [("if it holds the judge's words", entries | {"reply": name})]
-    return Refusal(f"{name} contains {_some(values)}, which names neither a position nor a candidate", tuple(options))
-
-
-def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
-    low, high = numbers[0], numbers[-1]
-    ends = (
-        (0, 1)
-        if low >= 0 and high <= 1
-        else (1, 2)
-        if low >= 1 and high <= 2
-        else (-1, 1)
-        if -low <= 1 >= high
-        else None
-    )
-    whole = all(number.is_integer() for number in numbers)
-    if not whole or high > FEW or -low > FEW:
-        return _of_shares(name, ends or ((0, 100) if low >= 0 and high <= 100 else (low, high)), entries, shown)
-    ranks = [int(number) for number in numbers]
-    first, second = shown[:2]
-
-    def option(said: str, sides: Mapping[int, str]) -> tuple[str, Entries]:
-        return said, entries | {"winner": {"field": name, "values": {str(k): side for k, side in sides.items()}}}
-
-    if set(ranks) <= {0, 1}:
-        return Refusal(
-            f"{name} is 0 and 1, which may be places or flags",
-            (option("counted from 0", {0: "first", 1: "second"}),
-             option("1 says that the first wins", {0: "second", 1: "first"})),
-        )  # fmt: skip
-    if set(ranks) <= {0, 1, 2} and 0 in ranks:
-        return Refusal(
-            f"{name} is 0, 1 and 2, which may be counted from 0 or not",
-            (option("counted from 0", {0: "first", 1: "second", 2: "tie"}),
-             option("0 is a tie", {0: "tie", 1: "first", 2: "second"})),
-        )  # fmt: skip
-    if low < 0:
-        end = max(-ranks[0], ranks[-1])
-        places = range(-end, end + 1)
-    else:
-        places = range(min(ranks[0], 1), max(ranks[-1], 2) + 1)
-    middle = (places[0] + places[-1]) / 2
-    rising = {at: "tie" if at == middle else "first" if at < middle else "second" for at in places}
-    falling = {at: {"first": "second", "second": "first"}.get(side, side) for at, side in rising.items()}
-    options = [option(f"if {places[0]} is {first} and {places[-1]} is {second}", rising),
-               option(f"if {places[0]} is {second} and {places[-1]} is {first}", falling)]  # fmt: skip
-    if list(places) == [1, 2, 3]:
-        options.append(option("if 3 is a tie", {1: "first", 2: "second", 3: "tie"}))
-    if list(places) == [1, 2]:
-        options = [options[0], option("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})]
-    return Refusal(f"{name} runs from {ranks[0]} to {ranks[-1]}, and no name tells which end is whose", tuple(options))
-
-
-def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
-    """Return the readings of numbers as how likely one of two wins."""
-    low, high = (f"{end:g}" for end in ends)
-    first: Any = name if ends == (0, 1) else {"field": name, "values": {low: "0", high: "1"}}
-    second = {"field": name, "values": {low: "1", high: "0"}}
-    options = [(f"the probability of {shown[0]}", entries | {"p_first": first}),
-               (f"the probability of {shown[1]}", entries | {"p_first": second})]  # fmt: skip
-    if ends == (1, 2):  # as AlpacaEval counts
-        options.reverse()
-    return Refusal(f"{name} is a number from {low} to {high}, and no name tells of which candidate", tuple(options))
-
-
-def _some(values: Counter[str]) -> str:
-    return ", ".join(value if len(value) <= 30 else f"{value[:30]}…" for value, _ in values.most_common(4))

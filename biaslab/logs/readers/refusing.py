@@ -42,10 +42,13 @@ class Refusal:
         What is ambiguous or missing.
     options : tuple of (str, dict)
         The assumption behind each interpretation, and its mapping; dots stand for values that only the user knows.
+    is_guess : bool
+        Whether the options rest on what the columns hold, and not on their names.
     """
 
     reason: str
     options: tuple[tuple[str, Entries], ...] = ()
+    is_guess: bool = False
 
     def lines(self) -> list[str]:
         """Return the reason and, for each interpretation, the command-line options."""
@@ -75,40 +78,20 @@ def _quoted(name: str, expression: Any) -> str:
     return text if not set(text) & _QUOTED else '"' + text.replace('"', '\\"') + '"'
 
 
-def explained(
-    fields: Sequence[str], examples: Sequence[Mapping[str, Any]], lists: Sequence[str], refusal: Refusal | None
-) -> str:
-    """Return an explanation for a file of unknown format: suggested mapping and example rows.
-
-    Parameters
-    ----------
-    fields : sequence of str
-        Fields of its records.
-    examples : sequence of mapping
-        Its first records; one if it is an object with lists.
-    lists : sequence of str
-        The fields of such an object with lists of objects.
-    refusal : Refusal, optional
-        Why a table with common columns is refused.
-    """
-    field = ""
-    if lists and refusal is None:
-        field = _of_judgements(examples[0], lists)
-        examples = examples[0][field]
-    refusal = refusal or suggestion(examples[:READ])
-    lines = refusal.lines()
-    if field:
-        lines = [f"it is one JSON object with lists in {', '.join(lists[:5])}"]
-        lines += [f"{said}: {map_line({'explode': field} | _within(field, made))}" for said, made in refusal.options]
-    return printable([f"its fields are {', '.join(fields[:20])}", *lines, "the first rows:", *example_rows(examples)])
-
-
 def lists_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the fields with lists of objects, for a file that is one object."""
     if len(records) != 1:
         return []
     listed = {str(name): value for name, value in records[0].items() if isinstance(value, list)}
     return [name for name, items in listed.items() if items and isinstance(items[0], dict)]
+
+
+def within_lists(records: Sequence[Mapping[str, Any]], lists: Sequence[str]) -> Refusal:
+    """Return the mapping closest to the items of an object's lists, of those that most look like judgements."""
+    field = _of_judgements(records[0], lists)
+    made = suggestion(records[0][field][:READ])
+    options = tuple((said, {"explode": field, **_within(field, entries)}) for said, entries in made.options)
+    return Refusal(f"it is one JSON object with lists in {', '.join(lists[:5])}", options)
 
 
 def _of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from biaslab.logs.readers import common_names as named
-from biaslab.logs.readers.refusing import Refusal
+from biaslab.logs.readers.grade_words import is_graded, ranks, worth_of_two
+from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import COUNTS, KNOWN, Table, judge_name
+from biaslab.logs.readers.verdict_words import side_of
 
 _OWN = {"judge", "llm", "the", "final", "model", "auto", "evaluator", "grader"}
-_GRADES = {"pass": 1, "passed": 1, "true": 1, "yes": 1, "correct": 1, "fail": 0, "failed": 0, "false": 0, "no": 0,
-           "incorrect": 0, "wrong": 0}  # fmt: skip
+_OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique"}
+_VERDICTS = 3  # different verdicts
+_MOST_GRADES, _LONGEST = 14, 40  # different grades in words, and characters of one
 
 
 def score_columns(table: Table) -> tuple[list[str], list[str]]:
@@ -27,7 +30,23 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
             scores.append(name)
         elif words & {"judge", "evaluator", "grader"}:
             judges.append(name)
-    return scores or [name for name in judges if table.distinct(name) > 1], people
+    return _once(table, scores or [name for name in judges if table.distinct(name) > 1]), people
+
+
+def _once(table: Table, names: Sequence[str]) -> list[str]:
+    """Leave out a field of an object that repeats another one of it under a longer name, and say so."""
+    kept: list[str] = []
+    for name in names:
+        head, words = name.rpartition(".")[0], set(named.tokens(name))
+        same = (
+            other for other in kept if head and other.rpartition(".")[0] == head and set(named.tokens(other)) < words
+        )
+        twin = next((other for other in same if table.columns[other] == table.columns[name]), None)
+        if twin is None:
+            kept.append(name)
+        else:
+            table.told.append(f"{name} repeats {twin}")
+    return kept
 
 
 def verdict_numbers(table: Table) -> list[str]:
@@ -39,14 +58,53 @@ def verdict_numbers(table: Table) -> list[str]:
 def grades_of_words(table: Table) -> dict[str, dict[str, int]]:
     """Return the columns of scores in two words, such as pass and fail, and what these are worth."""
     found = {}
-    for name in table.names:
-        words = set(named.tokens(name))
-        values = set(table.present(name))
-        asked = words & (named.SCORE | named.VERDICT | {"correct", "passed", "pass"}) and not words & named.HUMAN
-        known = {value: _GRADES[value.lower()] for value in sorted(values) if value.lower() in _GRADES}
-        if name not in table.used and asked and len(values) == len(known) == len(set(known.values())) == 2:
-            found[name] = known
-    return found if len(found) == 1 else {}
+    for name in _graded(table):
+        if (worth := worth_of_two(sorted(set(table.present(name))))) is not None:
+            found[name] = worth
+    alike = len({tuple(worth.items()) for worth in found.values()}) == 1
+    return found if len(found) == 1 or (alike and all(map(is_attribute, found))) else {}
+
+
+def graded_in_words(table: Table) -> Refusal | None:
+    """Return the readings of a column of grades in words: in the order of these, in both, or as categories."""
+    for name in _graded(table):
+        values = [value for value, _ in Counter(table.present(name)).most_common()]
+        if (
+            any(sign.isdigit() for value in values for sign in value)
+            or _may_be_verdicts(values)
+            or any("," in value or "->" in value for value in values)
+        ):
+            continue
+        ordered = ranks(values)
+        if ordered is not None and len(values) > 2:
+            top = max(ordered.values())
+            return Refusal(
+                f"{name} has grades in words",
+                ((f"from {next(iter(ordered))}, the worst", _in_words(name, ordered, f"1-{top}")),),
+            )
+        if len(values) == 2:
+            one, two = values
+            options = tuple((f"if {better} is better than {worse}", _in_words(name, {worse: 0, better: 1}, "0-1"))
+                            for better, worse in ((one, two), (two, one)))  # fmt: skip
+            return Refusal(f"{name} has two words as grades", options, is_guess=True)
+        numbers = {value: number for number, value in enumerate(values, start=1)}
+        said = "as categories, for which only nominal measures are meaningful"
+        return Refusal(
+            f"{name} has {len(values)} words as grades", ((said, _in_words(name, numbers, f"1-{len(values)}")),)
+        )
+    return None
+
+
+def _in_words(name: str, worth: Mapping[str, int], scale: str) -> Entries:
+    values = {value: str(number) for value, number in worth.items()}
+    return {"score": {"field": name, "values": values}, "scale": f"={scale}"}
+
+
+def _graded(table: Table) -> list[str]:
+    """Return the columns that may hold grades in words."""
+    words = [name for name in table.names if name not in table.used and not table.is_numeric(name) and is_graded(name)]
+    few = [name for name in words if 1 < table.distinct(name) <= _MOST_GRADES]
+    return [name for name in few if max(map(len, table.present(name))) <= _LONGEST]
 
 
 def score_texts(table: Table) -> list[str]:
@@ -56,7 +114,8 @@ def score_texts(table: Table) -> list[str]:
         for name in table.names
         if name not in table.used
         and not table.is_numeric(name)
-        and set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES | named.VERDICT)
+        and set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES | named.VERDICT | _OF_JUDGES)
+        and not named.first_named([name], (*named.CONTEXT, *named.ANSWER))
         and (values := table.present(name))
         and sum(any(sign.isdigit() for sign in value) for value in values) >= KNOWN * len(values)
     ]
@@ -92,11 +151,19 @@ def is_attribute(name: str) -> bool:
 
 def _within_scores(name: str) -> str:
     """Return the name of a score within an object of scores, such as ``scores.depth``; nothing for another one."""
-    head, dot, tail = name.rpartition(".")
-    return tail if dot and set(named.tokens(head)) & (named.SCORE | {"metrics", "ratings"}) else ""
+    *heads, tail = name.split(".")
+    for at, head in enumerate(heads):
+        if set(named.tokens(head)) & (named.SCORE | {"metrics", "ratings"}):
+            return (*heads, tail)[at + 1]
+    return ""
 
 
 def attribute_of(name: str) -> str:
     """Return the attribute after which a column is called; "overall" for none."""
-    words = [word for word in named.tokens(name) if word in named.ATTRIBUTES]
+    words = list(dict.fromkeys(word for word in named.tokens(name) if word in named.ATTRIBUTES))
     return _within_scores(name).lower() or " ".join(words) or "overall"
+
+
+def _may_be_verdicts(values: Sequence[str]) -> bool:
+    """Return whether a few words name both of two sides, as verdicts do, and grades from A to F do not."""
+    return {"first", "second"} <= {side_of(value) for value in values} and len(values) <= _VERDICTS

@@ -11,6 +11,7 @@ from biaslab.logs.readers.score_columns import attribute_of
 from biaslab.logs.readers.table_columns import FEW, Table
 
 _TOPS = (5, 10, 100, 7)  # of scales that start at 1, or at 0 where a 0 stands in the table
+_NEGATIVE = 0.1  # share of scores that may be errors
 _SMALLER, _MANY = 0.75, 20  # a scale that ends so much lower in so many scores is another one
 
 
@@ -21,6 +22,10 @@ def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute:
     """
     if "scale" in table.given or not columns:
         return None
+    if attribute is None and (flags := _flags_beside_scores(table, columns)):
+        table.own_scales |= dict.fromkeys(flags, "=0-1")
+        table.told.append(f"scale 0-1 of {', '.join(flags)}, which are 0 or 1")
+        columns = [name for name in columns if name not in flags]
     scale = _scale(table, columns)
     if isinstance(scale, Refusal):
         return scale
@@ -43,6 +48,14 @@ def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute:
         return Refusal(said, (whole, *each[:4]))
     entries["scale"] = scale
     return None
+
+
+def _flags_beside_scores(table: Table, columns: Sequence[str]) -> list[str]:
+    """Return the columns that are 0 or 1 beside others whose scores all start at 1."""
+    values = {name: {float(value) for value in table.present(name) if NUMERAL.fullmatch(value)} for name in columns}
+    flags = [name for name in columns if values[name] == {0.0, 1.0}]
+    rest = [min(values[name]) for name in columns if name not in flags]
+    return flags if flags and rest and min(rest) >= 1 else []
 
 
 def other_scale_of_people(table: Table, scale: str, people: Sequence[str]) -> Refusal | None:
@@ -87,4 +100,6 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     start = 0 if starts < 1 or (high > 10 and not whole) else 1
     options = tuple((f"if it ends at {top}", {"scale": f"={start}-{top}"}) for top in ends)
     none = ", negative ones being no scores" if low < 0 else ""
+    if sum(value < 0 for value in values) > _NEGATIVE * len(values):
+        return Refusal(f"the scores range from {low:g} to {high:g}: negative numbers, such as rewards, are on no scale")
     return Refusal(f"the scores range from {low:g} to {high:g}, which fits no common scale{none}", options)

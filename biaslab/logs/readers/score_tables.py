@@ -11,6 +11,7 @@ from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.score_columns import (
     attribute_of,
+    graded_in_words,
     grades_of_words,
     is_attribute,
     score_columns,
@@ -26,11 +27,14 @@ from biaslab.logs.readers.table_columns import (
     beside,
     context_of,
     fields_of,
+    is_called,
     judge_name,
     judged_by_people,
     no_context,
 )
 
+_MOST = 101  # different scores
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OUT_OF = re.compile(r"\d\s*(?:/|out of)\s*(\d+)")
 
 
@@ -48,13 +52,18 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     columns = _columns(table)
     if isinstance(columns, Refusal):
         return columns
-    answer = named.first_named(table.names, named.ANSWER)
-    systems = [name for name in named.first_named(table.names, named.CANDIDATE) if table.distinct(name) >= 1]
-    if not any(columns) or not (answer or systems):
-        return None
-    candidate = (systems or answer)[0]
+    answer, systems = _judged(table, columns)
+    if not any(columns):
+        return _no_score(table)
+    if not (answer or systems or "candidate_id" in table.given):
+        return _no_candidate(table) if columns.scores or columns.grades else None
+    candidate = str(table.given["candidate_id"]) if "candidate_id" in table.given else (systems or answer)[0]
     entries: Entries = {"candidate_id": candidate}
-    if (answer and answer[0] != candidate) or not systems:
+    if (
+        answer
+        and (answer[0] != candidate or not systems)
+        and any(isinstance(t, str) for t in table.rows.values(answer[0]))
+    ):
         entries["text"] = answer[0]
     if (context := context_of(table)) is None or context == candidate:
         return no_context(table, entries)
@@ -70,6 +79,41 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     return TableReading(made, "; ".join([f"scores of {candidate} on each {context}", *table.told]))
 
 
+def _judged(table: Table, columns: _Columns) -> tuple[list[str], list[str]]:
+    """Return the columns of what was judged: of texts, and of the systems that wrote them."""
+    taken = {name for names in columns for name in names}
+    answer = [
+        name for name in named.first_named(table.names, named.ANSWER) if name not in taken and table.present(name)
+    ]
+    like = [name for name in table.names if name not in taken and not table.is_numeric(name) and table.present(name)]
+    answer = answer or [name for name in like if named.like_answer(name)]
+    systems = [name for name in named.first_named(table.names, named.CANDIDATE) if table.distinct(name) >= 1]
+    return answer, systems or [name for name in like if named.like_system(name)]
+
+
+def _no_candidate(table: Table) -> Refusal | None:
+    """Ask which column holds the answer or who wrote it, or whether each item has one that is not in the table."""
+    context = context_of(table)
+    if context is None and not (refusal := no_context(table, {})).options:
+        return None
+    if context is None:
+        return Refusal(refusal.reason, refusal.options, is_guess=True)
+    texts = [name for name in table.names if name not in (context, *table.used) and not table.is_numeric(name)
+             and table.distinct(name) > 1 and not is_called(name)]  # fmt: skip
+    options = [(f"if {name} was judged, or wrote it", {"candidate_id": name}) for name in texts[:3]]
+    options += [("if each item has one answer, which is not in the table", {"candidate_id": "=answer"})]
+    return Refusal("no column has a common name for what was judged (answer, model, …)", tuple(options), is_guess=True)
+
+
+def _no_score(table: Table) -> Refusal | None:
+    """Ask which column of numbers holds the scores, where none is called so."""
+    possible = [name for name in table.names if name not in table.used and table.is_numeric(name)
+                and 1 < table.distinct(name) <= _MOST and not is_called(name)]  # fmt: skip
+    options = tuple((f"if {name} is the judge's score", {"score": name}) for name in possible[:3])
+    said = "no column has a common name for a score or a verdict"
+    return Refusal(said, options, is_guess=True) if options else None
+
+
 def _columns(table: Table) -> _Columns | Refusal:
     """Return the columns of scores, of which those that the user maps go before all others."""
     scores, people = score_columns(table)
@@ -82,7 +126,9 @@ def _columns(table: Table) -> _Columns | Refusal:
         scores = verdict_numbers(table)
         if len(scores) > 1:
             return _judge_or_people(scores)
-    grades = {} if scores or people else grades_of_words(table)
+    grades = {} if scores else grades_of_words(table)
+    if not (scores or grades) and (refusal := graded_in_words(table)) is not None:
+        return refusal
     return _Columns(scores, people, grades, [] if scores or people or grades else score_texts(table))
 
 
@@ -154,7 +200,7 @@ def _of_score(
     if not name:
         return entries
     score = name if grades is None else {"field": name, "values": {value: str(n) for value, n in grades.items()}}
-    made = entries | {"score": score}
+    made = entries | {"score": score} | ({"scale": table.own_scales[name]} if name in table.own_scales else {})
     if named.is_model(name):
         made["judge"] = f"={judge_name(name)}"
         table.told.append(f"judge {judge_name(name)} = {name}")
@@ -174,9 +220,22 @@ def _judge_or_people(names: Sequence[str]) -> Refusal:
 
 
 def _of_texts(table: Table, entries: Entries, names: Sequence[str]) -> Refusal:
-    ends = [match[1] for name in names for value in table.present(name) if (match := _OUT_OF.search(value))]
-    scale = f"=1-{Counter(ends).most_common(1)[0][0]}" if ends else table.given.get("scale", "=LOW-HIGH")
     options = tuple(
-        (f"with the scale that was asked for: {name}", {**entries, "reply": name, "scale": scale}) for name in names[:3]
-    )
+        (f"if {name} is on a scale of {scale.removeprefix('=')}", {**entries, "reply": name, "scale": scale})
+        for name in names[:3] for scale in _scales_of_texts(table, name)
+    )  # fmt: skip
     return Refusal(f"{', '.join(names)} {'holds' if len(names) == 1 else 'hold'} texts with numbers", options)
+
+
+def _scales_of_texts(table: Table, name: str) -> list[str]:
+    """Return the scales on which the scores in texts may be: those that they name, or usual ones."""
+    if "scale" in table.given:
+        return [str(table.given["scale"])]
+    texts = table.present(name)
+    ends = Counter(match[1] for text in texts if (match := _OUT_OF.search(text)))
+    if ends:
+        return [f"=1-{ends.most_common(1)[0][0]}"]
+    if any("%" in text for text in texts):
+        return ["=0-100"]
+    highest = max((float(number) for text in texts for number in _NUMBER.findall(text)), default=0)
+    return [f"=1-{top}" for top in (5, 10, 100) if top >= highest][:2]

@@ -11,7 +11,7 @@ from biaslab.core.errors import InputError
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import written
 from biaslab.logs.readers.log_columns import identity_of
-from biaslab.logs.readers.refusing import map_line
+from biaslab.logs.readers.refusing import Entries, map_line
 
 _SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated contradictions: number, share
 _HALF = 0.5  # share of duplicates above which an identifying field must be missing
@@ -19,7 +19,7 @@ _MANY = 10  # judgements; fewer may plausibly have one context
 _TELLS = 0.9  # share of duplicate groups in which a field must differ to count as identifying
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 _ROLES = {
-    "judge": named.JUDGE,
+    "judge": (*named.JUDGE, "llm", "judged_by", "scored_by", "graded_by", "evaluated_by", "rater"),
     "attribute": named.ATTRIBUTE,
     "template": named.TEMPLATE,
     "dataset": named.DATASET,
@@ -30,6 +30,12 @@ _ROLES = {
 _OUTCOMES = named.VERDICT | named.SCORE | named.ATTRIBUTES | named.HUMAN
 _ROWS = ("id", "idx", "uid")  # row numbers
 _OTHERWISE = "configuration"  # the column for a field with an uninformative name
+
+
+class ImplausibleError(InputError):
+    """A mapping is implausible; ``entries`` are those that probably mend it."""
+
+    entries: Entries = {}  # noqa: RUF012 - replaced, never changed
 
 
 def require_sense(
@@ -50,7 +56,7 @@ def require_sense(
 
     Raises
     ------
-    InputError
+    ImplausibleError
         If an identifier is a constant with the name of a field; if there is only one context although a field
         distinguishes items; or if many judgements are duplicates that contradict each other or that a field
         distinguishes.
@@ -61,7 +67,7 @@ def require_sense(
         if isinstance(said, str) and said.startswith("=") and said[1:] in fields:
             remedy = f"to use the field of that name: {map_line({name: said[1:]})}"
             allowed = "a field ('=' makes it a constant for all rows)"
-            raise InputError(f"mapping[{name!r}]", said, allowed, remedy)
+            raise _implausible(f"mapping[{name!r}]", said, allowed, remedy, {name: said[1:]})
     twice, many = trials.attrs["duplicates"], trials.attrs["contradictions"]
     clash = many > max(_SOME_TWICE, _SHARE_TWICE * len(whole))
     apart = _that_tells_apart(whole, records, fields) if clash or twice > _HALF * len(whole) else None
@@ -69,31 +75,41 @@ def require_sense(
     items = _of_items(records, fields) if len(contexts) == 1 and len(whole) >= _MANY else None
     if items is not None:
         remedy = f"{items} seems to identify the items: {map_line({'context_id': items})}"
-        raise InputError("context_id", contexts.pop(), "more than one context", remedy)
+        raise _implausible("context_id", contexts.pop(), "more than one context", remedy, {"context_id": items})
     if clash or apart is not None:
         said = f"{twice:,} judgements that stand twice, {many:,} of which say something else"
         pairs = bool(whole["opponent_id"].notna().any())
         values = {written(record.get(apart)) for record in records.values()} if apart is not None else set()
         few = len(values) < whole["context_id"].nunique()
-        raise InputError("mapping", said, "every judgement once", _remedy(apart, fields, mapping, pairs, few))
+        remedy, entries = _remedy(apart, fields, mapping, pairs, few)
+        raise _implausible("mapping", said, "every judgement once", remedy, entries)
 
 
-def _remedy(apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any], pairs: bool, few: bool) -> str:
+def _implausible(name: str, value: object, allowed: str, remedy: str, entries: Entries) -> ImplausibleError:
+    error = ImplausibleError(name, value, allowed, remedy)
+    error.entries = entries
+    return error
+
+
+def _remedy(
+    apart: str | None, fields: Sequence[str], mapping: Mapping[str, Any], pairs: bool, few: bool
+) -> tuple[str, Entries]:
     if apart is None:
         columns = "judge, attribute, template, configuration or replicate"
         return (
             f"map the field that distinguishes them to {columns}; fields: {', '.join(fields[:20])}; to number "
             "repetitions without a field, use --map replicate==#"
-        )
+        ), {}
     pair = next((pair for pair in named.find_pairs(fields).values() if apart in pair), None)
     if pair is not None and str(mapping.get("candidate_id")).startswith("="):
-        return f"{apart} distinguishes them: {map_line({'candidate_id': pair[0], 'opponent_id': pair[1]})}"
+        entries = {"candidate_id": pair[0], "opponent_id": pair[1]}
+        return f"{apart} distinguishes them: {map_line(entries)}", entries
     role = next((role for role, names in _ROLES.items() if apart.lower() in names), _OTHERWISE)
     role = "judge" if role == "candidate_id" and pairs else role  # a pair has two candidates already
     if role == "context_id" and few:  # fewer than the items that are told apart already: how they were asked about
         role = "template" if pairs else _OTHERWISE
-    other = " (or as judge, attribute, template or replicate)" if role == _OTHERWISE else ""
-    return f"{apart} distinguishes them: {map_line({role: apart})}{other}"
+    other = " (or is a judge, attribute, template or replicate)" if role == _OTHERWISE else ""
+    return f"{apart} distinguishes them{other}: {map_line({role: apart})}", {role: apart}
 
 
 def _of_items(records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]) -> str | None:

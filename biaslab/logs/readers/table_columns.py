@@ -26,7 +26,9 @@ FEW = 20
 
 _OTHERS = named.VERDICT | named.SCORE | named.HUMAN | named.TEXT | named.SYSTEM | named.ATTRIBUTES
 GIVEN_OUTCOMES = frozenset({"winner", "p_first", "score", "reply"})
-_DEEPEST, _MOST = 3, 200  # objects within objects, and columns, that are looked into
+_DEEPEST, _MOST = 6, 200  # objects within objects, and columns, that are looked into
+_IN_LISTS = (1, 2)  # items of lists that are looked into: one object, or two candidates
+_TURN = frozenset(["role", "content"])  # of a conversation, which is a text
 _DIFFERENT = 0.05  # of the identifiers; in so many, other texts stand under them by mistake
 _PER_ROW = 0.9  # different texts per row; fewer are repeated on purpose
 _FEWEST_TEXTS = 4  # fewer are instructions that all items share
@@ -71,10 +73,11 @@ class Table:
     names: list[str] = field(default_factory=list)
     columns: dict[str, list[str | None]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
+    own_scales: dict[str, str] = field(default_factory=dict)  # of columns on another scale than the others
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        paths = dict.fromkeys(path for record in self.rows.records[:50] for path in _paths(record))
+        paths = dict.fromkeys(_paths(list(self.rows.records[:50])))
         self.names = [path for path in paths if path][:_MOST]  # a column without a name cannot be mapped
         for name in self.names:
             context = bool(named.first_named([name], named.CONTEXT))
@@ -131,14 +134,40 @@ def fields_of(mapping: Mapping[str, Any]) -> Iterator[str]:
         yield from (part.strip() for each in fields if "," in each for part in each.split(","))
 
 
-def _paths(record: Mapping[str, Any], depth: int = 1) -> Iterator[str]:
-    """Yield the names of fields, and the paths of those of objects."""
-    for name, value in record.items():
-        inner = isinstance(value, dict) and value and depth < _DEEPEST and "." not in str(name)
-        if inner and not any("." in str(key) for key in value):
-            yield from (f"{name}.{path}" for path in _paths(value, depth + 1))
+def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield the names of the fields of objects, and the paths of those within them and within lists of one length."""
+    names = dict.fromkeys(str(name) for value in values for name in value)
+    for name in names:
+        inner = [value[name] for value in values if value.get(name) is not None]
+        objects = [item for item in inner if isinstance(item, dict) and item]
+        deeper = depth < _DEEPEST and "." not in name
+        if not objects or not deeper or any("." in str(key) for item in objects for key in item):
+            yield f"{path}{name}"
         else:
-            yield str(name)
+            yield from (() if len(objects) == len(inner) else (f"{path}{name}",))
+            yield from _paths(objects, f"{path}{name}.", depth + 1)
+        if deeper and inner and (size := _length(inner)):
+            yield from _of_places(inner, f"{path}{name}.", size, depth + 1)
+
+
+def _length(values: Sequence[Any]) -> int:
+    """Return the length that lists of objects, or of two texts, share; 0 for other values and for conversations."""
+    if not all(isinstance(value, list) for value in values):
+        return 0
+    lengths = {len(value) for value in values}
+    items = [item for value in values for item in value]
+    objects = all(isinstance(item, dict) and item and not set(item) >= _TURN for item in items)
+    texts = lengths == {2} and all(isinstance(item, str) for item in items)
+    return lengths.pop() if len(lengths) == 1 and lengths <= set(_IN_LISTS) and (objects or texts) else 0
+
+
+def _of_places(values: Sequence[list[Any]], path: str, size: int, depth: int) -> Iterator[str]:
+    for place in range(size):
+        items = [value[place] for value in values]
+        if isinstance(items[0], dict):
+            yield from _paths(items, f"{path}{place}.", depth)
+        else:
+            yield f"{path}{place}"
 
 
 def context_of(table: Table) -> str | None:
@@ -150,13 +179,14 @@ def context_of(table: Table) -> str | None:
     if "context_id" in table.given:
         return "context_id" if "context_id" in table.names else str(table.given["context_id"])
     possible = named.first_named(table.names, named.CONTEXT)
+    possible += [name for name in table.names if name not in possible and named.like_question(name)]
     if len(table.rows.records) > 1:
         possible = [name for name in possible if table.distinct(name) > 1]
     texts = [name for name in possible if name.lower() not in ("id", "idx", "uid")]
     chosen = next(iter([*texts, *possible]), None)
     if chosen is None or len(table.rows.records) < 2:
         return chosen
-    asked = next((name for name in texts if name != chosen and named.first_named([name], named.ASKED)), None)
+    asked = next((name for name in texts if name != chosen and is_asked(name)), None)
     parts = [name for name in named.first_named(table.names, _PARTS_OF_ITEMS)
              if name != chosen and 1 < table.distinct(name) <= FEW]  # fmt: skip
     if asked is None:
@@ -172,12 +202,29 @@ def context_of(table: Table) -> str | None:
     return asked if per_row else chosen
 
 
+def is_asked(name: str) -> bool:
+    """Return whether a column holds what was asked itself, by its name."""
+    return bool(named.first_named([name], named.ASKED)) or named.like_question(name)
+
+
+def is_called(name: str) -> bool:
+    """Return whether a column's name tells what it is: an identifier, a question, a count, or a person's."""
+    words = set(named.tokens(name))
+    if name.endswith("#"):  # the place in a list
+        return True
+    return bool(words & (COUNTS | named.HUMAN | named.ORDER)) or bool(named.first_named([name], named.CONTEXT))
+
+
 def no_context(table: Table, entries: Entries) -> Refusal:
     """Return the refusal of a table without a question column."""
-    rest = [name for name in table.names if name not in entries.values() and not name.endswith("#")]
-    known = (name for name in rest if table.distinct(name) > 1 and not set(named.tokens(name)) & _OTHERS)
-    option = (("name the field that identifies the items", {"context_id": next(known, "FIELD")}),)
-    return Refusal(f"no column has a common name for the item (question, prompt, …): {', '.join(rest)}", option)
+    taken = {*fields_of(entries), *table.used}
+    rest = [name for name in table.names if name not in taken and not name.endswith("#")]
+    possible = [name for name in rest if table.distinct(name) > 1 and not set(named.tokens(name)) & (_OTHERS | COUNTS)]
+    most = max(map(table.distinct, possible), default=0)
+    many = [name for name in possible if 2 * table.distinct(name) >= most]
+    many.sort(key=table.is_numeric)  # texts first, in the order of the table, in which a question comes before answers
+    options = tuple((f"if {name} identifies the items", {"context_id": name}) for name in many[:1])
+    return Refusal(f"no column has a common name for the item (question, prompt, …): {', '.join(rest)}", options)
 
 
 def beside(table: Table, condition: str) -> Entries:
@@ -190,6 +237,8 @@ def beside(table: Table, condition: str) -> Entries:
         ("replicate", named.REPLICATE),
     ):
         known = [name for name in named.first_named(table.names, names) if table.present(name)]
+        if column == "judge" and not known:
+            known = [name for name in table.names if named.like_judge(name) and table.present(name)]
         if column == "replicate":
             known = [name for name in known if all_numbers(table.present(name))]
         elif column == "judge":

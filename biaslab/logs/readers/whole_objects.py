@@ -14,6 +14,7 @@ from biaslab.logs.readers.detection import detect
 
 _DEEPEST = 2  # objects within objects
 _FEWEST = 2  # rows or columns of a table
+_NUMBERED = 3  # records by numbers, whatever their fields are called
 _KEY = "key"  # where records stand by their identifier
 
 
@@ -86,7 +87,8 @@ def _by_key(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if len(rows) < _FEWEST or not all(isinstance(row, dict) and row for row in rows):
         return None
     shared = sorted(map(str, set(rows[0]).intersection(*rows[1:])))
-    if not named.first_named(shared, named.CONTEXT) and detect(rows, mapped=False) is None:
+    numbered = all(str(key).isdigit() for key in record) and len(shared) > 1 and len(rows) >= _NUMBERED
+    if not numbered and not named.first_named(shared, named.CONTEXT) and detect(rows, mapped=False) is None:
         return None
     return [{_KEY: str(key), **row} for key, row in record.items()]
 

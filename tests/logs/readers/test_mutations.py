@@ -115,6 +115,8 @@ MADE = {
     "langsmith_table": lambda n: {"example_id": f"e{n}", "outputs.a": "o", "feedback.m": 0.25 * (n % 5)},
     "lm_eval_samples": lambda n: {"doc_id": n, "resps": [["o"]], "filtered_resps": ["o"], "metrics": ["judged"],
                                   "judged": 0.25 * (n % 5)},
+    "openai_evals": lambda n: {"run_id": "r", "event_id": n, "sample_id": f"task.{n}", "type": "metrics",
+                               "data": {"choice": "AB"[n % 2], "score": 0.25 * (n % 5)}},
     "helm": lambda n: {"instance_id": f"i{n}",
                        "stats": [{"name": {"name": "safety_score"}, "mean": 0.25 * (n % 5)}]},
     "helm_state": lambda n: {"adapter_spec": {"model": "m"}, "request_states": [

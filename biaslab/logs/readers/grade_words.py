@@ -1,0 +1,92 @@
+"""Grades in words: which of them are better, as far as words tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from biaslab.logs.readers import common_names as named
+
+#: Words of two grades, and of one between them; in these every tool's "relevant" is better than its "irrelevant".
+_OF_TWO = (
+    ("fail", "failed", "false", "no", "incorrect", "wrong", "i", "n", "unacceptable", "irrelevant", "unrelated",
+     "not relevant", "not correct", "hallucinated", "hallucination", "unfaithful", "unsupported", "not supported",
+     "inconsistent", "unsafe", "unhelpful", "invalid", "bad", "👎", "❌", "✗", "✘"),
+    ("partial", "partially", "partly", "partially correct", "partially relevant", "partially supported", "somewhat",
+     "p", "mixed", "maybe", "borderline"),
+    ("pass", "passed", "true", "yes", "correct", "right", "c", "y", "acceptable", "relevant", "factual", "faithful",
+     "supported", "fully supported", "fully correct", "fully relevant", "consistent", "safe", "helpful", "valid",
+     "good", "👍", "✅", "✓", "✔"),
+)  # fmt: skip
+#: Grades from the worst; words of one place mean the same.
+_LADDERS = (
+    _OF_TWO,
+    (("terrible", "awful", "unusable"), ("very bad", "very poor"), ("bad", "poor", "weak"),
+     ("mediocre", "below average"), ("fair", "ok", "okay", "average", "acceptable", "neutral", "adequate"),
+     ("above average",), ("good", "strong"), ("very good", "great"),
+     ("excellent", "outstanding", "perfect", "exceptional")),
+    (("strongly disagree",), ("disagree",), ("somewhat disagree", "slightly disagree"),
+     ("neutral", "neither agree nor disagree", "neither", "undecided"), ("somewhat agree", "slightly agree"),
+     ("agree",), ("strongly agree",)),
+    (("none", "not at all", "never"), ("very low", "minimal"), ("low", "minor", "slightly", "rarely"),
+     ("medium", "moderate", "mid", "sometimes", "moderately"), ("high", "major", "often", "very"),
+     ("very high", "severe", "always", "extremely", "critical")),
+    tuple((grade,) for grade in ("f", "e", "d-", "d", "d+", "c-", "c", "c+", "b-", "b", "b+", "a-", "a", "a+")),
+)  # fmt: skip
+_LETTERS = frozenset("abcdef")
+_STARS = frozenset("★⭐☆\ufe0f ")
+
+
+def worth_of_two(values: Iterable[str]) -> dict[str, int] | None:
+    """Return which of two grades is the better one, 1, and which is 0; None if their words do not tell.
+
+    Examples
+    --------
+    >>> worth_of_two(["Pass", "Fail"]), worth_of_two(["factual", "hallucinated"]), worth_of_two(["A", "B"])
+    ({'Pass': 1, 'Fail': 0}, {'factual': 1, 'hallucinated': 0}, None)
+    """
+    places = {value: (_plain(value) in _OF_TWO[2]) - (_plain(value) in _OF_TWO[0]) for value in values}
+    if len(places) != 2 or set(places.values()) != {-1, 1}:
+        return None
+    return {value: int(place > 0) for value, place in places.items()}
+
+
+def ranks(values: Iterable[str]) -> dict[str, int] | None:
+    """Return the ranks of grades, from 1, the worst that their words have room for; None if words do not tell.
+
+    Grades between others have a rank even if no judge gave them.
+
+    Examples
+    --------
+    >>> ranks(["Good", "Poor", "Excellent"]), ranks(["★★★☆☆", "★☆☆☆☆"]), ranks(["red", "blue"])
+    ({'Poor': 1, 'Good': 2, 'Excellent': 3}, {'★☆☆☆☆': 1, '★★★☆☆': 3}, None)
+    """
+    given = list(dict.fromkeys(values))
+    if given and all(set(value) <= _STARS and value.strip() for value in given):
+        stars = {value: sum(sign in "★⭐" for sign in value) for value in given}
+        return dict(sorted(stars.items(), key=lambda each: each[1]))
+    for ladder in _LADDERS:
+        place = {word: at for at, words in enumerate(ladder) for word in words}
+        if len(given) > 1 and all(_plain(value) in place for value in given):
+            found = {value: place[_plain(value)] for value in given}
+            used = sorted(set(found.values()))
+            if ladder is _LADDERS[-1] and not _is_whole(found):
+                used = [at for at, (grade,) in enumerate(ladder) if grade in "abcdf" or at in used]
+            return {value: used.index(at) + 1 for value, at in sorted(found.items(), key=lambda each: each[1])}
+    return None
+
+
+def is_graded(name: str) -> bool:
+    """Return whether a column's name says that it may hold grades."""
+    words = set(named.tokens(name))
+    graded = named.SCORE | named.VERDICT | named.ATTRIBUTES | {"correct", "passed", "pass", "evaluation", "assessment"}
+    return bool(words & graded) and not words & named.HUMAN
+
+
+def _is_whole(found: dict[str, int]) -> bool:
+    """Return whether letters run without a gap, so that no grade is missing between them."""
+    letters = sorted({_plain(value)[0] for value in found})
+    return letters == sorted(_LETTERS)[: len(letters)] and "a" in letters
+
+
+def _plain(value: str) -> str:
+    return " ".join(value.lower().replace("_", " ").replace("\ufe0f", "").split()).strip(" .!")

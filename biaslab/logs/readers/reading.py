@@ -1,0 +1,213 @@
+"""Read the files of one path: detect each one's format, read its records, and collect what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers.common_tables import read_table
+from biaslab.logs.readers.detection import detect, find_format
+from biaslab.logs.readers.documents import Document, read_frame, read_rows, why_empty
+from biaslab.logs.readers.log_columns import COLUMNS, counted, without_duplicates
+from biaslab.logs.readers.mapped_columns import COUNTED
+from biaslab.logs.readers.mapping_files import LogMapping
+from biaslab.logs.readers.nested_annotations import read_annotations, unnested
+from biaslab.logs.readers.refusing import READ, Refusal
+from biaslab.logs.readers.reshaping import Shape, shaped
+from biaslab.logs.readers.rows import Log, Rows, Source
+from biaslab.logs.readers.sense import require_sense
+from biaslab.logs.readers.table_columns import TableReading
+
+_TABLE = "table"  # name of a data frame in messages
+_SAMPLED = 2000  # records kept to try mappings on, and searched for a field that distinguishes judgements
+
+
+class UnclearError(Exception):
+    """A table with a mapping has several readings; internal, for `biaslab.logs.readers.trying`."""
+
+    def __init__(self, refusal: Refusal, sample: Rows) -> None:
+        super().__init__(refusal.reason)
+        self.refusal, self.sample = refusal, sample
+
+
+class Reading:
+    """State of reading one path: files, logs and problems so far."""
+
+    def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
+        self.format, self.mapping, self.strict = format_, mapping, strict
+        self.logs: list[Log] = []
+        self.files: dict[str, str] = {}
+        self.skipped: list[str] = []
+        self.fields: list[str] = []
+        self.records: dict[str, dict[str, Any]] = {}  # examples, by the key of their trial
+        self.examples: list[dict[str, Any]] = []
+        self.empty: dict[str, str] = {}
+        self.refused: list[tuple[Refusal | None, Rows]] = []  # why a file was not read, and its first records
+        self.tables: dict[str, str] = {}
+        self.alone = False  # whether the path is a single file or table, not one of many in a folder
+
+    def of(self, document: Document) -> Iterator[pd.DataFrame]:
+        """Yield the trials of a file in chunks."""
+        log = Log(document.name)
+        if self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document)):
+            scale = self.mapping.columns.get("scale")
+            yield from self.of_rows(_inspected(document, log, scale), log, inspect=True)
+        else:
+            yield from self.of_rows(read_rows(document, log), log)
+        if log.file not in self.files and not self.fields:
+            self.empty[log.file] = first_problem(log) or why_empty(document)
+
+    def of_frame(self, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Yield the trials of a table in chunks."""
+        if frame.empty:
+            self.empty[_TABLE] = f"it has {len(frame)} rows and {len(frame.columns)} columns"
+            return
+        log = Log(_TABLE)
+        yield from self.of_rows(read_frame(frame, log), log)
+
+    def of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:
+        """Yield the trials of records in chunks."""
+        given = {name: said for name, said in self.mapping.columns.items() if not (inspect and name == "scale")}
+        start = next(chunks, None)
+        if start is None:
+            self.skipped.append(log.file)
+            return
+        sample, chunks = _sampled(start), chain([start], chunks)
+        exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
+        if self.format in (None, "table", "mapping") and not exploded:
+            chunks = unnested(chunks, given)
+        chunks = shaped(chunks, self.mapping.shape)
+        first = next(chunks, None)
+        name = "mapping" if inspect else self.format
+        if first is not None and name is None:
+            name = "mapping" if exploded and given else detect(first.records, bool(given))
+        table = self._table(first, name, given)
+        if isinstance(table, Refusal) and name is not None:
+            raise UnclearError(table, sample)
+        refusal, table = (table, None) if isinstance(table, Refusal) else (None, table)
+        name = "table" if table is not None else name
+        if first is None or name is None:
+            self.examples = self.examples or (list(first.records[:READ]) if first else [])
+            self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
+            self.skipped.append(log.file)
+            self.refused.append((refusal, sample))
+            return
+        log.strict = self.strict
+        if self.strict and log.problems:
+            log.refuse(log.problems[0].line, log.problems[0].reason)
+        self.logs.append(log)
+        some = zip(first.lines[:_SAMPLED], first.records[:_SAMPLED], strict=True)
+        self.records |= {f"{log.file}:{line}": record for line, record in some} if len(self.records) < _SAMPLED else {}
+        self.files[log.file] = "inspect" if inspect else name
+        read = find_format(name).read if table is None else table.read
+        source = Source(log.file, self.mapping.score_pattern)
+        for rows in chain([first], chunks):
+            made = read(rows, source, given)
+            if len(made) and len(trials := _with_places(made, rows, log.file)):
+                yield trials
+
+    def _table(self, first: Rows | None, name: str | None, given: Mapping[str, Any]) -> TableReading | Refusal | None:
+        """Return how to read a table of unknown format by its column names, why it is refused, or None."""
+        needed = {"context_id", "candidate_id"}
+        unknown = name in (None, "mapping", "table") and self.format in (None, "table")
+        if first is None or not self.alone or not unknown or (needed <= set(given) and _is_whole(given)):
+            return None
+        if needed <= {field for record in first.records for field in record}:
+            return None
+        reading = read_annotations(first, given) or read_table(first, given) or self._in_lists(first)
+        if isinstance(reading, TableReading):
+            self.tables[first.log.file] = reading.told
+        return reading
+
+    def _in_lists(self, first: Rows) -> Refusal | None:
+        """Return the lines that read records each of which holds a list of what was judged."""
+        if self.mapping.columns or self.mapping.shape is not None:
+            return None
+        some = Rows(first.records[:READ], first.lines[:READ], Log(first.log.file), first.textual)
+        names = dict.fromkeys(name for record in some.records for name, value in record.items()
+                              if isinstance(value, list) and value and isinstance(value[0], dict))  # fmt: skip
+        for name in names:
+            kept = [record for record in some.records if isinstance(record.get(name), list)]
+            inner = read_table(Shape((name,)).of(Rows(kept, range(len(kept)), Log(""), first.textual)), {})
+            if isinstance(inner, TableReading):
+                return Refusal(f"each record holds a list ({name})", ((f"a row an item of {name}", {"explode": name}),))
+            if isinstance(inner, Refusal) and inner.options:
+                options = tuple((said, {"explode": name, **entries}) for said, entries in inner.options)
+                return Refusal(f"each record holds a list ({name}); {inner.reason}", options)
+        return None
+
+    def trials(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+        """Return the trials of all files without duplicates, refusing an implausible reading of tables."""
+        whole = pd.concat(parts, ignore_index=True)
+        columns = self.mapping.columns
+        if columns.get("replicate") == f"={COUNTED}":
+            whole = counted(whole)
+        trials, duplicates, others = without_duplicates(whole)
+        trials = trials.reset_index(drop=True)
+        counts = {"judgements": len(trials), "duplicates": duplicates, "contradictions": others}
+        trials.attrs = self.facts() | counts
+        if set(self.files.values()) & {"mapping", "table"}:
+            require_sense(trials, whole, columns, self.records)
+        return trials
+
+    def facts(self) -> dict[Hashable | None, Any]:
+        """Return the trials' attrs, in plain types so that they can be saved."""
+        problems = [tuple(problem) for log in self.logs for problem in log.problems]
+        left_out = sum((log.left_out for log in self.logs), Counter[str]())
+        unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
+        encodings = {log.file: log.encoding for log in self.logs if log.encoding != "utf-8"}
+        return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
+                "left_out": dict(left_out), "unmatched": dict(unmatched), "encodings": encodings,
+                "tables": self.tables}  # fmt: skip
+
+
+def _is_whole(given: Mapping[str, Any]) -> bool:
+    """Return whether a mapping leaves nothing to a table's names: of pairs, or of scores on a known scale."""
+    return bool({"opponent_id", "scale", "human", "ratings"} & set(given))
+
+
+def _sampled(rows: Rows) -> Rows:
+    """Return the first records of a file, to try mappings on."""
+    log = Log(rows.log.file, encoding=rows.log.encoding, unit=rows.log.unit)
+    return Rows(rows.records[:_SAMPLED], rows.lines[:_SAMPLED], log, rows.textual)
+
+
+def first_problem(log: Log) -> str | None:
+    """Return place and reason of the first malformed line, or None."""
+    return next((f"{log.unit} {problem.line}: {problem.reason}" for problem in log.problems), None)
+
+
+def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:
+    """Yield the scores of an Inspect log; the user's scale applies to numbers, not to grades."""
+    if scale is not None and not scale.startswith("="):
+        raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
+    found = []
+    for line, record in inspect_logs.read_records(document):
+        is_pair = "opponent_id" in record
+        record = ({"scale": scale[1:]} | record) if scale and not is_pair else record
+        if is_pair or "scale" in record:
+            found.append((line, record))
+        else:
+            log.left_out["a number of unknown scale"] += 1
+    for name in ("scale", "opponent_id"):
+        if some := [(line, record) for line, record in found if name in record]:
+            yield Rows([record for _, record in some], [line for line, _ in some], log, textual=False)
+
+
+def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
+    """Drop refused records; add the line of each of the others."""
+    places = made.index.to_numpy()
+    kept = made[rows.good[places]]
+    lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")
+    whole = kept.reset_index(drop=True).assign(key=f"{file}:" + lines)
+    whole = whole.assign(replicate=whole["replicate"].astype("int64"))
+    others = [name for name in whole.columns if name not in COLUMNS]
+    ordered: pd.DataFrame = whole.reindex(columns=[*COLUMNS[:-1], *others, "key"])
+    return ordered

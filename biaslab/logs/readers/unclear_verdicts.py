@@ -1,0 +1,125 @@
+"""Verdicts whose values may mean one thing or another: the questions to ask, with a mapping for each answer."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from biaslab.logs.readers.refusing import Entries, Refusal
+from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.table_columns import FEW, KNOWN
+from biaslab.logs.readers.verdict_words import side_of
+
+_MOST_WORDS = 6  # of verdicts
+_BRACKETS = re.compile(r"\[\[\W{0,3}[ABC]\b")
+
+
+def unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
+    """Return the readings of a verdict whose values may mean one thing or another.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    values : Counter
+        How often it has each value.
+    entries : dict
+        The mapping of the other columns.
+    shown : tuple of (str, str, int)
+        The two columns of candidates, and the place in `common_names.SIDES` of what they are called by.
+    """
+    numbers = sorted({float(value.removesuffix("%")) for value in values if NUMERAL.fullmatch(value.removesuffix("%"))})
+    counted = sum(n for value, n in values.items() if NUMERAL.fullmatch(value.removesuffix("%")))
+    if counted >= KNOWN * values.total():
+        return _of_numbers(name, numbers, entries, shown)
+    options = _guesses(name, values, entries, shown)
+    if len(values) > FEW or sum(n for value, n in values.items() if _BRACKETS.search(value)) >= KNOWN * values.total():
+        options = [("if it holds the judge's words", entries | {"reply": name})]
+    return Refusal(f"{name} contains {some(values)}, which names neither a position nor a candidate", tuple(options))
+
+
+def _guesses(
+    name: str, values: Counter[str], entries: Entries, shown: tuple[str, str, int]
+) -> list[tuple[str, Entries]]:
+    """Return what verdicts may mean of which one word, or two, are unknown."""
+    sides = {value: side for value, _ in values.most_common(_MOST_WORDS) if (side := side_of(value)) is not None}
+    other = [value for value, _ in values.most_common(_MOST_WORDS) if value not in sides]
+
+    def option(said: str, more: Mapping[str, str]) -> tuple[str, Entries]:
+        return said, entries | {"winner": {"field": name, "values": {**sides, **more}}}
+
+    if len(other) == 1 and {"first", "second"} <= set(sides.values()) and "tie" not in sides.values():
+        return [option(f"if {other[0]} is a tie", {other[0]: "tie"})]
+    if len(other) == 2 and not {"first", "second"} & set(sides.values()):
+        one, two = other
+        return [option(f"if {one} is {shown[0]} and {two} is {shown[1]}", {one: "first", two: "second"}),
+                option(f"if {two} is {shown[0]} and {one} is {shown[1]}", {one: "second", two: "first"})]  # fmt: skip
+    return [option("with first, second or tie for dots", dict.fromkeys(other, "…"))]
+
+
+def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
+    low, high = numbers[0], numbers[-1]
+    ends = (
+        (0, 1)
+        if low >= 0 and high <= 1
+        else (1, 2)
+        if low >= 1 and high <= 2
+        else (-1, 1)
+        if -low <= 1 >= high
+        else None
+    )
+    whole = all(number.is_integer() for number in numbers)
+    if not whole or high > FEW or -low > FEW:
+        return _of_shares(name, ends or ((0, 100) if low >= 0 and high <= 100 else (low, high)), entries, shown)
+    ranks = [int(number) for number in numbers]
+    first, second = shown[:2]
+
+    def option(said: str, sides: Mapping[int, str]) -> tuple[str, Entries]:
+        return said, entries | {"winner": {"field": name, "values": {str(k): side for k, side in sides.items()}}}
+
+    if set(ranks) <= {0, 1}:
+        return Refusal(
+            f"{name} is 0 and 1, which may be places or flags",
+            (option("counted from 0", {0: "first", 1: "second"}),
+             option("1 says that the first wins", {0: "second", 1: "first"})),
+        )  # fmt: skip
+    if set(ranks) <= {0, 1, 2} and 0 in ranks:
+        return Refusal(
+            f"{name} is 0, 1 and 2, which may be counted from 0 or not",
+            (option("counted from 0", {0: "first", 1: "second", 2: "tie"}),
+             option("0 is a tie", {0: "tie", 1: "first", 2: "second"})),
+        )  # fmt: skip
+    if low < 0:
+        end = max(-ranks[0], ranks[-1])
+        places = range(-end, end + 1)
+    else:
+        places = range(min(ranks[0], 1), max(ranks[-1], 2) + 1)
+    middle = (places[0] + places[-1]) / 2
+    rising = {at: "tie" if at == middle else "first" if at < middle else "second" for at in places}
+    falling = {at: {"first": "second", "second": "first"}.get(side, side) for at, side in rising.items()}
+    options = [option(f"if {places[0]} is {first} and {places[-1]} is {second}", rising),
+               option(f"if {places[0]} is {second} and {places[-1]} is {first}", falling)]  # fmt: skip
+    if list(places) == [1, 2, 3]:
+        options.append(option("if 3 is a tie", {1: "first", 2: "second", 3: "tie"}))
+    if list(places) == [1, 2]:
+        options = [options[0], option("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})]
+    return Refusal(f"{name} runs from {ranks[0]} to {ranks[-1]}, and no name tells which end is whose", tuple(options))
+
+
+def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
+    """Return the readings of numbers as how likely one of two wins."""
+    low, high = (f"{end:g}" for end in ends)
+    first: Any = name if ends == (0, 1) else {"field": name, "values": {low: "0", high: "1"}}
+    second = {"field": name, "values": {low: "1", high: "0"}}
+    options = [(f"the probability of {shown[0]}", entries | {"p_first": first}),
+               (f"the probability of {shown[1]}", entries | {"p_first": second})]  # fmt: skip
+    if ends == (1, 2):  # as AlpacaEval counts
+        options.reverse()
+    return Refusal(f"{name} is a number from {low} to {high}, and no name tells of which candidate", tuple(options))
+
+
+def some(values: Counter[str]) -> str:
+    """Return the commonest values of a column, for a message."""
+    return ", ".join(value if len(value) <= 30 else f"{value[:30]}…" for value, _ in values.most_common(4))
