@@ -60,8 +60,8 @@ def show(
     Returns
     -------
     Shown
-        JupyterLab, VS Code and Colab show it with filters, search and sort; ``save`` writes a page, ``widget`` gives back
-        what is shown.
+        JupyterLab, VS Code and Colab show it with filters, search and sort; ``save`` writes a page, and ``widget``
+        selects trials.
 
     Raises
     ------
