@@ -34,6 +34,7 @@ _LETTERS, _LINE = 8.6, 0.36  # of a headline: letters of a centimetre, centimetr
 FACE = ["Roboto Condensed", "DejaVu Sans"]
 for _file in sorted((Path(__file__).parent / "fonts").glob("*.ttf")):
     fontManager.addfont(_file)
+_TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=,) (?=[^\[\]]*\])")  # spaces of "61 %" and "[0.1, 0.2]", where no line ends
 PALETTE = sns.color_palette("colorblind")
 OTHERS, PEOPLE = "0.45", "black"
 #: The colour of a family of judges in every figure, by how their names begin.
@@ -213,9 +214,12 @@ def note(ax: Axes, text: str) -> None:
 
 
 def head(figure: Figure, text: str) -> None:
-    """Write in a line, or as many as it takes, what a figure tells; the figure grows by them."""
-    width: float = figure.get_figwidth() * _INCH
-    lines = textwrap.wrap(text, int(_LETTERS * width))
+    """Write in a line, or as many about equal ones as it takes, what a figure tells; the figure grows by them."""
+    letters = int(_LETTERS * figure.get_figwidth() * _INCH)
+    text = _TOGETHER.sub("\xa0", text)
+    lines = textwrap.wrap(text, letters)
+    while letters > 1 and len(even := textwrap.wrap(text, letters)) == len(lines):
+        lines, letters = even, letters - 1
     grown = len(lines) - len(figure.get_suptitle().splitlines())
     figure.set_figheight(figure.get_figheight() + _LINE * grown / _INCH)
-    figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=7.5, fontweight="bold", color="0.1", parse_math=False)
+    figure.suptitle("\n".join(lines).replace("\xa0", " "), x=0.0, ha="left", fontsize=7.5, fontweight="bold", color="0.1", parse_math=False)
