@@ -112,7 +112,8 @@ def null_model() -> Panel:
     return Panel(
         rows,
         f"One constant answer to every question wins {constant['estimate']:.0%} of its comparisons with "
-        f"{constant['judge']} as judge; the answers of {_ANSWERS[real['system']]}, a real model, win {real['estimate']:.0%}.",
+        f"{constant['judge']} as judge; the answers of {_ANSWERS[real['system']]}, a real model, win "
+        f"{real['estimate']:.0%}.",
     )
 
 
