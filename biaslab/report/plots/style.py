@@ -222,5 +222,5 @@ def head(figure: Figure, text: str) -> None:
         lines, letters = even, letters - 1
     grown = len(lines) - len(figure.get_suptitle().splitlines())
     figure.set_figheight(figure.get_figheight() + _LINE * grown / _INCH)
-    look: dict[str, Any] = {"fontsize": 7.5, "fontweight": "bold", "color": "0.1", "parse_math": False}
+    look: dict[str, Any] = {"family": FACE, "fontsize": 7.5, "fontweight": "bold", "color": "0.1", "parse_math": False}
     figure.suptitle("\n".join(lines).replace("\xa0", " "), x=0.0, ha="left", **look)
