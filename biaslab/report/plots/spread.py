@@ -1,4 +1,4 @@
-"""How far scores that a judge samples for one text lie apart, beside its human score (Stureborg et al. 2024, Fig. 5)."""
+"""How far the sampled scores of one text lie apart, beside its human score (Stureborg et al. 2024, Fig. 5)."""
 
 from __future__ import annotations
 
