@@ -20,7 +20,7 @@ _ACROSS = 4  # panels in a row
 _PAIR, _LETTERS = 2, 150  # panels as wide as a column, letters across a page
 _DENSE, _ROWS, _LEAST = 25, 20, 20  # letters of an inch of a line above and of a row's name; the least of a line above
 _LABEL = 0.2  # inches of a line of the vertical axis' label, and of what keeps names and axis apart
-_LONG = 32  # letters of a row's name, beside axes of a column's width
+_LONG = 26  # letters of a row's name, beside axes of a column's width
 
 
 def each_panel(
