@@ -50,7 +50,7 @@ def each_panel(
         most = max(part[along].nunique() for part in parts)
         entries = series + (1 if hue is None else rows[hue].nunique())
         height = (
-            3.0 + most * (0.36 + 0.24 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
+            3.0 + most * (0.33 + 0.27 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
         )
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
