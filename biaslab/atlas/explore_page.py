@@ -28,6 +28,7 @@ _NEEDED = (
     *("source", "probe", "judge", "dataset", "metric", "template", "subset", "estimate", "ci_low", "ci_high"),
     *("q_value", "n_contexts", "n_trials", "n_dropped", "method", "note", "repository", "version"),
 )
+_TITLE = "Atlas of recorded judges"
 _HEIGHT = 760  # pixels of the page in a notebook
 
 
@@ -82,15 +83,15 @@ class Explorer:
         >>> widget.selection  # doctest: +SKIP
         """
         require_extra("widgets", "the explorer as a widget")
-        from biaslab.atlas.explorer_widget import widget_class
+        from biaslab.core.page_widget import widget_class
 
-        return widget_class()(self.to_html(), self.estimates)
+        return widget_class()(self.to_html(), _TITLE, lambda shown: self.estimates.iloc[shown])
 
     def _repr_html_(self) -> str:
         page = escape(self.to_html(), quote=True)
         style = f"width: 100%; height: {_HEIGHT}px; border: 0"
         allowed = "allow-scripts allow-downloads allow-popups"
-        return f'<iframe title="Atlas of recorded judges" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
+        return f'<iframe title="{_TITLE}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
 
     def __repr__(self) -> str:
         judges, sources = (self.estimates[name].nunique() for name in ("judge", "source"))

@@ -11,6 +11,7 @@ from biaslab.atlas.panel import Panel, choose, joined, labelled
 _SUMMEVAL = ("summeval_judges", "summeval_experts")
 _RATED = ("coherence", "consistency")  # the attributes of SummEval that models were asked about
 _SCALE = "1-5"
+_ANSWERS = {"null_model": "one constant answer", "text_davinci_001": "text-davinci-001"}
 _NAMINGS = ("authors not named", "authors named rightly", "authors named at random", "authors named wrongly")
 
 
@@ -104,13 +105,15 @@ def null_model() -> Panel:
     """Show how often one constant answer wins, beside the answers of a real model."""
     rows = choose(reference(), probe="replies", metric="win_rate", source=["null_model", "alpaca_eval"])
     rows = rows[rows["system"].isin(["null_model", "text_davinci_001"])]
-    rows = labelled(rows, "system", "judge").sort_values("estimate", ascending=False, kind="stable")
+    named = labelled(rows.assign(system=rows["system"].map(_ANSWERS)), "system", "judge")
+    rows = named.assign(system=rows["system"]).sort_values("estimate", ascending=False, kind="stable")
     constant = rows[rows["system"] == "null_model"].iloc[0]
     real = rows[(rows["system"] != "null_model") & (rows["judge"] == constant["judge"])].iloc[0]
     return Panel(
         rows,
         f"One constant answer to every question wins {constant['estimate']:.0%} of its comparisons with "
-        f"{constant['judge']} as judge; the answers of {real['system']}, a real model, win {real['estimate']:.0%}.",
+        f"{constant['judge']} as judge; the answers of {_ANSWERS[real['system']]}, a real model, win "
+        f"{real['estimate']:.0%}.",
     )
 
 

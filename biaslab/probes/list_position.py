@@ -55,6 +55,7 @@ _LONGEST = 20
 #: time.
 _PREFERS_FIRST = planted({"position": 0.6}, {"k": 3}, {"quality": 1.0, "noise": 1.0})
 _VERDICTS = Comparison("verdicts on lists", ("k",))
+_OFTEN, _SELDOM = "picks a place more often than one in k", "picks a place less often than one in k"
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ class ListPosition(Probe):
         Metric("resampling_same_best", "same best in two samples of one request", "share"),
         Metric("rank_consistency", "Kendall's τ of two orders", "correlation", comparison=_VERDICTS),
         Metric("resampling_rank_consistency", "Kendall's τ of two samples of one request", "correlation"),
-        Metric("place_rate", "P(best | place)", "share"),
+        Metric("place_rate", "P(best | place)", "share", above=_OFTEN, below=_SELDOM),
         Metric("mean_rank", "mean rank of a place", "rank"),
         LABEL_MASS,
     )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from biaslab.report.plots import MARKERS, PALETTE, note, panels, styled
+from biaslab.report.plots.naming import judge_words
+from biaslab.report.plots.style import OTHERS, family_colour
 from biaslab.report.summary import STATUS
 
 if TYPE_CHECKING:
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INCH, _LINE = 2.54, 0.28  # centimetres of an inch, and of a line of a verdict
-_WIDTH, _NAME = 60, 90  # letters of a line of a verdict, and of a judge's name
+_INCH, _LINE, _POINTS = 2.54, 0.28, 8.4  # centimetres of an inch, and of a line of a verdict; points of such a line
+_WIDTH, _NAME = 72, 110  # letters of a line of a verdict, and of a judge's name
+_SHORT = 20  # letters of a judge's name that stands beside its rows
+_LEFT, _RIGHT = -0.9, 2.1  # where rows begin and end, in widths of the axes
 #: The colours of a traffic light, told apart by the colour-blind and, by their marks, by everybody.
 _LIGHTS = {"bias": "#9c2f00", "slight": "#8a6400", "none": "#00614d", "unclear": "0.3", "untested": "0.3"}
 _CROWDED = 20  # axis limit, in units of what matters, beyond which three labels per decade do not fit
@@ -27,7 +31,8 @@ _CROWDED = 20  # axis limit, in units of what matters, beyond which three labels
 def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     """Draw one row per judge and metric, with its cells in units of the smallest effect that matters, and its verdict.
 
-    Metrics tested for no judge have no row; a line above the axes names them.
+    The worst verdicts come first, as in the card's table. Metrics tested for no judge have no row; a line above the
+    axes names them.
 
     Parameters
     ----------
@@ -41,64 +46,100 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     matplotlib.axes.Axes
     """
     judges = list(dict.fromkeys(cells["judge"]))
-    order = {key: place for place, key in enumerate(dict.fromkeys(zip(biases["probe"], biases["metric"], strict=True)))}
+    severity = biases["status"].map({status: place for place, status in enumerate(STATUS)})
+    worst = severity.groupby([biases["probe"], biases["metric"]], sort=False).min().sort_values(kind="stable")
+    order = {key: place for place, key in enumerate(worst.index)}
     tested = biases.groupby(["probe", "metric"])["status"].transform(lambda found: (found != "untested").any())
     shown = biases if not tested.any() else biases[tested]
     keys = zip(shown["probe"], shown["metric"], shown["judge"], strict=True)
     rows = sorted(keys, key=lambda key: (order[key[:2]], judges.index(key[2])))
+    names, colours = _short_names(judges), _colours(judges)
     [ax] = panels(1)
     figure: Figure = ax.figure  # type: ignore[assignment]
     figure.set_layout_engine("none")  # the text lies outside the axes, which must not shrink to make room for it
     most = max(len(_words(row)) for row in shown.to_dict("records"))
-    figure.set_size_inches(9 / _INCH, (2.6 + max(1.0, _LINE * (most + 0.4)) * len(rows)) / _INCH)
+    figure.set_size_inches(9 / _INCH, (2.6 + max(1.0, _LINE * (most + 2.1)) * len(rows)) / _INCH)
     ax.axvspan(-1, 1, color="0.92", zorder=0, linewidth=0)
     ax.axvline(0, color="0.4", linestyle="--", linewidth=1, zorder=0)
     for place, (probe, metric, judge) in enumerate(rows):
         here, there = ((f["probe"] == probe) & (f["metric"] == metric) & (f["judge"] == judge) for f in (cells, biases))
-        index = judges.index(judge)
         first = not place or rows[place - 1][:2] != (probe, metric)
         if first and place:
             line: dict[str, Any] = {"color": "0.8", "linewidth": 0.5, "clip_on": False}
-            ax.plot([-0.9, 2.05], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
-        _draw_cells(ax, cells[here], place, index)
-        _write(ax, biases[there].iloc[0].to_dict(), place, str(index + 1) if len(judges) > 1 else "", first)
+            ax.plot([_LEFT, _RIGHT], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
+        marker = MARKERS[judges.index(judge) % len(MARKERS)]
+        _draw_cells(ax, cells[here], place, {"marker": marker, "color": colours[judge]})
+        _write(ax, biases[there].iloc[0].to_dict(), place, names[judge] if len(judges) > 1 else "", first)
     left = biases[~tested] if tested.any() else biases.iloc[:0]
-    _finish(ax, len(rows), [*textwrap.wrap(facts, _NAME), *_not_tested(left)], judges)
+    above = [f"{names[name]}: {name}" if names[name] else name for name in judges if names[name] != name]
+    above = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in above]
+    _finish(ax, len(rows), [*above, *textwrap.wrap(facts, _NAME), *_not_tested(left)])
     return ax
 
 
-def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, index: int) -> None:
+def _short_names(judges: list[str]) -> dict[str, str]:
+    """Return what names each judge beside its rows: its name where all are short and differ, else a number."""
+    if len(judges) == 1:
+        return {judges[0]: ""}
+    short = [judge_words(judge) for judge in judges]
+    if len(set(short)) == len(judges) and max(map(len, short)) <= _SHORT:
+        return dict(zip(judges, short, strict=True))
+    return {judge: f"judge {number}" for number, judge in enumerate(judges, 1)}
+
+
+def _colours(judges: list[str]) -> dict[str, Any]:
+    """Return the colour of each judge: its family's where one is known, as in every figure."""
+    families = {judge: family_colour(judge_words(judge)) for judge in judges}
+    if set(families.values()) != {OTHERS}:
+        return families
+    return {judge: PALETTE[place % len(PALETTE)] for place, judge in enumerate(judges)}
+
+
+def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, own: Mapping[str, Any]) -> None:
     drawn = rows[rows[["estimate", "null", "matters"]].notna().all(axis=1) & (rows["finding"] != "untested")]
     unit, null = drawn["matters"].to_numpy(float), drawn["null"].to_numpy(float)
     x, low, high = ((drawn[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
     y = place + (np.linspace(-0.3, 0.3, len(drawn)) if len(drawn) > 1 else np.zeros(len(drawn)))
-    look: dict[str, Any] = {"markersize": 3.5, "elinewidth": 1.6, "linestyle": ""}
-    look |= {"marker": MARKERS[index % len(MARKERS)], "color": PALETTE[index % len(PALETTE)]}
+    look: dict[str, Any] = {"markersize": 3.5, "elinewidth": 1.6, "linestyle": "", **own}
     ax.errorbar(x, y, xerr=np.abs(np.array([x - low, high - x])), **look)
 
 
-def _write(ax: Axes, row: Mapping[Any, Any], place: int, number: str, first: bool) -> None:
-    """Write the metric left and the verdict right of a row, as plain text rather than mathtext."""
-    at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "parse_math": False, "fontsize": 6.5}
-    light: dict[str, Any] = {"color": _LIGHTS[row["status"]], "fontweight": "bold"}
-    name = [f"{str(row['probe']).replace('_', ' ')}:", *textwrap.wrap(str(row["label"]), 34)] if first else []
-    if number:
-        ax.text(-0.03, place, f"judge {number}", ha="right", **at)
-        ax.text(-0.22, place - 0.42, "\n".join(name), ha="right", **at | {"va": "top"})
-    else:
-        ax.text(-0.03, place, "\n".join(name), ha="right", **at)
-    lines = _words(row)
-    ax.text(1.08, place, "\n".join(lines), ha="left", **at)
-    ax.text(1.03, place, "\n".join([STATUS[row["status"]][0], *[" "] * (len(lines) - 1)]), ha="left", **at | light)
+def _write(ax: Axes, row: Mapping[Any, Any], place: int, judge: str, first: bool) -> None:
+    """Write the metric left and the verdict right of a row."""
+    if judge:
+        at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "parse_math": False, "fontsize": 6.5}
+        ax.text(-0.03, place, judge, ha="right", va="center", **at)
+    label = textwrap.wrap(str(row["label"]), 36)
+    if first:
+        probe = str(row["probe"]).replace("_", " ")
+        top = {"y": place - 0.42, "middle": False} if judge else {"y": place}
+        _write_block(ax, _LEFT, probe, label, "black", "0.3", **top)
+    mark, word = STATUS[row["status"]]
+    lines, light = _words(row), _LIGHTS[row["status"]]
+    _write_block(ax, 1.03, mark, lines, light, y=place, body=False)
+    _write_block(ax, 1.08, word, lines, light, y=place)
+
+
+def _write_block(
+    ax: Axes, x: float, head: str, lines: list[str], bold: str, colour: str = "black", *, y: float, middle: bool = True,
+    body: bool = True,
+) -> None:  # fmt: skip
+    """Write a bold line and lines below it, the whole in the middle of a place or below it."""
+    below = _POINTS * ((len(lines) - 1) / 2 if middle else -1)
+    at: dict[str, Any] = {"xy": (x, y), "xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+    at |= {"xytext": (0, below), "annotation_clip": False, "parse_math": False, "fontsize": 6.5, "ha": "left"}
+    ax.annotate(head, va="bottom", color=bold, fontweight="bold", **at)
+    if body:
+        ax.annotate("\n".join(lines), va="top", color=colour, **at)
 
 
 def _words(row: Mapping[Any, Any]) -> list[str]:
-    """Return the lines of a verdict, with the numbers if a bias was found."""
+    """Return the lines of a verdict below its word, with the numbers if a bias was found."""
     is_bias = row["status"] in ("bias", "slight")
     standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # the count only
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if is_bias else []
     verdict = "; ".join(filter(None, (row["verdict"], standing)))
-    return [*textwrap.wrap(f"{STATUS[row['status']][1]}: {verdict}", _WIDTH), *evidence]
+    return [*textwrap.wrap(verdict, _WIDTH), *evidence]
 
 
 def _not_tested(left: pd.DataFrame) -> list[str]:
@@ -109,7 +150,7 @@ def _not_tested(left: pd.DataFrame) -> list[str]:
     return textwrap.wrap(f"not tested: {', '.join(dict.fromkeys(names))}", _NAME) if names else []
 
 
-def _finish(ax: Axes, rows: int, facts: list[str], judges: list[str]) -> None:
+def _finish(ax: Axes, rows: int, above: list[str]) -> None:
     ax.set_ylim(rows - 0.5, -0.5)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -120,10 +161,7 @@ def _finish(ax: Axes, rows: int, facts: list[str], judges: list[str]) -> None:
     ax.set_xlabel(
         "distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)", fontsize=7
     )
-    names = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in judges]
-    note(
-        ax, "\n".join([*(f"judge {i}: {name}" if len(judges) > 1 else name for i, name in enumerate(names, 1)), *facts])
-    )
+    note(ax, "\n".join(above))
 
 
 def _mark(ax: Axes, reach: float) -> None:

@@ -38,7 +38,8 @@ _STATUS = {"above": "bias", "below": "bias", "none": "none", "blind": "unclear"}
 class Overview(pd.DataFrame):
     """The frame returned by `overview`; JupyterLab shows it with interval bars and verdicts.
 
-    Anything derived from it, such as a selection, is a plain frame.
+    A click on a column's head sorts what is shown, not the frame. Anything derived from it, such as a selection, is a
+    plain frame.
     """
 
     _told: tuple[pd.DataFrame, list[str], int]
@@ -96,7 +97,7 @@ def overview(
         smallest effect that the single test detects with 80 % power); if there are several tests, ``detectable`` (the
         same after correction); ``n_contexts``; and, if any, ``n_dropped`` (missing judgements) and ``note``. JupyterLab
         shows intervals as bars, on one axis per metric, and verdicts by the same q-values (see
-        `biaslab.report.findings`); ``plain`` is the frame alone.
+        `biaslab.report.findings`), sorted by a click on a column's head; ``plain`` is the frame alone.
 
     Examples
     --------
@@ -206,9 +207,20 @@ def _line(row: Mapping[Any, Any], names: list[str], scale: _Scale, digits: int) 
         "q": "" if math.isnan(row["q_value"]) else probability(row["q_value"]),
         "n": f"{row['n_contexts']:,.0f}",
         "note": row["note"] if isinstance(row["note"], str) else "",
+        "raw": {
+            "estimate": _raw(row["estimate"]),
+            "verdict": list(STATUS).index(status),
+            "q": _raw(row["q_value"]),
+            "n": _raw(row["n_contexts"]),
+        },
         "bar": {name: scale.place(row[name]) for name in ("estimate", "ci_low", "ci_high", "null")},
         "grey": [scale.place(row["null"] + way * row["matters"]) for way in (-1, 1)],
     }
+
+
+def _raw(value: float) -> str:
+    """Return a number that a script sorts by; empty for a missing one, which stands last."""
+    return "" if math.isnan(value) else f"{value:.12g}"
 
 
 class _Scale:

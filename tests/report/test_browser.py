@@ -1,4 +1,4 @@
-"""The tour opens and runs in JupyterLab, in a real browser."""
+"""The tour runs in JupyterLab, and what notebooks show is sorted and searched, in a real browser."""
 
 import json
 import os
@@ -12,6 +12,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
+import biaslab as bl
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("run_notebook.cjs")
@@ -96,3 +98,37 @@ def test_the_tour_runs_in_jupyterlab(browser, jupyter, tmp_path):
     saved = nbformat.read(tmp_path / "tour.ipynb", as_version=4)
     assert all(cell.execution_count for cell in saved.cells if cell.cell_type == "code")
     assert str(ROOT) not in json.dumps([cell.get("outputs", []) for cell in saved.cells])
+
+
+@pytest.mark.slow
+def test_estimates_and_cards_are_sorted_searched_and_filtered_where_a_script_runs(browser, tmp_path):
+    node, chromium, environment = browser
+    data = bl.load_dataset("graded", limit=4)
+    probe = bl.probes.Position(attributes=["coherence", "fluency"], templates=[1])
+    trials = bl.collect(probe, bl.SimulatedJudge(data, position=0.5, noise=1), data, progress=False)
+    shown = bl.show(trials, n=12, sort="trials")
+    estimates = probe.estimate(trials)
+    page = tmp_path / "page.html"
+    parts = (bl.report.overview(estimates)._repr_html_(), shown._repr_html_())
+    page.write_text(f"<!DOCTYPE html><meta charset='utf-8'>{''.join(parts)}", encoding="utf-8")
+    command = [node, str(SCRIPT.with_name("use_pages.cjs")), str(page), chromium]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["errors"] == []
+    for way, ascending in (("up", True), ("down", False)):
+        numbers = [float(cell.split()[0].replace("−", "-")) for cell in seen[way]["cells"] if cell != "–"]
+        assert numbers == sorted(numbers, reverse=not ascending)
+        assert seen[way]["told"] == ("ascending" if ascending else "descending")
+    tested = [cell for cell in seen["q"]["cells"] if cell]
+    assert 0 < len(tested) < len(seen["q"]["cells"])
+    assert seen["q"]["cells"][: len(tested)] == tested  # what is not tested stands last
+    assert seen["all"] == {"at": list(range(12)), "told": "12 of 12 cards"}
+    sizes = [one.size for one in shown.exhibits]
+    assert [sizes[at] for at in seen["effect"]["at"]] == sorted(sizes, reverse=True)
+    contexts = [one.where["context_id"] for one in shown.exhibits]
+    assert [contexts[at] for at in seen["context"]["at"]] == sorted(contexts)
+    wanted = {at for at, one in enumerate(shown.exhibits) if one.where["attribute"] == "fluency"}
+    assert 0 < len(wanted) < 12
+    assert set(seen["filtered"]["at"]) == wanted
+    assert seen["none"] == {"at": [], "told": "0 of 12 cards"}

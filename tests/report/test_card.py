@@ -11,6 +11,7 @@ import pytest
 import biaslab as bl
 from biaslab import report
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.report.plots.style import family_colour
 from biaslab.stats import adjust_families
 
 
@@ -107,8 +108,8 @@ def test_the_figure_shows_every_cell_in_units_of_what_matters(estimates):
     ax = card.plot()
     drawn = sorted(float(x) for c in ax.containers for x in np.atleast_1d(c.lines[0].get_xdata()))
     assert drawn == pytest.approx(sorted((card.cells["estimate"] - 0.5) / 0.1))
-    said = " ".join(text.get_text() for text in ax.texts)
-    assert "found: prefers" in said
+    said = " ".join(" ".join(text.get_text().split()) for text in ax.texts)
+    assert "found prefers" in said
     assert "no bias that matters" in said
     assert {"●", "○"} <= {text.get_text().strip() for text in ax.texts}
 
@@ -129,6 +130,20 @@ def test_no_text_of_the_figure_lies_on_another(make_row):
     assert len(boxes) > 20
     apart = [one.padded(-1).overlaps(other.padded(-1)) for one, other in itertools.combinations(boxes, 2)]
     assert not any(apart)
+
+
+def test_the_figure_puts_the_worst_verdict_first_and_short_names_beside_rows_in_the_colours_of_families(make_row):
+    source = {"probe": "source", "metric": "agreement_loss"}
+    fair = {"ci_low": 0.49, "estimate": 0.5, "ci_high": 0.51, "p_value": 0.9}
+    lost = {"ci_low": 0.4, "estimate": 0.5, "ci_high": 0.6}
+    rows = [make_row(judge=name, **more) for name in ("gpt-4", "claude-3") for more in (fair, source | lost)]
+    ax = report.card(pd.DataFrame(rows), reference=None).plot()
+    names = [text.get_text().split() for text in ax.texts]
+    assert names.index(["source"]) < names.index(["position"])
+    assert names.count(["gpt-4"]) == 2
+    assert ax.get_title(loc="left").count("gpt-4") == 0
+    drawn = {container.lines[0].get_color() for container in ax.containers}
+    assert drawn == {family_colour("gpt-4"), family_colour("claude-3")}
 
 
 @pytest.mark.parametrize("reach", [1.9, 12.0, 130.0])

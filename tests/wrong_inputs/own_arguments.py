@@ -150,6 +150,7 @@ OWN = {
         "out": lambda w: w.path(),
     },
     "plots.finding": {},
+    "plots.spread": {"trials": lambda w: w.trials_of("Consistency"), "out": lambda w: w.path()},
     "plots.heaps": {"trials": lambda w: w.trials_of("ScoreDistribution"), "out": lambda w: w.path()},
     "plots.inherited": {
         "unit": value("share"),

@@ -1,4 +1,4 @@
-"""Render cards as HTML: for notebooks without scripts, or as one page with filters."""
+"""Render cards as HTML to filter, search and sort: below a cell of a notebook, or on a page of their own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_extra
 from biaslab.core.output import count, replacing, require_file
 from biaslab.report.evidence.exhibits import Exhibit
 from biaslab.report.evidence.marking import Segment
@@ -28,14 +31,15 @@ _FILTERS = ("probe", "judge", "dataset", "attribute")
 @checked
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """Judgements as cards; JupyterLab shows them as HTML.
+    """Judgements as cards; JupyterLab, VS Code and Colab show them with filters, search and sort.
 
     Attributes
     ----------
     exhibits : tuple of Exhibit
         The cards.
     trials : pandas.DataFrame
-        The judgements on the cards, one per row; ``outcome`` and ``effect`` are the card's.
+        The judgements on the cards, one per row; ``card`` counts the cards from 0, ``outcome`` and ``effect`` are the
+        card's.
     n_cards : int
         Number of cards that all judgements would give.
     missing : tuple of str
@@ -66,6 +70,29 @@ class Shown:
             partial.write_text(page_html(self), encoding="utf-8")
         return target
 
+    def widget(self) -> Any:
+        """Return the page as a widget of anywidget, whose ``selection`` is the trials on the cards that are shown.
+
+        Raises
+        ------
+        MissingDependencyError
+            If anywidget is not installed.
+
+        Examples
+        --------
+        >>> widget = shown.widget()  # doctest: +SKIP
+        >>> widget.selection  # doctest: +SKIP
+        """
+        require_extra("widgets", "judgements as a widget")
+        from biaslab.core.page_widget import widget_class
+
+        return widget_class()(page_html(self), f"Judgements: {self.summary}", self._on_cards)
+
+    def _on_cards(self, cards: list[int]) -> pd.DataFrame:
+        """Return the judgements on some cards, in the order of these."""
+        ranks = self.trials["card"].map({card: rank for rank, card in enumerate(cards)}).to_numpy(float)
+        return self.trials.iloc[np.argsort(ranks, kind="stable")[: np.isfinite(ranks).sum()]]  # the others rank last
+
     def _repr_html_(self) -> str:
         return cards_html(self)
 
@@ -82,17 +109,22 @@ class Shown:
 
 
 def cards_html(shown: Shown) -> str:
-    """Return the cards as HTML for a notebook, escaped and without scripts."""
-    return _templates().get_template("cards.html.j2").render(shown=shown, open_prompts=True)
+    """Return the cards as HTML for a notebook, escaped; where no script runs, they are there without their filters."""
+    return _rendered("cards.html.j2", shown)
 
 
 def page_html(shown: Shown) -> str:
     """Return a self-contained page with the cards and a short script for the filters."""
+    return _rendered("evidence_page.html.j2", shown)
+
+
+def _rendered(template: str, shown: Shown) -> str:
+    """Fill a template with cards, and with the filters whose values differ among them."""
     options = {name: _different(one.where[name] for one in shown.exhibits) for name in _FILTERS}
     options["outcome"] = _different(one.outcome for one in shown.exhibits)
     options["status"] = _different(side.status for one in shown.exhibits for side in one.sides)
     several = {name: values for name, values in options.items() if len(values) > 1}
-    return _templates().get_template("evidence_page.html.j2").render(shown=shown, options=several, open_prompts=True)
+    return _templates().get_template(template).render(shown=shown, options=several, open_prompts=True)
 
 
 def visible(text: object, longest: int = _LONGEST) -> str:

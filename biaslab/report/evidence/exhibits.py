@@ -103,6 +103,7 @@ class Exhibit:
     sides: tuple[Side, ...]
     more: int
     humans: tuple[str, ...]
+    size: float = math.nan  # of the effect
 
     @property
     def outcome_words(self) -> str:
@@ -145,6 +146,7 @@ def exhibit(card: pd.DataFrame, evidence: Evidence, people: People) -> Exhibit:
         tuple(_side(row, evidence, people, letters, differ) for _, row in chosen.iterrows()),
         len(card) - len(chosen),
         tuple(people.lines(first, letters.values())),
+        float(first["effect"]),
     )
 
 

@@ -60,7 +60,8 @@ def show(
     Returns
     -------
     Shown
-        JupyterLab shows it as HTML; ``save`` writes a page.
+        JupyterLab, VS Code and Colab show it with filters, search and sort; ``save`` writes a page, and ``widget``
+        selects trials.
 
     Raises
     ------
@@ -91,14 +92,14 @@ def show(
     picked = rows.assign(card=groups["card"], outcome=groups["outcome"], effect=groups["effect"])
     picked = picked.assign(winner=groups["winner"])[groups["card"].isin(kept)]
     place = picked["card"].map({card: place for place, card in enumerate(kept)})
-    picked = picked.iloc[place.argsort(kind="stable")]
+    picked = picked.assign(card=place).sort_values("card", kind="stable")
     evidence = find(
         picked, _store_of(judgements if trials is None else trials) if store is None else store, dataset, probe
     )
     people = People(evidence.dataset)
     parts = picked.groupby("card", sort=False)
     exhibits = tuple(exhibit(part.drop(columns="card"), evidence, people) for _, part in parts)
-    return Shown(exhibits, picked.drop(columns=["card", "winner"]), len(cards), (*notes, *evidence.missing))
+    return Shown(exhibits, picked.drop(columns="winner"), len(cards), (*notes, *evidence.missing))
 
 
 def _store_of(trials: pd.DataFrame) -> Path | None:

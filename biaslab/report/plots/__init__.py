@@ -14,6 +14,7 @@ from biaslab.report.plots.heaps import heaps
 from biaslab.report.plots.hover import Hover, hover
 from biaslab.report.plots.saving import save
 from biaslab.report.plots.side_by_side import compared, inherited
+from biaslab.report.plots.spread import spread
 from biaslab.report.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "panels",
     "save",
     "share_legend",
+    "spread",
     "standard",
     "styled",
 ]

@@ -37,8 +37,8 @@ from biaslab.stats import require_columns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_UPRIGHT = 30  # letters of a line of an upright label, beside axes of a column's height
-_ACROSS = 42  # and of one below axes of a column's width
+_UPRIGHT = 38  # letters of a line of an upright label, beside axes of a column's height
+_ACROSS = 52  # and of one below axes of a column's width
 
 
 @checked
@@ -253,5 +253,5 @@ def _finish(
         ax.set_ylabel(label or textwrap.fill(text, _UPRIGHT))
     else:
         ax.set_xlabel(label or textwrap.fill(text, _ACROSS))
-    ax.locator_params(axis="y" if vertical else "x", nbins=5)
+    ax.locator_params(axis="y" if vertical else "x", nbins=6)
     note(ax, caption(rows, title))

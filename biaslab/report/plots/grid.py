@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ACROSS = 4  # panels in a row
-_PAIR, _LETTERS = 2, 120  # panels as wide as a column, letters across a page
-_DENSE, _ROWS, _LEAST = 20, 16, 20  # letters of an inch of a line above and of a row's name; the least of a line above
+_PAIR, _LETTERS = 2, 150  # panels as wide as a column, letters across a page
+_DENSE, _ROWS, _LEAST = 25, 20, 20  # letters of an inch of a line above and of a row's name; the least of a line above
 _LABEL = 0.2  # inches of a line of the vertical axis' label, and of what keeps names and axis apart
 _LONG = 26  # letters of a row's name, beside axes of a column's width
 
@@ -49,7 +49,9 @@ def each_panel(
         marks = series + max(int(part[along].value_counts().max()) for part in parts if len(part))
         most = max(part[along].nunique() for part in parts)
         entries = series + (1 if hue is None else rows[hue].nunique())
-        height = 3.0 + most * (0.4 + 0.2 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
+        height = (
+            3.0 + most * (0.33 + 0.27 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
+        )
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
     axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import to_rgb
 
 from biaslab.core import Metric, find_metric
 from biaslab.core.output import number
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _JUDGES = frozenset(["judge", "family"])  # conditions whose colours are those of families
 _SPREAD = 0.36  # of a row that the marks of several values take
+_INK = 0.62  # of a mark's colour in its number, so that small text stands out from white
 
 
 def metrics_of(rows: pd.DataFrame) -> list[Metric]:
@@ -90,7 +92,8 @@ def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
 
 def _write_numbers(ax: Axes, values: pd.Series, digits: int, places: np.ndarray, colour: Any) -> None:
     """Write estimates at the right edge of their rows."""
-    look: dict[str, Any] = {"va": "center", "fontsize": 6, "color": colour, "annotation_clip": False}
+    ink = tuple(_INK * part for part in to_rgb(colour))
+    look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "color": ink, "annotation_clip": False}
     look |= {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
     for value, place in zip(values, places.tolist(), strict=True):
         if not math.isnan(value):

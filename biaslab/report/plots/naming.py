@@ -125,6 +125,8 @@ def judge_words(judge: str) -> str:
         return "the simulated judge"
     if kind.endswith("=evaluator"):
         return "the evaluator"
+    if judge in ("student", "teacher"):  # of a judge that an evaluator learns from
+        return f"the {judge}"
     if colon and (kind in _KINDS or kind.isdigit()):
         return judge_words(rest)
     return kind.partition("@")[0].rstrip("/").rpartition("/")[2] or judge

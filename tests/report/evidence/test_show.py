@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Reply
-from biaslab.core.errors import InputError, StoreError, TrialsError
+from biaslab.core.errors import InputError, MissingDependencyError, StoreError, TrialsError
 from biaslab.core.trials import Usage
 from biaslab.datasets import Dataset
 from biaslab.report.evidence.cards import visible
@@ -98,8 +98,30 @@ def test_a_card_has_both_orders_prompt_probabilities_and_scores(study, data):
     scores = [f"{c.letter} {c.name}: {means[card.where['context_id'], c.name]:.3g}" for c in one.shown]
     assert list(card.humans) == scores
     page = shown._repr_html_()
-    assert "<script" not in page
     assert page.count('class="side"') == 2
+    assert '<form class="filters" hidden>' in page  # which a script shows: where none runs, there are no dead controls
+
+
+def test_the_selection_of_the_widget_is_the_trials_on_the_cards_that_are_shown(study):
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install 'biaslab[widgets]'")
+    trials = pd.concat([study[0], study[0]])  # with every label twice
+    shown = bl.show(trials, store=study[1], n=4)
+    widget = shown.widget()
+    assert "parent.postMessage({ biaslab:" in widget.page
+    assert widget.selection.empty
+    widget.set_state({"shown": [2, 0]})
+    for rank, card in enumerate((2, 0)):
+        wanted = {side.key for side in shown.exhibits[card].sides}
+        [chosen] = [part for at, part in widget.selection.groupby("card") if at == card]
+        assert wanted <= set(chosen["key"])
+        assert list(dict.fromkeys(widget.selection["card"])).index(card) == rank
+    pd.testing.assert_frame_equal(widget.selection.query("card == 2"), shown.trials.query("card == 2"))
+
+
+def test_without_anywidget_it_is_said_how_to_get_it(study, monkeypatch):
+    monkeypatch.setattr("biaslab.core.checks.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install 'biaslab\[widgets\]'"):
+        bl.show(study[0], store=study[1], n=1).widget()
 
 
 def test_flips_are_those_that_the_metric_counts(study, probe):
@@ -241,9 +263,9 @@ def test_hostile_texts_stay_texts(tmp_path):
     trials["reply"] = HOSTILE
     shown = bl.show(trials.assign(condition=HOSTILE), store=tmp_path / "s.sqlite", dataset=data)
     assert shown.exhibits[0].outcome == "flip"
-    for page, scripts in ((shown._repr_html_(), 0), (shown.save(tmp_path / "p.html").read_text(encoding="utf-8"), 1)):
+    for page in (shown._repr_html_(), shown.save(tmp_path / "p.html").read_text(encoding="utf-8")):
         read = Reader(page)
-        assert read.tags.count("script") == scripts
+        assert read.tags.count("script") == 1  # ours
         assert not {"img", "i", "u", "s", "em"} & set(read.tags)
         assert not [name for name, _ in read.attributes if name.startswith("on")]
         assert 'First </div><script>alert("x")</script>' in read.text
@@ -284,9 +306,9 @@ def test_a_thought_is_folded_escaped_and_cut(tmp_path, data, said, tokens):
     for side in (side for one in shown.exhibits for side in one.sides):
         assert (side.thought, side.reply) == (THOUGHT, "Summary A")
         assert tokens in side.facts if tokens else not side.facts
-    for page, scripts in ((shown._repr_html_(), 0), (shown.save(tmp_path / "p.html").read_text(encoding="utf-8"), 1)):
+    for page in (shown._repr_html_(), shown.save(tmp_path / "p.html").read_text(encoding="utf-8")):
         read = Reader(page)
-        assert read.tags.count("script") == scripts
+        assert read.tags.count("script") == 1  # ours
         assert read.tags.count("img") == 0
         assert ("class", "thought") in read.attributes
         assert not [name for name, _ in read.attributes if name == "open"]  # folded until somebody asks

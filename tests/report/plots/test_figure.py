@@ -163,3 +163,28 @@ def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
     assert len(coarse.patches) <= 5
     with pytest.raises(TrialsError, match="1-100"):
         bl.plots.heaps(trials, "1-7")
+
+
+def test_spread_shows_the_shares_of_sampled_scores_by_human_score_and_says_how_far_they_lie_apart(graded, tmp_path):
+    probe = bl.probes.Consistency(["coherence", "fluency"], scales=["1-5", "1-10"], joint=False, replicates=5)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=1.0), graded, progress=False)
+    axes = bl.plots.spread(trials).axes
+    assert [ax.get_title("left").splitlines()[0] for ax in axes] == [
+        "coherence · 1-5",
+        "fluency · 1-5",
+        "coherence · 1-10",
+    ]
+    assert all("simulated judge" in ax.get_title("left") for ax in axes)
+    first = trials[(trials["configuration"] == "1-5") & (trials["attribute"] == "coherence")]
+    counts = first.groupby(["human", "value"]).size()
+    [dots] = axes[0].collections
+    shares = dict(zip(map(tuple, dots.get_offsets().tolist()), dots.get_sizes() / dots.get_sizes().sum(), strict=True))
+    assert shares == pytest.approx((counts / counts.sum()).to_dict())
+    *files, table = bl.plots.spread(trials, "consistency__figure_5", tmp_path).paths
+    apart = trials[trials["configuration"] == "1-5"].groupby(["attribute", "context_id", "candidate_id"])["value"]
+    apart = apart.agg(lambda values: values.max() - values.min()).mean()
+    assert len(files) == 2
+    told = pd.read_csv(table)["finding"].iloc[0]
+    assert told == f"5 scores of one text by the simulated judge span {apart:.1f} points on average, on 1-5"
+    nothing = bl.plots.spread(trials.assign(human=float("nan")))
+    assert (nothing.axes, nothing.missing) == ((), ("Not drawn: no score of a text that people scored",))

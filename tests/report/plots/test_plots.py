@@ -251,9 +251,19 @@ def test_the_line_above_ends_where_the_figure_does_and_breaks_between_facts(esti
     [ax] = bl.plots.draw(of_toy, "first_position_rate", where={"template": 1}, **look).axes
     ax.figure.canvas.draw()
     assert ax._left_title.get_window_extent().x1 <= ax.figure.bbox.x1
-    first, *more = ax.get_title(loc="left").splitlines()
-    assert first == "toy judge (SmolLM2-135M) ·"
-    assert more[-1].endswith("95% intervals")
+    assert ax._left_title.get_fontfamily()[0] == "Roboto Condensed"
+    lines = ax.get_title(loc="left").splitlines()
+    facts = [fact for line in lines for fact in line.removesuffix(" ·").split(" · ")]
+    assert [facts[0], facts[-1]] == ["toy judge (SmolLM2-135M)", "95% intervals"]  # each of them whole
+    assert lines[0].endswith(" ·")
+
+
+def test_figures_are_set_in_the_face_that_comes_with_the_package_and_what_it_lacks_in_matplotlibs(tmp_path):
+    frame = pd.DataFrame([row(0.5, 0.4, 0.6, judge="A → ✓ αρ ≥ ½")])
+    ax = bl.plots.intervals(frame, by="judge", title="a title")
+    texts = [*ax.get_yticklabels(), *ax.get_xticklabels(), ax.xaxis.label, *ax.texts]
+    assert {text.get_fontfamily()[0] for text in texts} == {"Roboto Condensed"}
+    bl.plots.save(ax, frame, "position", "rate", tmp_path)  # a glyph that no face has is a warning, an error here
 
 
 def test_a_figure_of_a_toy_or_a_simulated_judge_says_so():

@@ -1,7 +1,8 @@
-"""The explorer as a widget of JupyterLab, VS Code and Colab, whose selection is a DataFrame."""
+"""A page as a widget of JupyterLab, VS Code and Colab, whose selection is a DataFrame."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ _SCRIPT = """
 export default {
   render({ model, el }) {
     const frame = document.createElement("iframe");
-    frame.title = "Atlas of recorded judges";
+    frame.title = model.get("title");
     frame.setAttribute("sandbox", "allow-scripts allow-downloads allow-popups");
     frame.style.cssText = `width: 100%; height: ${model.get("height")}px; border: 0`;
     const hear = (event) => {
@@ -35,31 +36,32 @@ def widget_class() -> Any:
     import anywidget
     import traitlets
 
-    class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]
-        """The page of an explorer, in a frame of its own; ``selection`` follows its filters and its order.
+    class PageWidget(anywidget.AnyWidget):  # type: ignore[misc]
+        """A page in a frame of its own; ``selection`` follows its filters and its order.
 
         Attributes
         ----------
-        page : str
-            The page.
+        page, title : str
+            The page, and its name for those who do not see it.
         shown : list of int
-            Places of the estimates that are shown, as they are sorted; ``observe`` tells when they change.
+            Places of what is shown, as it is sorted; ``observe`` tells when they change.
         height : int
             Of the frame, in pixels.
         """
 
         _esm = _SCRIPT
         page = traitlets.Unicode().tag(sync=True)
+        title = traitlets.Unicode().tag(sync=True)
         shown = traitlets.List(traitlets.Int()).tag(sync=True)
         height = traitlets.Int(760).tag(sync=True)
 
-        def __init__(self, page: str, estimates: pd.DataFrame) -> None:
-            self._estimates = estimates
-            super().__init__(page=page)
+        def __init__(self, page: str, title: str, rows: Callable[[list[int]], pd.DataFrame]) -> None:
+            self._rows = rows
+            super().__init__(page=page, title=title)
 
         @property
         def selection(self) -> pd.DataFrame:
             """The rows that are shown, in their order; none before the page has been seen."""
-            return self._estimates.iloc[self.shown]
+            return self._rows(self.shown)
 
-    return ExplorerWidget
+    return PageWidget
