@@ -5,8 +5,8 @@ it is 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and doe
 preference comes with the log-probabilities of the two answers ("m" is the output shown first), the order is the one
 consistent with the preference; preferences have ten digits, so this works however close to ½ they are. Annotators that
 rank record the order: ``referenced_models`` says which output "m" was, or else the preference says which output the
-model of rank 1 was. Otherwise the order is unknown, and no order effect can be estimated. The probability of the label shown first, ``p_first_label``, needs no order. Outputs may be
-missing, as in files shared without texts.
+model of rank 1 was. Otherwise the order is unknown, and no order effect can be estimated. The probability of the label
+shown first, ``p_first_label``, needs no order. Outputs may be missing, as in files shared without texts.
 """
 
 from __future__ import annotations
