@@ -3,7 +3,8 @@
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
 `estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
 `replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls;
-`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too.
+`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too, and `check`
+estimates it again.
 
 Examples
 --------
@@ -20,6 +21,7 @@ import pandas as pd
 
 from biaslab.atlas.adding import add
 from biaslab.atlas.carried import trials
+from biaslab.atlas.checking import check
 from biaslab.atlas.contributed import Contribution, contributions
 from biaslab.atlas.dates import released, trend
 from biaslab.atlas.estimates_table import estimates
@@ -32,6 +34,7 @@ __all__ = [
     "Contribution",
     "Explorer",
     "add",
+    "check",
     "contributions",
     "estimates",
     "explorer",

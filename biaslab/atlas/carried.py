@@ -31,8 +31,21 @@ def read_rows(file: Path) -> pd.DataFrame:
     table = pq.read_table(file)
     plain = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
     rows: pd.DataFrame = table.cast(pa.schema(plain)).to_pandas()
-    rows = rows.astype(dict.fromkeys(PERPLEXITIES, "float64")).round(dict.fromkeys(PERPLEXITIES, 4))
+    read = [name for name in PERPLEXITIES if name in rows]
+    rows = rows.astype(dict.fromkeys(read, "float64")).round(dict.fromkeys(read, 4))
     return rows.assign(key=(file.stem + ":" + pd.RangeIndex(len(rows)).astype("str")))
+
+
+def write_rows(rows: pd.DataFrame, file: Path) -> None:
+    """Write rows, the same bytes for the same rows: strings as categories, no pandas index, no metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = {str(name): "category" for name in rows if rows[name].dtype == "str"}
+    shares = {name: "float32" for name in PERPLEXITIES if name in rows}
+    table = pa.Table.from_pandas(rows.astype(texts | shares), preserve_index=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), file, compression="zstd", compression_level=19)
 
 
 @cache
