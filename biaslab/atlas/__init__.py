@@ -20,7 +20,7 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.adding import add
-from biaslab.atlas.carried import trials
+from biaslab.atlas.carried import names, trials
 from biaslab.atlas.checking import check
 from biaslab.atlas.contributed import Contribution, contributions
 from biaslab.atlas.dates import released, trend
@@ -100,8 +100,9 @@ def judges(source: str | None = None) -> pd.DataFrame:
     for name in [one.name for one in SOURCES if one.carried] if source is None else [source]:
         grouped = trials(name).groupby(["dataset", "judge"], sort=False)["context_id"]
         part = grouped.agg(judgements="size", contexts="nunique").reset_index()
-        meant = part["dataset"] == name if (part["dataset"] == name).any() else pd.Series(True, part.index)
-        part["name"] = "atlas:" + part["judge"] + "@" + name + ("?dataset=" + part["dataset"]).mask(meant, "")
+        part["name"] = [
+            names()[name, dataset, judge] for dataset, judge in zip(part["dataset"], part["judge"], strict=True)
+        ]
         parts.append(part.assign(source=name))
     columns = ["source", "dataset", "judge", "judgements", "contexts", "name"]
     return pd.concat(parts, ignore_index=True)[columns]
