@@ -3,7 +3,8 @@
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
 `estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
 `replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls;
-`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too.
+`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too, and `check`
+estimates it again.
 
 Examples
 --------
@@ -19,7 +20,8 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.adding import add
-from biaslab.atlas.carried import trials
+from biaslab.atlas.carried import names, trials
+from biaslab.atlas.checking import check
 from biaslab.atlas.contributed import Contribution, contributions
 from biaslab.atlas.dates import released, trend
 from biaslab.atlas.estimates_table import estimates
@@ -32,6 +34,7 @@ __all__ = [
     "Contribution",
     "Explorer",
     "add",
+    "check",
     "contributions",
     "estimates",
     "explorer",
@@ -97,8 +100,9 @@ def judges(source: str | None = None) -> pd.DataFrame:
     for name in [one.name for one in SOURCES if one.carried] if source is None else [source]:
         grouped = trials(name).groupby(["dataset", "judge"], sort=False)["context_id"]
         part = grouped.agg(judgements="size", contexts="nunique").reset_index()
-        meant = part["dataset"] == name if (part["dataset"] == name).any() else pd.Series(True, part.index)
-        part["name"] = "atlas:" + part["judge"] + "@" + name + ("?dataset=" + part["dataset"]).mask(meant, "")
+        part["name"] = [
+            names()[name, dataset, judge] for dataset, judge in zip(part["dataset"], part["judge"], strict=True)
+        ]
         parts.append(part.assign(source=name))
     columns = ["source", "dataset", "judge", "judgements", "contexts", "name"]
     return pd.concat(parts, ignore_index=True)[columns]

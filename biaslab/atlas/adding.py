@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from biaslab.atlas.contributed import FOLDER, Contribution, contributions
+from biaslab.atlas.contributed_rows import OPEN_LICENCES, coded, require_row_labels, rows_file, save_rows
 from biaslab.atlas.dates import released as known_dates
 from biaslab.atlas.estimates_table import estimates as all_estimates
 from biaslab.atlas.sources import SOURCES, Source
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from biaslab.stats import Resampling
 
 #: Licences of logs, by their SPDX identifiers; "none" for a log that is not published.
-LICENCES = (
-    *("none", "CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "ODC-By-1.0", "ODbL-1.0"),
-    *("CDLA-Permissive-2.0", "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "GPL-3.0-only", "Unlicense"),
-)
+LICENCES = ("none", *OPEN_LICENCES, "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "GPL-3.0-only")
 _OTHER_LICENCE = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
 _REPOSITORY = re.compile(r"(?:[\w.-]+/[\w.-]+|https://[^\s\"<>]+)?")
@@ -37,6 +35,7 @@ _KEY = ["context_id", "candidate_id", "opponent_id", "attribute", "template", "c
 _SAME = ["probe", "metric", "n_contexts", "n_trials", "estimate", "ci_low"]
 _TELLING = 5  # estimates that are the same in all digits, from which on a log is the same
 _SHARE = 0.5  # of the estimates
+_TIE = 0.5  # a pair's value
 
 
 @checked
@@ -60,7 +59,11 @@ def add(
     """Make a contribution to the atlas from a log: estimates of its judges, and a data card, without any text.
 
     Checked before anything is written: more than half of the log can be read; the source has a new name and a licence;
-    neither its judgements nor their estimates are in the atlas or in the folder already; every label is a name.
+    neither its judgements nor their estimates are in the atlas or in the folder already; no judge has only ties, and no
+    two judges have the same judgements; every label is a name.
+
+    Where the licence allows handing judgements on, they are written too, as numbers with codes for contexts, texts and
+    annotators, so that `biaslab.atlas.check` can estimate them again.
 
     Parameters
     ----------
@@ -71,7 +74,8 @@ def add(
     licence : str
         SPDX identifier of the log's licence, ``"LicenseRef-…"`` for another one, "none" where it is not published.
     folder : path
-        Where the files are written: ``SOURCE.json``, ``SOURCE.csv`` and ``SOURCE.md``.
+        Where the files are written: ``SOURCE.json``, ``SOURCE.csv``, ``SOURCE.md`` and, under an open licence,
+        ``SOURCE.parquet``.
     judge : str or mapping, optional
         The judge's name in the atlas; for a log of several, the name by that in the log. As in the log by default.
     title : str
@@ -124,6 +128,8 @@ def add(
     trials = trials.assign(dataset=trials["dataset"].where(trials["dataset"] != _UNNAMED, source))
     digest = _digest(trials)
     _require_new_judgements(digest, others)
+    _require_own_verdicts(trials)
+    trials = coded(trials)
     known = Source(source, title or source, repository, licence, "", False, (), "", "")
     rows = estimate_source(trials, known, resampling=resampling)
     if rows.empty:
@@ -137,8 +143,16 @@ def add(
     _require_new_estimates(rows, [there[there["source"] != source], *(one.estimates for one in others)])
     told = {"name": source, "title": title or source, "repository": repository, "licence": licence}
     judges = tuple(_about(str(name), family, released, reasons) for name in trials["judge"].unique())
-    made = Contribution(told, judges, _facts(trials, digest), version("biaslab"), rows)
+    is_open = licence in OPEN_LICENCES
+    facts = _facts(trials, digest) | {"carried": is_open}
+    made = Contribution(told, judges, facts, version("biaslab"), rows)
+    if is_open:
+        require_row_labels(trials)
     made.save(folder)
+    if is_open:
+        save_rows(trials, folder, source)
+    else:
+        rows_file(folder, source).unlink(missing_ok=True)  # of the contribution that this one replaces
     return made
 
 
@@ -210,6 +224,24 @@ def _require_new_judgements(digest: str, others: list[Contribution]) -> None:
         raise InputError(
             "log", same.source["name"], "judgements that were not added before", "they were added under this name"
         )
+
+
+def _require_own_verdicts(trials: pd.DataFrame) -> None:
+    """Raise `InputError` where a judge has ties alone, or two judges the same judgements."""
+    digests: dict[str, str] = {}
+    for judge, part in trials.groupby("judge"):
+        said = part.loc[part["status"].isin(["ok", "tie"])]
+        pairs = said[said["opponent_id"].notna()]
+        if len(said) > 1 and len(pairs) == len(said) and (said["value"] == _TIE).all():
+            number = f"all {len(said)} judgements of {judge} are ties"
+            remedy = "a call that failed is often saved as a tie; name the other judges by --judge"
+            raise InputError("log", number, "judgements of which some name a winner", remedy)
+        digest = _digest(part)
+        if digest in digests:
+            number = f"all {len(part)} judgements of {judge} are those of {digests[digest]}"
+            remedy = f"one file may have two names; name one of them: --judge {judge}=NAME"
+            raise InputError("log", number, "judges whose judgements are their own", remedy)
+        digests[digest] = str(judge)
 
 
 def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> None:

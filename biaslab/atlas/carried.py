@@ -16,6 +16,8 @@ from biaslab.core.errors import InputError
 FOLDER = Path(__file__).parent / "rows"
 #: Columns of log-perplexities, and of whom.
 PERPLEXITIES = {"log_perplexity": "candidate_id", "opponent_log_perplexity": "opponent_id"}
+#: Columns that say how a judge was asked, or which part of the data.
+WAYS = ("template", "configuration", "subset")
 
 
 def file_of(name: str, folder: Path = FOLDER) -> Path:
@@ -31,8 +33,55 @@ def read_rows(file: Path) -> pd.DataFrame:
     table = pq.read_table(file)
     plain = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
     rows: pd.DataFrame = table.cast(pa.schema(plain)).to_pandas()
-    rows = rows.astype(dict.fromkeys(PERPLEXITIES, "float64")).round(dict.fromkeys(PERPLEXITIES, 4))
+    read = [name for name in PERPLEXITIES if name in rows]
+    rows = rows.astype(dict.fromkeys(read, "float64")).round(dict.fromkeys(read, 4))
     return rows.assign(key=(file.stem + ":" + pd.RangeIndex(len(rows)).astype("str")))
+
+
+def write_rows(rows: pd.DataFrame, file: Path) -> None:
+    """Write rows, the same bytes for the same rows: strings as categories, no pandas index, no metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = {str(name): "category" for name in rows if rows[name].dtype == "str"}
+    shares = {name: "float32" for name in PERPLEXITIES if name in rows}
+    table = pa.Table.from_pandas(rows.astype(texts | shares), preserve_index=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), file, compression="zstd", compression_level=19)
+
+
+@cache
+def names() -> dict[tuple[str, str, str], str]:
+    """Return how each judge whose rows are carried is called: source, data set and judge → ``atlas:JUDGE@SOURCE``."""
+    called = {}
+    for source, rows in _asked().items():
+        meant = {source} if (rows["dataset"] == source).any() else set(rows["dataset"])
+        for dataset, judge in rows[["dataset", "judge"]].drop_duplicates().itertuples(index=False):
+            where = "" if dataset in meant else f"?dataset={dataset}"
+            called[source, dataset, judge] = f"atlas:{judge}@{source}{where}"
+    return called
+
+
+@cache
+def ways() -> frozenset[tuple[str, str, str, str, str]]:
+    """Return source, data set, judge, and a column of `WAYS` with a value that some of their carried rows have."""
+    found = set()
+    for source, rows in _asked().items():
+        for way in WAYS:
+            of_way = rows[["dataset", "judge", way]].drop_duplicates()
+            found |= {(source, *one[:2], way, one[2]) for one in of_way.itertuples(index=False)}
+    return frozenset(found)
+
+
+@cache
+def _asked() -> dict[str, pd.DataFrame]:
+    """Return of each carried source who was asked about what, and in which ways, each once."""
+    import pyarrow.parquet as pq
+
+    columns = ["dataset", "judge", *WAYS]
+    files = {one.name: file_of(one.name) for one in SOURCES if one.carried}
+    tables = {name: pq.read_table(file, columns=columns).to_pandas() for name, file in files.items()}
+    return {name: table.drop_duplicates().astype("str") for name, table in tables.items()}
 
 
 @cache

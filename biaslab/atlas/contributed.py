@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import json
-import re
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from biaslab.atlas.table_files import CONDITIONS, read_table, write_estimates
+from biaslab.atlas.table_files import CONDITIONS, read_table, require_labels, write_estimates
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing, require_file
@@ -30,8 +30,6 @@ SCHEMA = 1
 LABELS = ("source", "judge", "dataset", *(name for name in CONDITIONS if name != "score"))
 _NUMBERS = ("estimate", "ci_low", "ci_high", "n_contexts", "n_trials", "n_dropped")
 _NEEDED = ("source", "probe", "judge", "dataset", "metric", *_NUMBERS, "q_value", "method", "note", "version")
-_LETTERS, _WORDS = 60, 8  # of a label at most: more is a text
-_FORMULA = "=+@"  # with which a spreadsheet begins a formula
 _OF_SOURCE = ("name", "title", "repository", "licence")
 _OF_LOG = ("digest", "judgements", "readable", "contexts", "formats", "duplicates")
 
@@ -48,7 +46,8 @@ class Contribution:
     judges : tuple of mapping
         ``judge, family, released`` ("2026-01"), ``reasons`` (bool or None).
     log : mapping
-        ``digest`` of the judgements, ``judgements, readable, contexts, formats, duplicates``.
+        ``digest`` of the judgements, ``judgements, readable, contexts, formats, duplicates``, and ``carried``, whether
+        the judgements stand beside it as numbers.
     version : str
         Of biaslab.
     estimates : pandas.DataFrame
@@ -64,18 +63,21 @@ class Contribution:
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write ``NAME.json``, ``NAME.csv`` and the data card ``NAME.md``; return the files.
 
+        `biaslab.atlas.add` writes the judgements, ``NAME.parquet``, where their licence is open.
+
         Raises
         ------
         InputError
             If a label is a text, or the folder cannot be made.
         """
-        _require_labels(self.estimates, "estimates")
+        require_labels(self.estimates, LABELS, "estimates")
         stem = Path(folder) / self.source["name"]
         facts = {"schema": SCHEMA, "source": dict(self.source), "judges": [dict(one) for one in self.judges]}
         facts |= {"log": dict(self.log), "biaslab": self.version}
         texts = {".json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n", ".md": self.card()}
         files = {ending: require_file("folder", f"{stem}{ending}") for ending in (".json", ".csv", ".md")}
-        write_estimates(self.estimates, files[".csv"])
+        blank = {name: math.nan for name in _NEEDED if name not in self.estimates}  # such as q-values without a test
+        write_estimates(self.estimates.assign(**blank), files[".csv"])
         for ending, text in texts.items():
             with replacing(files[ending]) as partial:
                 partial.write_text(text, encoding="utf-8")
@@ -85,7 +87,7 @@ class Contribution:
         """Return the data card as Markdown: whose judgements, how many, how read, under which licence."""
         log, source = self.log, self.source
         judges = [
-            f"* {one['judge']}" + "".join(f", {word}" for word in (one["family"], one["released"]) if word)
+            "* " + ", ".join(filter(None, (one["judge"], one["family"], one["released"], one["reasons"] and "reasons")))
             for one in self.judges
         ]
         counts = [
@@ -98,8 +100,11 @@ class Contribution:
             f"* Digest of the judgements (SHA-256): `{log['digest']}`",
         ]
         origin = [f"* Published at: {source['repository'] or 'not published'}", f"* Licence: {source['licence']}"]
-        parts = [f"# {source['name']}", f"{source['title']}.", "\n".join(origin), "## Judges", "\n".join(judges)]
-        parts += ["## Log", "\n".join(counts), "Texts, prompts and replies were left out: these files hold numbers."]
+        title = source["title"].rstrip(".") if source["title"] != source["name"] else "A log of judgements"
+        parts = [f"# {source['name']}", f"{title}.", "\n".join(origin), "## Judges", "\n".join(judges)]
+        carried = "are beside this card, as numbers" if log.get("carried") else "are not included under this licence"
+        left_out = f"Texts, prompts and replies are left out: these files hold numbers. The judgements {carried}."
+        parts += ["## Log", "\n".join(counts), left_out]
         return "\n\n".join(parts) + "\n"
 
 
@@ -156,18 +161,8 @@ def _checked_table(file: Path) -> pd.DataFrame:
     wrong = [name for name in _NUMBERS if rows[name].dtype.kind not in "if"]
     if wrong or rows["estimate"].isna().any() or set(rows["source"]) != {file.stem}:
         raise _refused(file, f"numbers in {', '.join(wrong or ['estimate'])}, and {file.stem} as the only source")
-    _require_labels(rows, str(file))
+    require_labels(rows, LABELS, str(file))
     return rows
-
-
-def _require_labels(rows: pd.DataFrame, where: str) -> None:
-    """Raise `InputError` where a label is so long that it may be somebody's text."""
-    for name in (name for name in LABELS if name in rows):
-        for label in rows[name].dropna().astype(str).unique():
-            plain = label.isprintable() and not label.startswith(tuple(_FORMULA))
-            if not plain or len(label) > _LETTERS or len(re.findall(r"\S+", label)) > _WORDS:
-                allowed = f"labels of {where} that are names: one line of at most {_LETTERS} letters and {_WORDS} words"
-                raise InputError(name, label, allowed, f"name it in a word, such as --map {name}==mine")
 
 
 def _refused(file: Path, allowed: str) -> InputError:

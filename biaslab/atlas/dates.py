@@ -13,11 +13,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.atlas.contributed import Contribution, contributions
+from biaslab.atlas.forms import PAIRS, SCORES, forms
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
 #: Dates are counted in years from here, so that the intercept is a judge of that day.
 ORIGIN = "2023-01"
+_ASKED = ("source", "dataset", "judge", "probe", "metric")  # that tell the form
 FEWEST = 4  # estimates beyond the coefficients, below which nothing is fitted
 Floats = NDArray[np.float64]
 
@@ -96,7 +98,7 @@ def one_each(rows: pd.DataFrame) -> pd.DataFrame:
 def trend(
     estimates: pd.DataFrame, null: float | None = None, folder: str | PathLike[str] | None = None
 ) -> pd.DataFrame:
-    """Regress estimates of one metric on the judges' release date, and on whether they reason where some do.
+    """Regress estimates of one metric on the judges' release date, on whether they reason, and on the form.
 
     A random-effects meta-regression: judges differ by more than the errors of their estimates, τ² by the method of
     moments (DerSimonian & Laird), inference by Knapp & Hartung's t.
@@ -116,10 +118,11 @@ def trend(
     Returns
     -------
     pandas.DataFrame
-        One row per term: ``term`` ("at 2023-01", "a year", "reasons"), ``estimate, ci_low, ci_high, p_value`` in the
-        metric's unit, ``tau`` (SD between judges), ``i_squared`` (share of the variance that is between judges, 0-1),
-        ``prediction_low, prediction_high`` (95 % for a new judge released with the latest one), ``n`` (estimates),
-        ``judges``.
+        One row per term: ``term`` ("at 2023-01", "a year", "reasons" where some judges do and others do not, "scores"
+        where some gave scores and others compared pairs), ``estimate, ci_low, ci_high, p_value`` in the metric's unit,
+        ``tau`` (SD between judges), ``i_squared`` (share of the variance that is between judges, 0-1),
+        ``prediction_low, prediction_high`` (95 % for a new judge released with the latest one, that does not reason and
+        compares pairs), ``n`` (estimates), ``judges``.
 
     Raises
     ------
@@ -142,7 +145,8 @@ def trend(
     metrics = sorted(set(estimates["metric"])) if "metric" in estimates else []
     if len(metrics) > 1:
         raise InputError("estimates", metrics, "rows of one metric", "select one: atlas.estimates(metric=…)")
-    return regressed(with_dates(estimates, folder), null)
+    rows = estimates.assign(asked=forms(estimates)) if {*_ASKED} <= {*estimates} else estimates
+    return regressed(with_dates(rows, folder), null)
 
 
 def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
@@ -154,11 +158,13 @@ def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
     terms = {f"at {ORIGIN}": np.ones(len(rows)), "a year": rows["years"].to_numpy(float)}
     if 0 < rows["reasons"].sum() < len(rows):
         terms["reasons"] = rows["reasons"].to_numpy(float)
+    if {PAIRS, SCORES} <= set(rows.get("asked", ())):
+        terms["scores"] = (rows["asked"] == SCORES).to_numpy(float)
     design = np.column_stack(list(terms.values())) if len(rows) else np.empty((0, len(terms)))
     if len(rows) - len(terms) < FEWEST:
         raise InputError("estimates", f"{len(rows)} of dated judges", f"at least {len(terms) + FEWEST}, with intervals")
     fit = _Fit(design, outcome, errors**2)
-    latest = np.where(np.array(list(terms)) == "reasons", 0.0, design.max(axis=0))
+    latest = np.where(np.isin(list(terms), ["reasons", "scores"]), 0.0, design.max(axis=0))
     facts = {**fit.predict(latest), "n": len(rows), "judges": rows["judge"].nunique()}
     table = pd.DataFrame({"term": list(terms), **fit.table()})
     return table.assign(tau=fit.tau2**0.5, i_squared=fit.i_squared, **facts)
@@ -179,7 +185,9 @@ def has_fallen(
         What is said to fall, and by what it is measured.
     """
     terms, (first, last) = found.set_index("term"), (rows["released"].min(), rows["released"].max())
-    slope, what = terms.loc["a year"], " that does not reason" if "reasons" in terms.index else ""
+    slope, whose = terms.loc["a year"], {"reasons": "does not reason", "scores": "compares pairs"}
+    named = " and ".join(words for term, words in whose.items() if term in terms.index)
+    what = f" that {named}" if named else ""
     verb = (
         "has fallen" if slope["ci_high"] < 0 else "has grown" if slope["ci_low"] > 0 else "has not been shown to fall"
     )

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from biaslab.atlas.carried import WAYS, names, ways
 from biaslab.atlas.compared import PEOPLE, is_plain, of_models
 from biaslab.atlas.contributed import contributions
 from biaslab.atlas.dates import dated_by, has_fallen, one_each, regressed, released, with_judges
+from biaslab.atlas.forms import forms
 from biaslab.atlas.sources import SOURCES
 from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core import find_metric
-from biaslab.probes import available
 from biaslab.stats import LEAST_RELIABILITY, decided_by_missing, is_above, needed_reliability, side_of, significant
 
 if TYPE_CHECKING:
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
 _UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
 _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
-_PAIRS, _SCORES = "pairs", "scores"
-_FORMS = {"pair": _PAIRS, "score": _SCORES}
+_ACROSS = ("template",)  # probes that compare ways to ask, and read all of them
 _FEWEST_DATED = 12  # judges of whom it is told whether a bias has fallen
-#: What measures of logs read, where it is one thing only; probes and their metrics declare it.
-_OF_MEASURES = dict.fromkeys(("one_order", "pair_length", "subsets"), _PAIRS) | {"halo": _SCORES}
 
 
 def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
@@ -48,13 +46,15 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
         ``metrics`` (tested ones of enough dated judges with ``fallen``, whether the bias has, and ``line``, its mean
         distance from fair in the first and last month), ``judges``, ``sources``, ``texts`` (data sets, conditions,
         methods and notes), each once, and ``rows``, which name them by their place: metric, judge, source, data set,
-        form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note.
+        form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note, and the name
+        of the judge whose judgements they are, where these are in the package.
     """
-    forms = _forms(rows)
+    asked = forms(rows)
     plain = is_plain(rows)
+    judgements = _Judgements()
     metrics, judges, sources, texts = (_Places() for _ in range(4))
     table = []
-    for record, form, is_whole in zip(rows.to_dict("records"), forms, plain, strict=True):
+    for record, form, is_whole in zip(rows.to_dict("records"), asked, plain, strict=True):
         null = find_metric(record["metric"], record["probe"]).null
         table.append([
             metrics.of((record["probe"], record["metric"])),
@@ -69,9 +69,10 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
             *(int(record[name]) for name in _COUNTS),
             texts.of(record["method"]),
             texts.of(record["note"]),
+            texts.of(judgements.name(record)),
         ])  # fmt: skip
     return {
-        "metrics": metrics.told(_metrics(rows, added)),
+        "metrics": metrics.told(_metrics(rows.assign(asked=asked), added)),
         "judges": judges.told(_judges(added)),
         "sources": sources.told(_sources(added)),
         "texts": texts.told(str),
@@ -111,6 +112,23 @@ def finding(record: Mapping[Any, Any], null: float | None) -> str:
     return "open" if is_above(reliability, LEAST_RELIABILITY) else side
 
 
+class _Judgements:
+    """Names of judges whose judgements the package has: what `biaslab audit` reads, and gives the same estimates."""
+
+    def __init__(self) -> None:
+        self._named, self._ways = names(), ways()
+
+    def name(self, record: Mapping[Any, Any]) -> str:
+        """Return ``atlas:JUDGE@SOURCE?template=…``, or "" where the package has no such rows."""
+        name = self._named.get((record["source"], record["dataset"], record["judge"]), "")
+        for way in WAYS if name and record["probe"] not in _ACROSS else ():
+            value = str(record.get(way))
+            asked = (record["source"], record["dataset"], record["judge"], way, value)
+            if value != "recorded" and asked in self._ways:
+                name += f"{'&' if '?' in name else '?'}{way}={value}"
+        return name
+
+
 class _Places:
     """Things in the order in which they were first named."""
 
@@ -122,26 +140,6 @@ class _Places:
 
     def told(self, describe: Callable[[Any], Any]) -> list[Any]:
         return [describe(thing) for thing in self._places]
-
-
-def _forms(rows: pd.DataFrame) -> list[str]:
-    """Return of each row whether pairs or scores were asked for; empty where nothing says."""
-    import pandas as pd
-
-    asked = {named: _form_of(*named) for named in set(zip(rows["probe"], rows["metric"], strict=True))}
-    known = pd.Series([asked[named] for named in zip(rows["probe"], rows["metric"], strict=True)], rows.index)
-    if "form" in rows:
-        known = rows["form"].map(_FORMS).fillna(known)
-    grouped = known.groupby([rows["source"], rows["dataset"], rows["judge"]])
-    only = grouped.transform("first").where(grouped.transform("nunique") == 1)
-    return [str(form) for form in known.fillna(only).fillna("")]
-
-
-def _form_of(probe: str, metric: str) -> str | None:
-    """Return what a metric is of, as it, its probe or the measure of logs declares."""
-    form = find_metric(metric, probe).form
-    kinds = available()[probe].asks_for if not form and probe in available() else ()
-    return _FORMS.get(form or (kinds[0] if len(kinds) == 1 else "")) or _OF_MEASURES.get(probe)
 
 
 def _conditions(record: Mapping[Any, Any]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from biaslab.core.csv_files import read_csv, write_csv
+from biaslab.core.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +20,8 @@ CONDITIONS = (
     "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
     "likelihood_judge",
 )  # fmt: skip
+_LETTERS, _MOST_WORDS = 60, 8  # of a label at most: more is a text
+_FORMULA = "=+@"  # with which a spreadsheet begins a formula
 _WORDS = ("method", "note", "repository")  # empty where there is nothing to say
 
 
@@ -30,3 +34,15 @@ def read_table(file: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
     """Read what `write_estimates` wrote; columns of ``texts`` as text, also where each value looks like a number."""
     kinds = dict.fromkeys((*_WORDS, *texts), "str")
     return read_csv(file, low_memory=False, encoding="utf-8", dtype=kinds).fillna(dict.fromkeys(_WORDS, ""))
+
+
+def require_labels(rows: pd.DataFrame, columns: Sequence[str], where: str) -> None:
+    """Raise `InputError` where a label is so long that it may be somebody's text."""
+    for name in (name for name in columns if name in rows):
+        for label in rows[name].dropna().astype(str).unique():
+            plain = label.isprintable() and not label.startswith(tuple(_FORMULA))
+            if not plain or len(label) > _LETTERS or len(re.findall(r"\S+", label)) > _MOST_WORDS:
+                allowed = (
+                    f"labels of {where} that are names: one line of at most {_LETTERS} letters and {_MOST_WORDS} words"
+                )
+                raise InputError(name, label, allowed, f"name it in a word, such as --map {name}==mine")

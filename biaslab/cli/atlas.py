@@ -53,7 +53,7 @@ def add(
         list[str] | None,
         typer.Option(metavar="NAME", help="The judge's name; LOGGED=NAME if the log has several; may be repeated."),
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Output folder for the three files.")] = Path("atlas"),
+    folder: Annotated[Path, typer.Option(help="Output folder.")] = Path("atlas"),
     title: Annotated[str, typer.Option(help="One-line description of the log, with its paper.")] = "",
     repository: Annotated[str, typer.Option(help="Where it was published: owner/name on GitHub, or a URL.")] = "",
     family: Annotated[str, typer.Option(help="Model family of a judge new to the atlas, such as Qwen.")] = "",
@@ -72,8 +72,8 @@ def add(
     """Turn a log into a contribution to the atlas, without its texts.
 
     First runs the checks of `biaslab doctor`, then checks the licence and that neither the judgements
-    nor their estimates are in the atlas already. To contribute, open a pull request that adds the three
-    files to biaslab/atlas/contributed_logs.
+    nor their estimates are in the atlas already. Under an open licence it also writes the judgements as
+    numbers. To contribute, open a pull request that adds the files to biaslab/atlas/contributed_logs.
 
     Exit code 4: more than half of the log could not be read.
     """
@@ -94,9 +94,33 @@ def add(
     judges = count(len(made.judges), "judge")
     diagnosis = str(doctor(trials)).replace("the table:", f"{log}:", 1)
     typer.echo(diagnosis.partition("\n\ncannot be estimated")[0].partition("\n\nnext: ")[0])
-    typer.echo(f"\n{count(len(made.estimates), 'estimate')} of {judges} written: {folder / source}.json, .csv and .md")
+    endings = ".json, .csv, .md and .parquet" if made.log["carried"] else ".json, .csv and .md"
+    typer.echo(f"\n{count(len(made.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
     typer.echo(f"to see what would allow more: biaslab doctor {log}")
     typer.echo(f"to explore them: biaslab atlas explore --folder {folder}")
+
+
+@app.command()
+def check(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder of `biaslab atlas add`; default: the contributions to the atlas.")
+    ] = None,
+    update: Annotated[bool, typer.Option("--update", help="Write what differs again.")] = False,
+) -> None:
+    """Estimate contributed logs again from their judgements, and compare.
+
+    Exit code 1: some estimates differ.
+    """
+    from biaslab import atlas
+
+    checked = atlas.check(update=update) if folder is None else atlas.check(folder, update=update)
+    for row in checked.to_dict("records"):
+        about = f"{count(row['estimates'], 'estimate')} of {count(row['judgements'], 'judgement')}"
+        typer.echo(f"{row['source']}: {about}, {row['outcome']}" + (f": {row['why']}" if row["why"] else ""))
+    if checked.empty:
+        typer.echo("no contributions")
+    if (checked["outcome"] == "different").any():
+        raise typer.Exit(1)
 
 
 def _judges(given: list[str] | None) -> str | dict[str, str] | None:

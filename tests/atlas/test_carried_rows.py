@@ -140,10 +140,10 @@ def test_rows_come_back_as_they_were_written(tmp_path_factory, rows):
     made = trials_of(columns | {"candidate_id": "a", "status": "ok"}, index).drop(columns="reply")
     made = made.assign(replicate=0, log_perplexity=np.array(perplexities, float), opponent_log_perplexity=np.nan)
     file = tmp_path_factory.mktemp("rows") / "mine.parquet"
-    building.write_rows(made, file)
+    carried.write_rows(made, file)
     again = carried.read_rows(file)
     assert again.pop("key").tolist() == [f"mine:{row}" for row in range(len(rows))]
     pd.testing.assert_frame_equal(again, made)
     first = file.read_bytes()
-    building.write_rows(made, file)
+    carried.write_rows(made, file)
     assert file.read_bytes() == first

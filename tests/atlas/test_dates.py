@@ -60,6 +60,21 @@ def test_reasoning_is_a_term_of_its_own():
     assert (found["prediction_low"] < found["prediction_high"]).all()
 
 
+def test_the_form_is_a_term_where_some_scored_and_others_compared():
+    rows = made(n=60)
+    scores = np.arange(60) % 2 == 0
+    named = {"source": [f"s{n}" for n in range(60)], "dataset": "d", "probe": "position", "form": None}
+    rows = rows.assign(**named, metric="first_position_rate")
+    assert list(bl.atlas.trend(rows)["term"]) == ["at 2023-01", "a year", "reasons"]
+    asked = rows.assign(form=np.where(scores, "score", "pair"))
+    for name in ("estimate", "ci_low", "ci_high"):
+        asked[name] += 0.2 * scores
+    found = bl.atlas.trend(asked).set_index("term")
+    assert found.loc["scores", "ci_low"] < 0.2 < found.loc["scores", "ci_high"]
+    assert found.loc["scores", "ci_low"] > 0.1
+    assert "that does not reason and compares pairs" in has_fallen(found.reset_index(), with_dates(asked))
+
+
 def test_the_distance_from_the_null_is_regressed_where_it_is_given():
     rows = made(tau=0.0)
     mirrored = rows.assign(estimate=0.5 + rows["estimate"] * np.where(np.arange(len(rows)) % 2, 1, -1))

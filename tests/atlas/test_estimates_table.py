@@ -155,9 +155,10 @@ def test_is_an_estimates_frame_of_every_source():
 def test_holds_numbers_and_short_words_alone():
     """But for what estimators say of their method, and what to know of an estimate, where numbers vary."""
     found = bl.atlas.estimates()
-    texts = found.select_dtypes(include=["str", "object"]).drop(columns=["note", "method"])
+    texts = found.select_dtypes(include=["str", "object"]).drop(columns=["note", "method", "repository"])
     longest = {name: found[name].dropna().astype(str).str.len().max() for name in texts}
     assert max(longest.values()) <= 40, longest
+    assert found["repository"].str.fullmatch(r"[\w-]+/[\w-]+").all()
     parts = found["note"].str.replace(r"\d[\d.e-]*", "#", regex=True).str.split("; ").explode()
     assert set(parts) - {""} <= NOTES
     assert found["method"].nunique() < 30

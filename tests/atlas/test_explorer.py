@@ -14,6 +14,7 @@ from biaslab.atlas import pair_panels
 from biaslab.atlas.compared import of_models
 from biaslab.atlas.dates import has_fallen, one_each, with_dates
 from biaslab.atlas.explored import explored, finding
+from biaslab.atlas.named import rows_named
 from biaslab.cli import main
 from biaslab.core import find_metric
 from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
@@ -93,6 +94,22 @@ def test_forms_are_declared_or_those_of_the_data_set():
     assert (forms[rows["probe"] == "halo"] == "scores").all()
     assert (forms[rows["form"] == "score"] == "scores").all()
     assert (forms != "").mean() > 0.8
+
+
+def test_evidence_is_what_an_audit_reads():
+    """Of every row whose judgements are in the package, by its prompt and subset too; of other rows there is none."""
+    rows = bl.atlas.estimates(breakdowns=False)
+    data = data_of(bl.atlas.explorer().to_html())
+    evidence = pd.Series([data["texts"][row[-1]] for row in data["rows"]])
+    carried = bl.atlas.sources().set_index("source")["carried"]
+    named = rows["source"].map(carried) & (rows["judge"] != "humans")
+    assert ((evidence != "") == named).all()
+    ways = evidence[rows["template"].eq("CoT") & rows["dataset"].eq("llmbar") & rows["judge"].eq("gpt-4")]
+    whole = rows["subset"].isna()
+    assert set(ways[rows["probe"].eq("position") & whole]) == {"atlas:gpt-4@llmbar?template=CoT"}
+    assert set(ways[rows["probe"].eq("template") & whole]) == {"atlas:gpt-4@llmbar"}  # all prompts, which it compares
+    for name in evidence[named].unique():
+        assert len(rows_named(name)), name
 
 
 def test_what_cannot_be_explored_is_refused(tmp_path):

@@ -87,20 +87,8 @@ def build(folder: Path, names: Sequence[str] | None = None, target: Path = carri
     for source in wanted:
         rows = make_rows(source, folder)
         file, page = carried.file_of(source.name, target), target.parent / CARDS.name / f"{source.name}.md"
-        write_rows(rows, file)
+        carried.write_rows(rows, file)
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(card(source, rows), encoding="utf-8")
         written += [file, page]
     return written
-
-
-def write_rows(rows: pd.DataFrame, file: Path) -> None:
-    """Write rows, the same bytes for the same rows: strings as categories, no pandas index, no metadata."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    texts = {str(name): "category" for name in rows if rows[name].dtype == "str"}
-    shares = dict.fromkeys(carried.PERPLEXITIES, "float32")
-    table = pa.Table.from_pandas(rows.astype(texts | shares), preserve_index=False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.replace_schema_metadata(None), file, compression="zstd", compression_level=19)

@@ -4,9 +4,9 @@
 it is 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not record which. If a weighted
 preference comes with the log-probabilities of the two answers ("m" is the output shown first), the order is the one
 consistent with the preference; preferences have ten digits, so this works however close to ½ they are. Annotators that
-rank record the order: ``referenced_models`` says which output "m" was. Otherwise the order is unknown, and no order
-effect can be estimated. The probability of the label shown first, ``p_first_label``, needs no order. Outputs may be
-missing, as in files shared without texts.
+rank record the order: ``referenced_models`` says which output "m" was, or else the preference says which output the
+model of rank 1 was. Otherwise the order is unknown, and no order effect can be estimated. The probability of the label
+shown first, ``p_first_label``, needs no order. Outputs may be missing, as in files shared without texts.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ def _second_wins(preference: float) -> tuple[float, Status]:
 
 def _shown(completion: Any, second: float, named: Any) -> tuple[int, float, float]:
     """Return which output was shown first (1 or 2, 0: unknown), how likely it was, and how likely both answers were."""
-    if isinstance(named, dict) and named.get(_ANSWERS[0]) in _OUTPUTS:
-        return _OUTPUTS[named[_ANSWERS[0]]], math.nan, math.nan
+    if isinstance(named, dict) and (order := _named_first(named)):
+        return order, math.nan, math.nan
+    if isinstance(completion, dict) and "ordered_models" in completion:
+        return _ranked(completion["ordered_models"], second), math.nan, math.nan
     try:
         top = completion["logprobs"]["content"][0]["top_logprobs"]
         given = {entry["token"]: math.exp(min(float(entry["logprob"]), 0.0)) for entry in top}
@@ -91,6 +93,24 @@ def _shown(completion: Any, second: float, named: Any) -> tuple[int, float, floa
     apart = sorted((abs(chance - share), order) for order, chance in ((1, 1 - second), (2, second)))
     (near, order), (far, _) = apart
     return (order if near < _CLOSE and far > _CLEARLY * near else 0), share, total
+
+
+def _named_first(named: dict[Any, Any]) -> int:
+    """Return which output was shown first, from the outputs that were called "m" and "M"; 0: unknown."""
+    first, second = (named.get(answer) for answer in _ANSWERS)
+    if first in _OUTPUTS:
+        return _OUTPUTS[first]
+    return 3 - _OUTPUTS[second] if first is None and second in _OUTPUTS else 0
+
+
+def _ranked(models: Any, second: float) -> int:
+    """Return which output was shown first, from the ranks of "m" and "M" and the output that won; 0: unknown."""
+    rows = [one for one in models if isinstance(one, dict)] if isinstance(models, list) else []
+    best = [one.get("model") for one in rows if one.get("rank") in (1, "1")]
+    if best not in ([_ANSWERS[0]], [_ANSWERS[1]]) or second not in (0.0, 1.0):
+        return 0
+    winner = 2 if second else 1
+    return winner if best == [_ANSWERS[0]] else 3 - winner
 
 
 def _text(completion: Any) -> str | None:

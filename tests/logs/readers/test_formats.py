@@ -257,19 +257,36 @@ def test_alpaca_order_is_told_by_the_names_of_models(tmp_path):
     """Of annotators that rank; outputs may be left out, and then nothing is known of their lengths."""
     short = {name: value for name, value in ALPACA.items() if not name.startswith("output_")}
     named = [{"m": "output_1", "M": "output_2"}, {"M": "output_1", "m": "output_2"}, {"m": "output_3"}, None]
+    named += [{"M": "output_1"}]
     rows = [short | {"referenced_models": given, "instruction": f"q{n}"} for n, given in enumerate(named)]
     trials = bl.read_judgements(lines(tmp_path, *rows))
     assert set(trials.attrs["files"].values()) == {"alpaca_eval"}
-    assert trials["order_known"].tolist() == [True, True, False, False]
-    assert trials["candidate_id"].tolist() == ["one", "two", "two", "two"]
-    assert trials["value"].tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert trials["order_known"].tolist() == [True, True, False, False, True]
+    assert trials["candidate_id"].tolist() == ["one", "two", "two", "two", "two"]
+    assert trials["value"].tolist() == [0.0, 1.0, 1.0, 1.0, 1.0]
     assert trials["words"].isna().all()
+
+
+def test_alpaca_order_is_told_by_ranks_and_the_preference(tmp_path):
+    """Where nobody noted which output was "m", the output that won is the model of rank 1."""
+
+    def ranked(preference, *ranks):
+        models = [{"model": model, "rank": rank} for model, rank in zip("mM", ranks, strict=True)]
+        return {**ALPACA, "instruction": f"{preference} {ranks}", "preference": preference} | {
+            "raw_completion": {"ordered_models": models}
+        }
+
+    rows = ranked(1, 1, 2), ranked(1, 2, 1), ranked(2, "1", "2"), ranked(2, 2, 1), ranked(1, 1, 1), ranked(1.5, 1, 2)
+    trials = bl.read_judgements(listed(tmp_path, *rows))
+    assert trials["order_known"].tolist() == [True] * 4 + [False] * 2
+    assert trials["candidate_id"].tolist() == ["one", "two", "two", "one", "two", "two"]
+    assert trials["value"].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.5]
 
 
 @pytest.mark.slow
 def test_alpaca_order_of_models_is_that_of_the_seed(shared_data):
     """AlpacaEval shows output_2 first where its generator, seeded with the instruction, says so."""
-    for file in sorted((shared_data / "recorded" / "alpaca_eval_new").glob("*cot*.jsonl.gz")):
+    for file in sorted((shared_data / "recorded" / "alpaca_eval_new").glob("*turbo_fn.jsonl.gz")):
         with gzip.open(file, "rt") as texts:
             rows = [json.loads(line) for line in texts]
         trials = bl.read_judgements(file)

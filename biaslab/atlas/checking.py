@@ -1,0 +1,119 @@
+"""Check contributions: their files are of the schema, and their judgements give the same estimates again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from biaslab.atlas.contributed import FOLDER, Contribution, contributions
+from biaslab.atlas.contributed_rows import load_rows, rows_file
+from biaslab.atlas.estimating import estimate_source
+from biaslab.atlas.sources import Source
+from biaslab.atlas.table_files import CONDITIONS
+from biaslab.core.checked import checked
+
+if TYPE_CHECKING:
+    from biaslab.stats import Resampling
+
+#: Outcomes of a check.
+EQUAL, DIFFERENT, UPDATED, NOT_CARRIED = "equal", "different", "updated", "not carried"
+_CELL = ("source", "probe", "judge", "dataset", "metric", *CONDITIONS)
+_COMPARED = ("estimate", "ci_low", "ci_high", "q_value", "n_contexts", "n_trials", "n_dropped")
+_CLOSE = 2e-5  # relative; the table has six significant digits
+
+
+@checked
+def check(
+    folder: str | PathLike[str] = FOLDER, *, update: bool = False, resampling: Resampling | None = None
+) -> pd.DataFrame:
+    """Estimate contributions to the atlas again from their judgements, and compare with their tables.
+
+    Parameters
+    ----------
+    folder : path
+        Of files that `biaslab.atlas.add` wrote; by default the contributions that are part of the atlas.
+    update : bool
+        Write the estimates and the data card again where they differ, such as after an estimator has changed.
+    resampling : Resampling, optional
+        That of `biaslab.atlas.add`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per contribution: ``source``; ``estimates`` and ``judgements``, how many; ``outcome``: *equal*,
+        *different*, *updated* where it differed and was written again, or *not carried* where the licence does not
+        allow handing the judgements on; ``why`` it is not equal.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or a file in it is not of the schema.
+
+    Examples
+    --------
+    >>> check().columns.tolist()
+    ['source', 'estimates', 'judgements', 'outcome', 'why']
+    """
+    place = Path(folder)
+    rows = []
+    for one in contributions(place):
+        why, again = _compared(one, place, resampling)
+        outcome = DIFFERENT if why else EQUAL if again is not None else NOT_CARRIED
+        if update and why and again is not None:
+            again.save(place)
+            outcome = UPDATED
+        if outcome == NOT_CARRIED:
+            why = f"judgements under the licence {one.source['licence']} are left out"
+        rows.append((one.source["name"], len(one.estimates), int(one.log["judgements"]), outcome, why))
+    return pd.DataFrame(rows, columns=["source", "estimates", "judgements", "outcome", "why"])
+
+
+def _compared(one: Contribution, folder: Path, resampling: Resampling | None) -> tuple[str, Contribution | None]:
+    """Return what differs, and the contribution with estimates made again; None where its judgements are not there."""
+    name = one.source["name"]
+    if not one.log.get("carried"):
+        return "", None
+    if not rows_file(folder, name).is_file():
+        return f"{rows_file(folder, name).name} is missing", None
+    trials = load_rows(folder, name)
+    if len(trials) != one.log["judgements"]:
+        return f"{len(trials)} judgements, and the data card says {one.log['judgements']}", None
+    source = Source(name, one.source["title"], one.source["repository"], one.source["licence"], "", True, (), "", "")
+    again = estimate_source(trials, source, resampling=resampling)
+    made = replace(one, estimates=again, version=str(again["version"].iloc[0]))
+    return _difference(one.estimates, again) or _card_difference(one, folder), made
+
+
+def _difference(there: pd.DataFrame, again: pd.DataFrame) -> str:
+    """Say in which cells two tables of estimates differ; empty where in none."""
+    tables = [_by_cell(table) for table in (there, again)]
+    missing, added = (len(a.index.difference(b.index)) for a, b in (tables, tables[::-1]))
+    if missing or added:
+        return f"{missing} of {len(there)} estimates do not come out again, and {added} are new"
+    first, second = (table.sort_index() for table in tables)
+    close = np.isclose(first, second, rtol=_CLOSE, atol=1e-6, equal_nan=True)
+    cells = first.index[~close.all(axis=1)]
+    if not len(cells):
+        return ""
+    where = dict(zip(_CELL, cells[0], strict=True))
+    column = first.columns[int(np.argmin(close[first.index.get_loc(cells[0])]))]
+    values = [f"{table.loc[cells[0], column]:.6g}" for table in (first, second)]
+    number = f"{len(cells)} of {len(there)} estimates differ"
+    return f"{number}, such as {where['metric']} of {where['judge']}: {column} {values[0]}, now {values[1]}"
+
+
+def _by_cell(table: pd.DataFrame) -> pd.DataFrame:
+    cells = table.reindex(columns=list(_CELL)).astype("str").replace({"nan": "", "<NA>": "", "None": ""})
+    numbers = table.reindex(columns=list(_COMPARED)).astype(float)
+    return numbers.set_index(pd.MultiIndex.from_frame(cells))
+
+
+def _card_difference(one: Contribution, folder: Path) -> str:
+    card = folder / f"{one.source['name']}.md"
+    same = card.is_file() and card.read_text(encoding="utf-8") == one.card()
+    return "" if same else f"{card.name} is not the data card of the other files"

@@ -1,0 +1,164 @@
+"""Contributions are estimated again from judgements without text; judges without verdicts of their own are refused."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.atlas.contributed import FOLDER
+from biaslab.atlas.contributed_rows import coded
+from biaslab.cli import main
+from biaslab.core.errors import InputError
+
+QUICK = bl.Resampling(n=100)
+TEXT = "Nobody may publish this sentence of theirs, however long the log is."
+
+
+def log(n=20):
+    """Both orders of pairs of two systems, whose contexts are texts."""
+    rows = [
+        {"context_id": f"{TEXT} {i}", "candidate_id": first, "opponent_id": second, "judge": judge}
+        | {"winner": first if first == "x" or (i + len(judge)) % 3 == 0 else second}
+        for judge in ("mine", "yours!")
+        for i in range(n)
+        for first, second in (("x", "y"), ("y", "x"))
+    ]
+    return pd.DataFrame(rows)
+
+
+def added(folder, source="my_pairs", made=None, licence="CC-BY-4.0", **more):
+    return bl.atlas.add(log() if made is None else made, source, licence, folder, resampling=QUICK, **more)
+
+
+def outcomes(folder, **more):
+    found = bl.atlas.check(folder, resampling=QUICK, **more)
+    return dict(zip(found["source"], found["outcome"], strict=True)), " ".join(found["why"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("atlas")
+    added(place)
+    added(place, "unpublished", log(30), "none")
+    return place
+
+
+@pytest.fixture
+def own(folder, tmp_path):
+    """A copy of one's own."""
+    return shutil.copytree(folder, tmp_path / "own")
+
+
+def test_what_is_in_the_repository_comes_out_again():
+    """Of each contribution, in CI too; and there is nothing else in its folder."""
+    found = bl.atlas.check()
+    assert "different" not in set(found["outcome"]), found["why"].tolist()
+    assert {file.stem for file in FOLDER.iterdir()} == {*found["source"], "README"}
+
+
+def test_estimates_are_made_again_from_judgements_that_the_licence_lets_go(folder):
+    assert sorted(file.name for file in folder.glob("*.parquet")) == ["my_pairs.parquet"]
+    told, why = outcomes(folder)
+    assert told == {"my_pairs": "equal", "unpublished": "not carried"}
+    assert why.strip() == "judgements under the licence none are left out"
+
+
+def test_judgements_hold_codes_in_place_of_texts(folder):
+    written = (folder / "my_pairs.parquet").read_bytes()
+    assert b"Nobody" not in written
+    assert b"sentence" not in written
+    rows = pd.read_parquet(folder / "my_pairs.parquet")
+    assert rows["context_id"].str.fullmatch(r"c\d\d").all()
+    assert set(rows["candidate_id"]) == {"x", "y"}  # systems, which win rates name
+    assert "reply" not in rows
+
+
+def test_people_and_texts_have_codes_and_the_order_stays():
+    trials = bl.atlas.trials("summeval_experts").head(60).assign(annotators="Zoe Ada")
+    trials["candidate_id"] = [f"answer {n % 30:02d} of theirs" if n % 3 else "system" for n in range(60)]
+    trials["context_id"] = [f"text {n % 30:02d}" for n in range(60)]
+    rows = coded(trials)
+    assert set(rows["annotators"]) == {"2 1"}
+    assert rows["context_id"].rank().tolist() == trials["context_id"].rank().tolist()
+    kept = rows["candidate_id"] == "system"
+    assert kept.tolist() == (trials["candidate_id"] == "system").tolist()
+    assert rows.loc[~kept, "candidate_id"].str.fullmatch(r"t\d\d").all()
+    assert rows["candidate_id"].nunique() == trials["candidate_id"].nunique()
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda place: changed(place / "my_pairs.csv", "estimate", 0.01), "first_position_rate of mine: estimate"),
+        (lambda place: (place / "my_pairs.csv").write_text(without_last_line(place)), "and 1 are new"),
+        (lambda place: (place / "my_pairs.parquet").unlink(), "my_pairs.parquet is missing"),
+        (lambda place: pd.read_parquet(place / "my_pairs.parquet").head(9).to_parquet(place / "my_pairs.parquet"), "9"),
+        (lambda place: (place / "my_pairs.md").write_text("# other\n"), "my_pairs.md is not the data card"),
+    ],
+)
+def test_what_does_not_come_out_is_told(own, damage, why):
+    damage(own)
+    told, said = outcomes(own)
+    assert told["my_pairs"] == "different"
+    assert why in said
+
+
+def test_what_differs_is_written_again_where_asked(own):
+    changed(own / "my_pairs.csv", "ci_low", 0.02)
+    assert outcomes(own, update=True)[0]["my_pairs"] == "updated"
+    assert outcomes(own)[0]["my_pairs"] == "equal"
+
+
+def test_a_licence_that_closes_takes_the_judgements_away(own):
+    added(own, licence="none", replace=True)
+    assert not (own / "my_pairs.parquet").exists()
+    assert outcomes(own)[0]["my_pairs"] == "not carried"
+
+
+def test_a_judge_of_ties_alone_is_refused(tmp_path):
+    ties = log().assign(winner="tie")
+    with pytest.raises(InputError, match="all 40 judgements of mine are ties"):
+        added(tmp_path, made=pd.concat([ties[ties["judge"] == "mine"], log()[lambda rows: rows["judge"] != "mine"]]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_file_under_two_names_is_refused(tmp_path):
+    one = log().query("judge == 'mine'")
+    with pytest.raises(InputError, match="all 40 judgements of other are those of mine"):
+        added(tmp_path, made=pd.concat([one, one.assign(judge="other")]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_estimates_without_a_test_are_read_again(tmp_path):
+    """Scores alone have no q-value, and the next contribution reads the folder."""
+    scores = pd.DataFrame({"context_id": [f"c{n}" for n in range(30)], "score": [1 + n % 5 for n in range(30)]})
+    made = added(tmp_path, "scores", scores.assign(candidate_id="x", scale="1-5"))
+    assert "q_value" not in made.estimates
+    added(tmp_path)
+    assert {"scores", "my_pairs"} <= set(bl.atlas.estimates(folder=tmp_path)["source"])
+
+
+@pytest.mark.slow
+def test_the_command_checks_a_folder(own, capsys):
+    added(own, made=log(25), replace=True)
+    made = bl.atlas.add(log(26), "whole", "MIT", own)
+    assert main(["atlas", "check"]) == 0
+    assert main(["atlas", "check", str(own)]) == 1  # with other draws than those of a quick test
+    assert f"whole: {len(made.estimates)} estimates of 104 judgements, equal" in capsys.readouterr().out
+    assert main(["atlas", "check", str(own), "--update"]) == 0
+    assert main(["atlas", "check", str(own)]) == 0
+    facts = json.loads((own / "whole.json").read_text(encoding="utf-8"))
+    assert facts["log"]["carried"]
+    assert main(["atlas", "check", str(own / "missing")]) == 2
+
+
+def changed(file, column, by):
+    rows = pd.read_csv(file)
+    rows.loc[rows["metric"] == "first_position_rate", column] += by
+    rows.to_csv(file, index=False)
+
+
+def without_last_line(place):
+    return "".join((place / "my_pairs.csv").read_text().splitlines(keepends=True)[:-1])
