@@ -57,10 +57,10 @@ FRAMES = {
         ("paper", "table"),
     ),
 }
-#: Parameters whose frames do not always have these columns.
+#: Frame parameters for which these columns are optional.
 _OTHER_FRAMES = frozenset({"found", "judgements", "judged", "texts", "remedies"})
 
-#: What a class is called and how one comes by it, by its name.
+#: What to call an object of a class, and how to get one, by class name.
 _CLASSES = {
     "Dataset": ("a data set, as from biaslab.load_dataset", "load one: biaslab.load_dataset('graded')"),
     "Judge": (
@@ -119,7 +119,7 @@ _CLASSES = {
     "date": ("a date", "such as 2026-01-31"),
     "Patience": ("a Patience", "create one: biaslab.judges.api.Patience()"),
 }
-#: How one comes by what was called by its name.
+#: How to get one, by the words above.
 _LOADERS = {
     "Judge": "create one: biaslab.load_judge({!r}, data)",
     "Dataset": "load one: biaslab.load_dataset({!r})",
@@ -214,7 +214,7 @@ def _of_mapping(kind: Any, name: str) -> tuple[str, str]:
 
 @cache
 def parts_of(annotation: Any) -> tuple[tuple[Any, ...], bool]:
-    """Return the members of a union without those of `numpy.typing.ArrayLike`, and whether these are among them."""
+    """Return the members of a union except those of `numpy.typing.ArrayLike`, and whether the latter are included."""
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     if not set(parts) >= _ARRAY_LIKE:
         return parts, False

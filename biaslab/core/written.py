@@ -23,7 +23,7 @@ from biaslab.core.errors import InputError
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 _EXAMPLES = {bool: "true", int: "3", float: "0.5"}
-_NO = object()  # the text is no value of the type
+_NO = object()  # sentinel: the text is not a value of the type
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none", str: "a text"}
 
 
@@ -33,22 +33,22 @@ def read(name: str, text: str, hint: Any) -> Any:
     Parameters
     ----------
     name : str
-        The parameter, for the message.
+        Name of the parameter, for the message.
     text : str
-        What was written. ``none`` is None where that is allowed.
+        The text. ``none`` is None if allowed.
     hint : type
-        Resolved annotation: ``bool``, ``int``, ``float``, ``str``, ``Literal``, a union of such, a sequence of them
-        (written with commas), a mapping (``name=value`` with commas) or a pair of numbers (``1-10``).
+        Resolved annotation: ``bool``, ``int``, ``float``, ``str``, ``Literal``, a union of these, a sequence of them
+        (separated by commas), a mapping (``name=value``, separated by commas) or a pair of numbers (``1-10``).
 
     Returns
     -------
     object
-        A list for a sequence; whether the value suits the parameter is its owner's to check.
+        A list for a sequence. Further checks are left to the owner of the parameter.
 
     Raises
     ------
     InputError
-        If the text is no such value; the message says what is.
+        If the text is not such a value; the message says what is.
     """
     for kind in _kinds(hint):
         value = _read_as(name, text.strip(), kind)
@@ -67,7 +67,7 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
     Raises
     ------
     InputError
-        If one has no equals sign, or a name comes twice.
+        If one has no equals sign, or a name is repeated.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
 
 
 def _kinds(hint: Any) -> list[Any]:
-    """Return the members of a union, the most restrictive first."""
+    """Return the members of a union, most restrictive first."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     order = [Literal, NoneType, bool, int, float]
     ranks = {id(kind): next((i for i, k in enumerate(order) if k in (kind, get_origin(kind))), 9) for kind in members}
