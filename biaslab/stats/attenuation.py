@@ -24,7 +24,7 @@ from biaslab.stats.t_inference import estimate_by_t
 from biaslab.stats.weighted_correlation import pooled
 
 Floats = NDArray[np.float64]
-_LEAST_LEFT = 0.1  # reliability without a context, below which that context decides
+_LEAST_LEFT = 0.1  # if the reliability without a context is below this, that context decides the estimate
 
 
 @checked
@@ -36,24 +36,23 @@ def disattenuated_difference(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per candidate: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
-        ``annotators`` as `biaslab.stats.rating_error.rating_error` reads them. Rows where a score is missing are left
-        out.
+        One row per candidate: ``context_id, human``, the named columns and, if known, ``ratings`` and ``annotators``
+        as read by `biaslab.stats.rating_error.rating_error`. Rows with a missing score are dropped.
     first, y : str
-        Columns of numbers: a judge's score, and a feature of the text.
+        Numeric columns: a judge's score, and a feature of the text.
     resampling : Resampling
-        Its level and clusters; clusters are left out whole.
+        Confidence level and clusters; the jackknife leaves out whole clusters.
     level : {"context", "dataset"}
-        Within contexts, averaged over those where all three vary, or pooled.
+        Within contexts, averaged over those in which all three vary, or pooled.
 
     Returns
     -------
     Corrected
-        At a share of shared errors, ρ(first, y) − ρ(human, y) / √λ, with λ the reliability of the mean human score
-        about the mean of its context (or of all) from cross-products of different annotators; interval and test by t
-        over contexts, the error from leaving out one context at a time, λ recomputed. The factor is that of Pearson's
-        r. For rank correlations of candidates with normal scores it is near: bias at most .02 with 3 to 12 candidates,
-        reliability .4 to .6 and correlations up to .8. NaN, with a note, where λ is at most .3.
+        For a share of shared errors, ρ(first, y) − ρ(human, y) / √λ, where λ is the reliability of the mean human
+        score around its context's (or the overall) mean, from cross-products of different annotators. Interval and
+        test use t over contexts; the standard error leaves out one context at a time and recomputes λ. The factor is
+        exact for Pearson's r. For rank correlations of normally distributed scores it is close: bias at most .02 with
+        3 to 12 candidates, reliability .4 to .6 and correlations up to .8. NaN, with a note, if λ is at most .3.
 
     References
     ----------
@@ -95,7 +94,7 @@ def disattenuated_difference(
 def _correlations(
     given: pd.DataFrame, scores: list[str], y: str, level: Level, groups: NDArray[np.intp] | None
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return ρ of either score with y, of all contexts and without each, or each group, and which of these enter."""
+    """Return ρ of either score with y, for all contexts and leaving out each (or group), and the contexts used."""
     if level == "context":
         own = np.array([context_correlations(given, x, y, "spearman", "context_id") for x in scores])
         entering = np.isfinite(own).all(axis=0)
@@ -114,7 +113,7 @@ def _correlations(
 
 
 def _by_t(values: Floats, contexts: int, confidence: float) -> Estimate:
-    """Return the first of the values, with the spread of the others, which lack one context each."""
+    """Return the first value with its jackknife error; the other values each leave out one context."""
     value, left_out = float(values[0]), values[1:]
     if contexts < 2 or np.isnan(left_out).any():
         return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")

@@ -1,8 +1,8 @@
-"""Differences of agreement between conditions whose scores are means of few samples (Spearman 1904).
+"""Differences in agreement between conditions whose scores are means of few samples (Spearman 1904).
 
-The mean of k samples is the judge's expected score and noise. Noise lowers every correlation, and the more the fewer
-the samples and the less sure the judge, so that a condition that only makes the judge less sure seems to cost
-agreement. Samples of one request say how large the noise is.
+The mean of k samples is the judge's expected score plus noise. Noise attenuates every correlation, the more so the
+fewer the samples and the less certain the judge, so a condition that merely makes the judge less certain appears to
+reduce agreement. Repeated samples of a request give the size of the noise.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from biaslab.stats.samples import sampling_noise
 from biaslab.stats.weighted_correlation import whole
 
 Floats = NDArray[np.float64]
-_LEAST = 0.1  # a reliability below is no basis for a correction
-_MOST = 0.95  # correlation with the reference, for the correction: near 1 it hangs on the last error
+_LEAST = 0.1  # a lower reliability is no basis for a correction
+_MOST = 0.95  # maximum correlation with the reference for the correction, which is unstable near 1
 _NOTHING = "undefined: in no context do all three scores vary"
 _GRID = np.linspace(-1, 1, 2001)
 
@@ -52,41 +52,42 @@ def expected_agreement_loss(
     frame : pandas.DataFrame
         One row per candidate, with ``context_id``.
     first, second, y : str
-        Columns of numbers: a judge's mean scores under two conditions, and the mean human score.
+        Numeric columns: a judge's mean scores under two conditions, and the mean human score.
     samples : mapping of str to numpy.ndarray, each of shape (candidates, replicates)
-        Of ``first`` and ``second``, or of one of them if the other is exact: the scores that were averaged, in the
-        frame's order; NaN where one is missing. Some candidate has two.
+        For ``first`` and ``second``, or for one of them if the other is exact: the scores that were averaged, in the
+        frame's order; NaN if missing. At least one candidate has two.
     resampling : Resampling
-        How to resample.
+        Resampling settings.
     level : {"context", "dataset"}
-        Within contexts and then averaged, over those where all three scores vary; or over all candidates.
+        Within contexts, averaged over those in which all three scores vary; or over all candidates.
     method : {"spearman", "kendall", "pearson"}
-        As for `biaslab.stats.correlation.correlation`.
+        As in `biaslab.stats.correlation.correlation`.
     relative : bool
-        The loss as a share of the first, without a test; undefined as `relative_loss` of the scores as they are.
+        Return the loss relative to the first correlation, without a test; undefined if `relative_loss` of the raw
+        scores is.
 
     Returns
     -------
     Estimate
-        With interval and t test from leaving out one context at a time. The note has both reliabilities. NaN, with a
-        note, where a reliability is below .1: then samples of one request differ as much as those of different ones.
+        With interval and t test by leaving out one context at a time. The note gives both reliabilities. NaN, with a
+        note, if a reliability is below .1: samples of one request then differ as much as those of different requests.
 
     Notes
     -----
-    The reliability of a condition's means, ρ, comes of how single samples of the same requests agree. Within contexts
-    it is by ranks, so that it fits the shape of the scores: Kendall's τ between two samples, ties counting as 0, is
-    averaged over pairs of samples and contexts; sin(πτ/2) is the correlation of normal scores with that τ, and the
-    Spearman-Brown formula takes it from one sample to their number. Over all candidates, and for Pearson's r, it is 1 −
-    noise / variance. For normal scores that correlate to r with the reference, noise turns Pearson's r into
-    r√ρ, Kendall's τ into (2/π) asin(r√ρ) and the mean Spearman coefficient of n candidates into 6/(π(n + 1)) (asin r√ρ
-    + (n − 2) asin(r√ρ/2)) (Kendall & Gibbons 1990, ch. 9-10). Each agreement is divided by what noise leaves of it at
-    one r, the mean of both conditions weighted by reliability, at most .95: with an r for each the correction is least
-    stable where it matters most.
+    The reliability ρ of a condition's means is estimated from the agreement of single samples of the same requests.
+    Within contexts it is rank-based, so that it does not depend on the shape of the distribution: Kendall's τ between
+    two samples, counting ties as 0, is averaged over pairs of samples and contexts; sin(πτ/2) is the correlation of
+    normal scores with that τ, and the Spearman-Brown formula extends it from one sample to their number. Over all
+    candidates, and for Pearson's r, it is 1 − noise / variance. For normal scores with correlation r to the reference,
+    noise turns Pearson's r into r√ρ, Kendall's τ into (2/π) asin(r√ρ) and the mean Spearman coefficient of n
+    candidates into 6/(π(n + 1)) (asin r√ρ + (n − 2) asin(r√ρ/2)) (Kendall & Gibbons 1990, ch. 9-10). Each agreement is
+    divided by its attenuation at a common r, the reliability-weighted mean of both conditions, at most .95; with a
+    separate r for each, the correction is least stable where it matters most.
 
-    In 200 to 1,000 simulated studies of 3, 4 and 8 candidates, 8, 24 and 100 contexts, 2, 3 and 5 samples and
-    reliabilities of .95 against .27 to .76, type-I error was .03 to .06 and coverage .94 to .97, where uncorrected
-    agreement rejected a true null in .08 to .92 of them. A bias of .01 to .02 against the noisier condition's loss
-    stays, .05 at reliability .3 or with two samples and 24 contexts.
+    In 200 to 1,000 simulated studies with 3, 4 and 8 candidates, 8, 24 and 100 contexts, 2, 3 and 5 samples and
+    reliabilities of .95 against .27 to .76, the type-I error was .03 to .06 and the coverage .94 to .97; without the
+    correction a true null was rejected in .08 to .92 of studies. A bias of .01 to .02 against the noisier condition
+    remains, .05 at reliability .3 or with two samples and 24 contexts.
 
     References
     ----------
@@ -148,7 +149,7 @@ class _Condition:
 def _agreements(
     given: pd.DataFrame, names: tuple[str, str], y: str, level: Level, method: Method
 ) -> tuple[Statistic, Statistic]:
-    """Return each score's agreement with the reference as a function of weights of contexts in order of appearance."""
+    """Return each score's agreement with the reference as a function of context weights, in order of appearance."""
     if level == "dataset":
         codes, human = pd.factorize(given["context_id"])[0], rounded(given[y].to_numpy(float))
         one, two = (whole(rounded(given[name].to_numpy(float)), human, codes, method) for name in names)
