@@ -39,7 +39,7 @@ _FIXED = re.compile(
     re.IGNORECASE,
 )
 _STATUSES = (400, 404, 405, 415, 422, 501)
-_FIELD = re.compile(r"param|argument|field|propert|input|role", re.IGNORECASE)  # not a model of such a name
+_FIELD = re.compile(r"param|argument|field|propert|input|role", re.IGNORECASE)  # not part of a model's name
 _RANGE = re.compile(
     r"positive|greater|larger|less than|between|at (?:least|most)|exceed|too (?:large|small|high|low)|"
     r"[\[(]\s*\d[\d.]*\s*,\s*\d",
@@ -53,9 +53,9 @@ class Refusals:
     Attributes
     ----------
     left_out : dict of str to str
-        Field → what happens instead, in words.
+        Omitted field → what happens instead.
     temperature : float or None
-        What the server samples at, where it takes no temperature.
+        The server's own temperature, if it accepts no other.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Refusals:
         return "the server rejects parts of the requests: " + "; ".join(self.left_out.values())
 
     def _refuses(self, name: str, said: str) -> bool:
-        if name != "system" and _RANGE.search(said):  # another value of it would do
+        if name != "system" and _RANGE.search(said):  # another value would be accepted
             return False
         fixed = _FIXED.search(said) if name == "temperature" else None
         if fixed is None and not _UNKNOWN.search(said):
