@@ -47,29 +47,29 @@ def agreement(
     ----------
     scores : pandas.DataFrame
         A scores frame (`biaslab.scoring.scores`), a ranking (`biaslab.ranking.rank`), or any other frame with ``judge,
-        dataset, attribute, context_id, candidate_id, score``; ``scorer`` tells rows apart where it is there.
+        dataset, attribute, context_id, candidate_id, score``; if it has a column ``scorer``, scorers are kept apart.
     dataset : Dataset or mapping of str to Dataset, optional
-        The data set that was scored. By default the frame says itself what humans think, in a column ``human``, and
-        whose the candidates are, in ``system``. Several by name, such as with a teacher's scores in place of the
-        humans', are each set against the scores; a column ``agreement_with`` names them.
+        The data set that was scored. By default the frame itself holds the human scores, in a column ``human``, and
+        the candidates' systems, in ``system``. With several data sets by name, for example one with a teacher's scores
+        in place of human ones, scores are compared with each; a column ``agreement_with`` names them.
     levels : sequence of {"context", "dataset", "system"}
-        Within contexts and then averaged, over all candidates, and/or over the means of systems. The last is left out
-        where systems are not named.
+        Within contexts and then averaged, over all candidates, and/or over the means of systems. The last is omitted
+        if systems are not named.
     coefficients : sequence of {"spearman", "kendall", "pearson"}
         Spearman's ρ, Kendall's τ-b and/or Pearson's r.
     resampling : Resampling, optional
-        Of the intervals, which are over contexts.
+        Settings of the intervals, which are over contexts.
     by : sequence of str
-        Further columns that tell rows apart, where they are there.
+        Further columns, if present, by which to split the rows.
     constant : {"drop", "zero"}
-        Contexts in which humans' scores vary and the scorer's do not: left out of the mean within contexts, or counted
-        as 0, as the code of Liusie et al. does.
+        Contexts in which human scores vary and the scorer's do not: dropped from the mean within contexts, or counted
+        as 0, as in the code of Liusie et al.
 
     Returns
     -------
     pandas.DataFrame
-        The estimates frame: metric ``agreement`` (−1 to 1, null 0; ranks of systems have no test), one row per judge ×
-        scorer × attribute × template × level × coefficient. ``n_dropped`` counts candidates of the data set (or of the
+        The estimates frame: metric ``agreement`` (−1 to 1, null 0; no test for ranks of systems), one row per judge ×
+        scorer × attribute × template × level × coefficient. ``n_dropped`` counts candidates of the data set (or the
         frame) without a score, or without a human one.
 
     Raises
@@ -77,7 +77,7 @@ def agreement(
     InputError
         If a level, a coefficient or an attribute is unknown.
     TrialsError
-        If a column is missing, a candidate is scored twice or is not one of the data set, or the scores are of another
+        If a column is missing, a candidate is scored twice or is not in the data set, or the scores are of another
         data set.
 
     Warns
@@ -128,20 +128,20 @@ def agreement_difference(
     Parameters
     ----------
     first, second : pandas.DataFrame
-        Scores frames of one scorer each, of one data set.
+        Scores frames of one scorer each, for the same data set.
     dataset, levels, coefficients, resampling
-        As for `agreement`. Both are recomputed with the same resampled contexts.
+        As in `agreement`. Both agreements are recomputed on the same resampled contexts.
 
     Returns
     -------
     pandas.DataFrame
-        The estimates frame: metric ``agreement_difference`` (−2 to 2, null 0), first minus second, one row an
+        The estimates frame: metric ``agreement_difference`` (−2 to 2, null 0), first minus second, one row per
         attribute that both scored × level × coefficient. ``scorer`` is the first, ``other`` the second.
 
     Raises
     ------
     InputError, TrialsError
-        As for `agreement`; also if a frame holds several scorers or judges, or the two share no attribute.
+        As in `agreement`; also if a frame has several scorers or judges, or the two have no attribute in common.
 
     Warns
     -----
@@ -201,24 +201,24 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
     Parameters
     ----------
     parts : sequence of pandas.DataFrame
-        Scores frames of one scorer and attribute each.
+        Scores frames, each of one scorer and attribute.
     dataset : Dataset
         The data set that was scored.
     attribute : str
-        Whose human scores.
+        The attribute.
 
     Returns
     -------
     pandas.DataFrame
         One row per candidate of the data set: ``context_id, candidate_id, system, human, score``, and ``score_2`` and
-        so on for further parts; NaN where there is none.
+        so on for further parts; NaN if missing.
 
     Raises
     ------
     InputError
         If the attribute is unknown.
     TrialsError
-        If a candidate is scored twice or is not one of the data set, or the scores are of another data set.
+        If a candidate is scored twice or is not in the data set, or the scores are of another data set.
     """
     dataset.require_attributes([attribute])
     items = dataset.candidates[[*ITEM, "system"]]
