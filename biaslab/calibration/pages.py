@@ -39,11 +39,11 @@ def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str) -> 
     Parameters
     ----------
     found : pandas.DataFrame
-        Made by `biaslab.validate`.
+        As returned by `biaslab.validate`.
     path : path
-        The page, which is replaced.
+        The page to write; replaced if it exists.
     command : str
-        With which the table was made.
+        The command that made the table.
     """
     with replacing(Path(path)) as partial:
         partial.write_text(render(found, command, date.today()), encoding="utf-8")
@@ -55,9 +55,9 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
     Parameters
     ----------
     found, command
-        As for `write_page`.
+        As in `write_page`.
     day : datetime.date
-        When the table was made.
+        Date of the table.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _line(names: Any, rows: pd.DataFrame) -> str:
 
 
 def _shares(rows: pd.DataFrame, quantity: str) -> str:
-    """Write the shares of one quantity by increasing number of contexts; bounds are labelled as such."""
+    """Format the shares of one quantity by increasing number of contexts; bounds are labelled as such."""
     found = rows[rows["quantity"] == quantity].sort_values("n_contexts")
     said = [_decimal(share, ".3f") for share in found["estimate"].astype(float)]
     marked = [text if kept else f"**{text}**" for text, kept in zip(said, found["kept"].astype(bool), strict=True)]
@@ -100,5 +100,5 @@ def _shares(rows: pd.DataFrame, quantity: str) -> str:
 
 
 def _decimal(value: float, form: str) -> str:
-    """Write a number without the leading zero."""
+    """Format a number without the leading zero."""
     return format(value, form).replace("0.", ".", 1)

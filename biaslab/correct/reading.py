@@ -19,7 +19,7 @@ from biaslab.stats import CELL, has_value, require_columns
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
-#: Conditions that are never averaged over unseen.
+#: Conditions that must not be averaged over implicitly.
 _CONDITIONS = (
     "template", "scale", "configuration", "form", "order", "asked", "answer", "source", "naming", "edit", "edited",
     "defence", "remedy", "scorer", "temperature",
@@ -36,16 +36,17 @@ class Cell:
     where : dict
         Judge, data set, attribute and further columns.
     items : pandas.DataFrame
-        One row per candidate, or a pair of them, with the columns `ITEM_COLUMNS`. Of a pair ``value`` is the chance
-        that the candidate beats its opponent, the mean over both orders, and so is ``human``; NaN without a label.
+        One row per candidate, or pair of candidates, with the columns `ITEM_COLUMNS`. For pairs, ``value`` is the
+        probability that the candidate beats its opponent, averaged over both orders, and ``human`` likewise; NaN
+        without a label.
     pairs : bool
         Whether items are pairs.
     probability : pandas.Series or None
-        By context: how likely it was to be labelled, where that differs.
+        By context: the probability of being labelled, if it varies.
     n_trials, n_dropped : int
-        Judgements that enter, and that cannot be read.
+        Numbers of usable and unusable judgements.
     scale : tuple of float or None
-        Of scores, where it is known.
+        Scale of the scores, if known.
     """
 
     where: dict[str, Any]
@@ -69,12 +70,12 @@ def read_cells(
     by: Sequence[str],
     covariate: str,
 ) -> list[Cell]:
-    """Match judgements with labels; parameters as for `biaslab.correct.correct`.
+    """Match judgements with labels; parameters as in `biaslab.correct.correct`.
 
     Raises
     ------
     TrialsError, InputError
-        As there.
+        As in `biaslab.correct.correct`.
     """
     frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
     require_columns(frame, (*CELL, "context_id", "candidate_id", "value", *by), "judged")
@@ -154,7 +155,7 @@ def _covariate(read: pd.DataFrame, name: str) -> NDArray[np.float64]:
 def _labelled_part(
     items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
 ) -> tuple[pd.DataFrame, pd.Series | None]:
-    """Keep the labels of the stated contexts; return the items and the labelling probabilities."""
+    """Keep the labels of the given contexts; return the items and the labelling probabilities."""
     probability = own
     if labelled is not None:
         names = [str(name) for name in labelled]
