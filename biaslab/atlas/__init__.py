@@ -1,9 +1,9 @@
 """An atlas of recorded judges: published judgements as numbers, without any texts.
 
-`trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
-`estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
-`replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls;
-`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too.
+`trials` returns the judgements whose licences allow redistribution, `sources` their origins, and `judges` the judges;
+`estimates` returns biaslab's estimates for all of them, including sources that cannot be redistributed; `replications`
+compares them with the authors' printed values; `released` dates the judges, and `trend` tests whether a bias declines;
+`explorer` shows everything on one page. `add` turns a log into a contribution, which `estimates` can include.
 
 Examples
 --------
@@ -45,13 +45,13 @@ __all__ = [
 
 
 def sources() -> pd.DataFrame:
-    """Return where the recorded judgements come from.
+    """Return the sources of the recorded judgements.
 
     Returns
     -------
     pandas.DataFrame
-        One row per source: ``source, title, repository, licence``, empty where there is none, and ``carried``, whether
-        its rows are here; of the others only our estimates are.
+        One row per source: ``source, title, repository, licence`` (empty if unknown), and ``carried``, whether its
+        rows are included here; for the others only biaslab's estimates are.
 
     Examples
     --------
@@ -75,18 +75,18 @@ def judges(source: str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     source : str, optional
-        All by default.
+        By default all sources.
 
     Returns
     -------
     pandas.DataFrame
-        One row per source, data set and judge: ``source, dataset, judge, judgements, contexts``, and ``name``, by which
-        `biaslab.load_judge` and the command line know the judge.
+        One row per source, data set and judge: ``source, dataset, judge, judgements, contexts``, and ``name``, the
+        judge's name for `biaslab.load_judge` and the command line.
 
     Raises
     ------
     InputError
-        If there is no such source, or its rows are not here.
+        If the source is unknown, or its rows are not included here.
 
     Examples
     --------

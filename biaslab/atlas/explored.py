@@ -1,4 +1,4 @@
-"""Data of the explorer: rows of estimates, with their metrics, judges and sources."""
+"""Data for the explorer: rows of estimates, with their metrics, judges and sources."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
     from biaslab.atlas.contributed import Contribution
 
-#: Values of conditions that say nothing.
+#: Values of conditions that carry no information.
 _UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
 _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
 _PAIRS, _SCORES = "pairs", "scores"
 _FORMS = {"pair": _PAIRS, "score": _SCORES}
-_FEWEST_DATED = 12  # judges of whom it is told whether a bias has fallen
-#: What measures of logs read, where it is one thing only; probes and their metrics declare it.
+_FEWEST_DATED = 12  # minimum number of judges for reporting whether a bias has declined
+#: The form of answers that audit metrics use, if there is only one; probes and their metrics declare it.
 _OF_MEASURES = dict.fromkeys(("one_order", "pair_length", "subsets"), _PAIRS) | {"halo": _SCORES}
 
 
 def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
-    """Return estimates as the explorer's page reads them.
+    """Return estimates in the format of the explorer's page.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        From `biaslab.atlas.estimates`.
+        Rows of `biaslab.atlas.estimates`.
     added : sequence of Contribution
-        That are not part of the atlas, but have some of these rows.
+        Contributions that are not part of the atlas, but have some of these rows.
 
     Returns
     -------
     dict
-        ``metrics`` (tested ones of enough dated judges with ``fallen``, whether the bias has, and ``line``, its mean
-        distance from fair in the first and last month), ``judges``, ``sources``, ``texts`` (data sets, conditions,
-        methods and notes), each once, and ``rows``, which name them by their place: metric, judge, source, data set,
-        form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note.
+        ``metrics`` (tested ones with enough dated judges have ``fallen``, whether the bias has declined, and ``line``,
+        its mean distance from the null in the first and last month), ``judges``, ``sources``, ``texts`` (data sets,
+        conditions, methods and notes), each once, and ``rows``, which refer to them by index: metric, judge, source,
+        data set, form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note.
     """
     forms = _forms(rows)
     plain = is_plain(rows)
@@ -80,20 +80,20 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
 
 
 def finding(record: Mapping[Any, Any], null: float | None) -> str:
-    """Return whether an estimate is found to lie above or below its null, by the rule of `biaslab.report.findings`.
+    """Return whether an estimate is significantly above or below its null, by the rule of `biaslab.report.findings`.
 
     Parameters
     ----------
     record : mapping
-        A row of `biaslab.atlas.estimates`; its q-value is over the tests of one judge.
+        A row of `biaslab.atlas.estimates`; its q-value is computed over the tests of one judge.
     null : float or None
-        Where there is no bias.
+        Value without bias.
 
     Returns
     -------
     str
-        "above" or "below" (q below .05, the interval and the bounds of what is missing exclude the null), "open" where
-        a test found nothing, "" where nothing was tested.
+        "above" or "below" (q below .05; the interval and the missing-data bounds exclude the null), "open" if the test
+        is not significant, "" if there is no test.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def finding(record: Mapping[Any, Any], null: float | None) -> str:
 
 
 class _Places:
-    """Things in the order in which they were first named."""
+    """Distinct values, in the order of first occurrence."""
 
     def __init__(self) -> None:
         self._places: dict[Hashable, int] = {}
@@ -125,7 +125,7 @@ class _Places:
 
 
 def _forms(rows: pd.DataFrame) -> list[str]:
-    """Return of each row whether pairs or scores were asked for; empty where nothing says."""
+    """Return for each row whether pairs or scores were requested; empty if unknown."""
     import pandas as pd
 
     asked = {named: _form_of(*named) for named in set(zip(rows["probe"], rows["metric"], strict=True))}
@@ -138,7 +138,7 @@ def _forms(rows: pd.DataFrame) -> list[str]:
 
 
 def _form_of(probe: str, metric: str) -> str | None:
-    """Return what a metric is of, as it, its probe or the measure of logs declares."""
+    """Return the form of answers of a metric, as declared by it, its probe or its audit."""
     form = find_metric(metric, probe).form
     kinds = available()[probe].asks_for if not form and probe in available() else ()
     return _FORMS.get(form or (kinds[0] if len(kinds) == 1 else "")) or _OF_MEASURES.get(probe)
@@ -177,7 +177,7 @@ def _metrics(rows: pd.DataFrame, added: Sequence[Contribution]) -> Callable[[tup
 
 
 def _fallen(rows: pd.DataFrame, null: float) -> dict[str, Any]:
-    """Tell whether a bias has fallen, and its mean distance from fair in the first and the last month."""
+    """Return whether a bias has declined, and its mean distance from the null in the first and the last month."""
     rows = one_each(rows[rows["ci_high"] > rows["ci_low"]])
     if rows["judge"].nunique() < _FEWEST_DATED:
         return {}

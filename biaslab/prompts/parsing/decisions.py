@@ -16,8 +16,8 @@ def decided(masked: str) -> set[int]:
 
     The first of these rules that finds anything decides; if it finds several verdicts, the text contradicts itself.
 
-    1. Verdicts on the whole: "I prefer <label>", "<label> wins", "it is a tie". Where they differ, those that conclude
-       do ("Therefore …"); a verdict for a label goes before an earlier tie, which was one in a single respect.
+    1. Overall verdicts: "I prefer <label>", "<label> wins", "it is a tie". If they differ, conclusions decide
+       ("Therefore …"); a verdict for a label takes precedence over an earlier tie, which then concerned one aspect.
     2. In a brief text or a conclusion, comparisons: "<label> is more coherent".
     3. In a brief text, the only label that is praised, if the other is criticised or not mentioned.
 
