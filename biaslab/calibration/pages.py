@@ -86,16 +86,18 @@ def _line(names: Any, rows: pd.DataFrame) -> str:
         return "| " + " | ".join([*names, f"refused: {refused['note'].iloc[0]}", "", "", ""]) + " |"
     fair, biased = rows[~rows["planted"].astype(bool)], rows[rows["planted"].astype(bool)]
     quantity = "bounds" if (rows["quantity"] == "bounds").any() else "coverage"
-    covered = [_shares(part, quantity) for part in (fair, biased)]
+    covered = [_shares(studies, quantity) for studies in (fair, biased)]
     bias = rows["bias"].iloc[rows["bias"].abs().argmax()] if rows["bias"].notna().any() else float("nan")
     return "| " + " | ".join([*names, _shares(fair, "type_i_error"), *covered, _decimal(bias, "+.3f")]) + " |"
 
 
 def _shares(rows: pd.DataFrame, quantity: str) -> str:
     """Format the shares of one quantity by increasing number of contexts; bounds are labelled as such."""
-    found = rows[rows["quantity"] == quantity].sort_values("n_contexts")
-    said = [_decimal(share, ".3f") for share in found["estimate"].astype(float)]
-    marked = [text if kept else f"**{text}**" for text, kept in zip(said, found["kept"].astype(bool), strict=True)]
+    of_quantity = rows[rows["quantity"] == quantity].sort_values("n_contexts")
+    formatted = [_decimal(share, ".3f") for share in of_quantity["estimate"].astype(float)]
+    marked = [
+        text if kept else f"**{text}**" for text, kept in zip(formatted, of_quantity["kept"].astype(bool), strict=True)
+    ]
     return ("bounds: " if quantity == "bounds" and marked else "") + " / ".join(marked)
 
 

@@ -209,7 +209,7 @@ def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: R
         return one_each(probe.estimate(trials, [metric]), trials, metric, probe)
 
 
-def one_each(found: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Probe) -> pd.DataFrame:
+def one_each(estimates: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Probe) -> pd.DataFrame:
     """Return the one row of each data set.
 
     Raises
@@ -217,12 +217,12 @@ def one_each(found: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Prob
     InputError
         If a data set has several rows.
     """
-    several = found["dataset"].duplicated().any()
-    if several and "answer" in found:
-        found = found[found["answer"] == "single"]
-    if len(found) != trials["dataset"].nunique() or found["dataset"].duplicated().any():
-        raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(found)}")
-    return found
+    several = estimates["dataset"].duplicated().any()
+    if several and "answer" in estimates:
+        estimates = estimates[estimates["answer"] == "single"]
+    if len(estimates) != trials["dataset"].nunique() or estimates["dataset"].duplicated().any():
+        raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(estimates)}")
+    return estimates
 
 
 def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) -> Iterator[tuple[pd.DataFrame, int]]:
@@ -263,13 +263,13 @@ def judged_by_two(
         Whether to estimate the spread of the difference, from which power is planned; NaN otherwise.
     """
     trials = [collect(probe, judge, dataset, progress=False) for judge in judges]
-    found = [estimate_each(probe, each, metric, Resampling(n=100)).iloc[0] for each in trials]
+    estimates = [estimate_each(probe, each, metric, Resampling(n=100)).iloc[0] for each in trials]
     both, spread = pd.concat(trials, ignore_index=True), math.nan
     if planned:
         names = both["context_id"].unique()[:_PILOT]
         pilot = difference_each(probe, both[both["context_id"].isin(names)], metric, Resampling(n=100)).iloc[0]
         spread = float(pilot["se"]) * math.sqrt(pilot["n_contexts"])
-    return Population.known(both, float(found[1]["estimate"] - found[0]["estimate"]), spread)
+    return Population.known(both, float(estimates[1]["estimate"] - estimates[0]["estimate"]), spread)
 
 
 def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
@@ -282,5 +282,5 @@ def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling:
     """
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with suppressed_data_warnings():
-        found = compare(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
-    return one_each(found[found["role"] == "difference"], trials, f"{metric}_difference", probe)
+        compared = compare(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
+    return one_each(compared[compared["role"] == "difference"], trials, f"{metric}_difference", probe)

@@ -113,14 +113,14 @@ def compare(
     if first not in values:
         raise InputError("reference", first, f"one of {', '.join(map(str, values))}")
     require_columns(frame, ("probe", "judge", "dataset"), "found")
-    parts = [
+    pairs = [
         _Pair(by, (first, other), rows, own, metrics).compared(progress)
         for rows, own in _of_probes(frame, probe)
         for other in values
         if other != first
     ]
-    together = pd.concat(parts, ignore_index=True)
-    together.attrs["contexts_left_out"] = max(part.attrs["contexts_left_out"] for part in parts)
+    together = pd.concat(pairs, ignore_index=True)
+    together.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
     return together
 
 
@@ -141,8 +141,8 @@ class _Pair:
 
     def compared(self, progress: bool) -> pd.DataFrame:
         """Return the rows of the pair."""
-        found = self._of_estimates() if self.probe is None else self._of_trials(self.probe, progress)
-        rows, conditions, left_out = found
+        estimates = self._of_estimates() if self.probe is None else self._of_trials(self.probe, progress)
+        rows, conditions, left_out = estimates
         primary = {row["metric"] for row in rows if row["role"] == "difference"}
         frame = estimates_frame(rows, self.name, sorted(primary), ("role", "compared", *conditions))
         frame.attrs["contexts_left_out"] = left_out
@@ -184,12 +184,12 @@ class _Pair:
     def _cells(self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]) -> list[dict[Key, Mapping[Any, Any]]]:
         """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
-        found = [rows_by_cell(frame, columns) for frame in frames]
-        both = [key for key in found[0] if key in found[1]]
+        cells = [rows_by_cell(frame, columns) for frame in frames]
+        both = [key for key in cells[0] if key in cells[1]]
         if not both:
-            what = where_apart(found, columns, [str(name) for name in self.names])
-            raise TrialsError("conditions", what, "at least one common cell", "ask both under the same conditions")
-        return [{key: rows[key] for key in both} for rows in found]
+            differing = where_apart(cells, columns, [str(name) for name in self.names])
+            raise TrialsError("conditions", differing, "at least one common cell", "ask both under the same conditions")
+        return [{key: rows[key] for key in both} for rows in cells]
 
     def _rows(self, key: Key, pair: Sequence[Mapping[Any, Any]], difference: Any) -> Iterator[dict[str, Any]]:
         """Yield the rows of one cell: both estimates and their difference."""

@@ -155,7 +155,7 @@ def correct(
     >>> found[["correction", "n_labelled"]].to_numpy().tolist()
     [['judge', 8], ['human', 8], ['ppi', 8]]
     """
-    given = resampling or Resampling()
+    settings = resampling or Resampling()
     require_one_of("target", target, get_args(Target))
     if estimand is not None:
         require_one_of("estimand", estimand, ESTIMANDS)
@@ -164,7 +164,7 @@ def correct(
     rows: list[dict[str, Any]] = []
     for cell in read_cells(judged, labels, labelled, by, covariate):
         wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
-        rows += _rows(cell, wanted, systems, corrections, target, given)
+        rows += _rows(cell, wanted, systems, corrections, target, settings)
     return _framed(rows, by)
 
 
@@ -174,7 +174,7 @@ def _rows(
     systems: Sequence[str] | None,
     corrections: Sequence[Correction] | None,
     target: Target,
-    given: Resampling,
+    settings: Resampling,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of one judge."""
     work = _Work(cell, estimand)
@@ -186,14 +186,14 @@ def _rows(
         if estimand != "ranking":
             for contrast, fit in zip(listed, fits, strict=True):
                 scaled = replace(fit, logit=contrast.is_share and name in ("human", "ppi"))
-                found = scaled.estimate(target, given.level, contrast.null, contrast.bounds)
-                yield work.row(name, contrast, asdict(found), given)
+                estimate = scaled.estimate(target, settings.level, contrast.null, contrast.bounds)
+                yield work.row(name, contrast, asdict(estimate), settings)
             continue
-        how = (target, given.level, given.seed)
+        how = (target, settings.level, settings.seed)
         values, places = at_once(fits, *how, bounds=listed[0].bounds), ranks(fits, *how)
         for metric, estimates in ((listed[0].metric, values), ("rank", places)):
-            for contrast, found in zip(listed, estimates, strict=True):
-                yield work.row(name, replace(contrast, metric=metric), asdict(found), given)
+            for contrast, estimate in zip(listed, estimates, strict=True):
+                yield work.row(name, replace(contrast, metric=metric), asdict(estimate), settings)
 
 
 class _Work:
@@ -247,13 +247,13 @@ class _Work:
             self._slope = Slope.of(self.cell.items, self.contexts, self.cell.probability, within)
         return self._slope
 
-    def row(self, name: Correction, contrast: Contrast, found: dict[str, Any], given: Resampling) -> dict[str, Any]:
+    def row(self, name: Correction, contrast: Contrast, estimate: dict[str, Any], how: Resampling) -> dict[str, Any]:
         """Return a row of the frame."""
         where = {"system": contrast.system, "other": contrast.other, "correction": name}
         counts = {"n_trials": self.cell.n_trials, "n_dropped": self.cell.n_dropped}
         labelled = self._summed(contrast.items).rated
-        told = {"metric": contrast.metric, "n_labelled": labelled, "ci_level": given.level, "seed": given.seed}
-        return {**self.cell.where, **where, **found, **counts, **told}
+        rest = {"metric": contrast.metric, "n_labelled": labelled, "ci_level": how.level, "seed": how.seed}
+        return {**self.cell.where, **where, **estimate, **counts, **rest}
 
     def _summed(self, items: pd.DataFrame) -> Sums:
         return summed(items, self.contexts, self.cell.probability)

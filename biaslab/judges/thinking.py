@@ -34,7 +34,7 @@ class Thinking:
     mode: str = "on"
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | str | int | None) -> Thinking | None:
+    def of(cls, budget: Mapping[str, Any] | str | int | None) -> Thinking | None:
         """Parse a budget as users write it; None if there is none.
 
         Raises
@@ -47,17 +47,17 @@ class Thinking:
         >>> Thinking.of({"effort": "low"}).tokens, Thinking.of("off").mode, Thinking.of(4096).setting
         (4096, 'off', {'tokens': 4096})
         """
-        if given is None:
+        if budget is None:
             return None
-        if given in ("off", "auto"):
-            return cls(mode=str(given))
-        if isinstance(given, str):
-            given = {"effort": given}
-        elif isinstance(given, int) and not isinstance(given, bool):
-            given = {"tokens": given}
-        if not isinstance(given, Mapping) or not given or given.keys() - {"tokens", "effort"}:
-            raise InputError("thinking", given, _ALLOWED)
-        effort, tokens = given.get("effort"), given.get("tokens")
+        if budget in ("off", "auto"):
+            return cls(mode=str(budget))
+        if isinstance(budget, str):
+            budget = {"effort": budget}
+        elif isinstance(budget, int) and not isinstance(budget, bool):
+            budget = {"tokens": budget}
+        if not isinstance(budget, Mapping) or not budget or budget.keys() - {"tokens", "effort"}:
+            raise InputError("thinking", budget, _ALLOWED)
+        effort, tokens = budget.get("effort"), budget.get("tokens")
         if effort is not None:
             require_one_of("thinking.effort", effort, tuple(EFFORTS))
         if tokens is not None:

@@ -70,15 +70,15 @@ def disattenuated_difference(
     >>> round(corrected(0.0).estimate, 2), round(raw(0.0).estimate, 2)
     (0.04, 0.17)
     """
-    given = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
-    if given.empty:
+    complete = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
+    if complete.empty:
         return lambda _: undefined("undefined: no item has all three scores")
-    given, groups = grouped(given, level == "context", resampling)
-    of_judge, of_humans, entering = _correlations(given, [first, "human"], y, level, groups)
+    complete, groups = grouped(complete, level == "context", resampling)
+    of_judge, of_humans, entering = _correlations(complete, [first, "human"], y, level, groups)
     if not entering.any() or math.isnan(of_judge[0] - of_humans[0]):
-        reason, contexts = "undefined: in no context do all three scores vary", given["context_id"].nunique()
+        reason, contexts = "undefined: in no context do all three scores vary", complete["context_id"].nunique()
         return lambda _: undefined(reason, contexts)
-    error, contexts = rating_error(given, level == "context").of_clusters(groups), int(entering.sum())
+    error, contexts = rating_error(complete, level == "context").of_clusters(groups), int(entering.sum())
 
     def at(shared: float) -> Estimate:
         reliability = error.with_shared(shared).reliability
@@ -92,21 +92,21 @@ def disattenuated_difference(
 
 
 def _correlations(
-    given: pd.DataFrame, scores: list[str], y: str, level: Level, groups: NDArray[np.intp] | None
+    frame: pd.DataFrame, scores: list[str], y: str, level: Level, groups: NDArray[np.intp] | None
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return ρ of either score with y, for all contexts and leaving out each (or group), and the contexts used."""
     if level == "context":
-        own = np.array([context_correlations(given, x, y, "spearman", "context_id") for x in scores])
+        own = np.array([context_correlations(frame, x, y, "spearman", "context_id") for x in scores])
         entering = np.isfinite(own).all(axis=0)
-        sums = (without_each(part) for part in (*np.where(entering, own, 0.0), entering * 1.0))
-        first, second, count = (without_clusters(part, groups) for part in sums)
+        sums = (without_each(totals) for totals in (*np.where(entering, own, 0.0), entering * 1.0))
+        first, second, count = (without_clusters(totals, groups) for totals in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
             return first / count, second / count, entering if groups is None else np.bincount(groups, entering) > 0
-    codes = pd.factorize(given["context_id"])[0]
+    codes = pd.factorize(frame["context_id"])[0]
     contexts = codes.max() + 1
     weights = np.vstack([np.ones((1, contexts)), 1 - np.eye(contexts)])
     one, two = (
-        pooled(rounded(given[x].to_numpy(float)), rounded(given[y].to_numpy(float)), codes, "spearman")(weights)
+        pooled(rounded(frame[x].to_numpy(float)), rounded(frame[y].to_numpy(float)), codes, "spearman")(weights)
         for x in scores
     )
     return one, two, np.ones(contexts, bool)

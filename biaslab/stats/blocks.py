@@ -81,12 +81,12 @@ def whole_blocks(
     if missing:
         raise InputError(condition, missing, "conditions with judgements", "collect these conditions too")
     item, first = number_items(planned)
-    value, found = planned["value"].to_numpy(float), has_value(planned)
-    means = _means(item[found], at[found], value[found], (len(first), len(wanted)))
+    value, readable = planned["value"].to_numpy(float), has_value(planned)
+    means = _means(item[readable], at[readable], value[readable], (len(first), len(wanted)))
     whole = np.flatnonzero(np.isfinite(means).all(axis=1))
     blocks = planned.iloc[first[whole]][[*ITEM, *keep]].reset_index(drop=True)
     blocks = pd.concat([blocks, pd.DataFrame(means[whole], columns=wanted)], axis=1)
-    entering = int((found & np.isin(item, whole)).sum())
+    entering = int((readable & np.isin(item, whole)).sum())
     blocks.attrs.update(n_trials=entering, n_dropped=len(planned) - entering)
     why = "they or their counterparts under another condition are missing"
     warn_missing(what, len(planned) - entering, len(planned), why)
@@ -190,9 +190,9 @@ def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
 
 def _places(values: pd.Series, levels: Sequence[object]) -> NDArray[np.intp]:
     """Return the position of each value among the levels, -1 if it is not a level."""
-    codes, found = pd.factorize(values)
+    codes, distinct = pd.factorize(values)
     place = {level: number for number, level in enumerate(levels)}
-    return np.array([*(place.get(name, -1) for name in found), -1], np.intp)[codes]
+    return np.array([*(place.get(name, -1) for name in distinct), -1], np.intp)[codes]
 
 
 def _means(
@@ -267,9 +267,9 @@ def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any],
     SharedRequestsWarning
         If contexts share requests.
     """
-    found = shared_requests(trials)
-    warn_shared(what, found)
-    return replace(resampling, clusters=found).numbered(names) if found else resampling
+    clusters = shared_requests(trials)
+    warn_shared(what, clusters)
+    return replace(resampling, clusters=clusters).numbered(names) if clusters else resampling
 
 
 @checked

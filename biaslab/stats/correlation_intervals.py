@@ -83,18 +83,18 @@ def estimate_correlation(
     """
     check_options(level, method)
     keys = [context, system] if level == "system" else [context]
-    given = paired(frame, [x, y], keys)
+    complete = paired(frame, [x, y], keys)
     if level == "context":
-        values = context_correlations(given, x, y, method, context)
+        values = context_correlations(complete, x, y, method, context)
         if constant == "zero":
-            spread = given.groupby(context, sort=False)[[x, y]].nunique()
+            spread = complete.groupby(context, sort=False)[[x, y]].nunique()
             values[((spread[x] == 1) & (spread[y] > 1)).to_numpy()] = 0.0
         missing = "in no context do both scores vary"
-        return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(given[context].unique()))
-    whole = correlation(given, x, y, level, method, context, system)
+        return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(complete[context].unique()))
+    whole = correlation(complete, x, y, level, method, context, system)
     if math.isnan(whole.value):
-        return undefined(whole.reason, given[context].nunique())
-    make, contexts = arranged(_clustered(given, context, resampling), [x, y], level, method, keys)
+        return undefined(whole.reason, complete[context].nunique())
+    make, contexts = arranged(_clustered(complete, context, resampling), [x, y], level, method, keys)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(make(0, 1), contexts, resampling, _BOUNDS)
     scale: Scale = "plain" if level == "system" else "fisher"
@@ -148,18 +148,18 @@ def correlation_difference(
     """
     check_options(level, method)
     keys = [context, system] if level == "system" else [context]
-    given = paired(frame, [first, second, y], keys)
+    complete = paired(frame, [first, second, y], keys)
     if level == "context":
-        firsts, seconds = (context_correlations(given, x, y, method, context) for x in (first, second))
+        firsts, seconds = (context_correlations(complete, x, y, method, context) for x in (first, second))
 
-        by_number = resampling.numbered(given[context].unique())
+        by_number = resampling.numbered(complete[context].unique())
         missing = "in no context do all three scores vary"
         return _mean(firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(by_number)
     for x in (first, second):
-        whole = correlation(given, x, y, level, method, context, system)
+        whole = correlation(complete, x, y, level, method, context, system)
         if math.isnan(whole.value):
-            return undefined(whole.reason, given[context].nunique())
-    make, contexts = arranged(_clustered(given, context, resampling), [first, second, y], level, method, keys)
+            return undefined(whole.reason, complete[context].nunique())
+    make, contexts = arranged(_clustered(complete, context, resampling), [first, second, y], level, method, keys)
     one, two = make(0, 2), make(1, 2)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(lambda weights: one(weights) - two(weights), contexts, resampling, (-2.0, 2.0))
@@ -238,17 +238,17 @@ def relative_loss(
     0.333
     """
     check_options(level, method)
-    given = paired(frame, [first, second, y], ["context_id"])
-    whole = estimate_correlation(given, first, y, resampling, level, method)
+    complete = paired(frame, [first, second, y], ["context_id"])
+    whole = estimate_correlation(complete, first, y, resampling, level, method)
     if not whole.ci_low > 0:
         reason = whole.note if np.isnan(whole.estimate) else "undefined: the first agreement is not shown to be above 0"
         return undefined(reason, whole.n_contexts)
     if level == "context":
-        both = _by_context(given, first, second, y, method, resampling)
+        both = _by_context(complete, first, second, y, method, resampling)
         missing = "undefined: in no context do all three scores vary"
         return cluster_statistic(lambda w: _share(*(w @ both).T), len(both), resampling, missing=missing)
-    given = _clustered(given, "context_id", resampling)
-    make, contexts = arranged(given, [first, second, y], level, method, ["context_id"])
+    complete = _clustered(complete, "context_id", resampling)
+    make, contexts = arranged(complete, [first, second, y], level, method, ["context_id"])
     one, two = make(0, 2), make(1, 2)
     return cluster_statistic(lambda w: _share(one(w), two(w)), contexts, resampling)
 
@@ -276,16 +276,16 @@ def _of_ranked_systems(
     return replace(estimate, note="; ".join(filter(None, [estimate.note, note])))
 
 
-def _clustered(given: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:
+def _clustered(frame: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:
     """Rename contexts to their clusters, which suffices for statistics pooled over all candidates."""
-    return given.assign(**{context: resampling.cluster_of(given[context])}) if resampling.clusters else given
+    return frame.assign(**{context: resampling.cluster_of(frame[context])}) if resampling.clusters else frame
 
 
-def _by_context(given: pd.DataFrame, first: str, second: str, y: str, method: Method, resampling: Resampling) -> Floats:
+def _by_context(frame: pd.DataFrame, first: str, second: str, y: str, method: Method, resampling: Resampling) -> Floats:
     """Return both correlations summed over each cluster's contexts in which all three scores vary."""
-    values = np.column_stack([context_correlations(given, x, y, method, "context_id") for x in (first, second)])
+    values = np.column_stack([context_correlations(frame, x, y, method, "context_id") for x in (first, second)])
     varies = ~np.isnan(values).any(axis=1)
-    names = given["context_id"].unique()[varies]
+    names = frame["context_id"].unique()[varies]
     values, _ = sum_by_context(resampling.cluster_of(names), *values[varies].T)
     return values[np.lexsort(values.T)]  # resamples then depend on the seed only, not on the order of contexts
 

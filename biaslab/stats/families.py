@@ -40,12 +40,12 @@ def adjust(p_values: ArrayLike) -> Floats:
     >>> adjust([0.01, 0.02, float("nan"), 0.04]).tolist()
     [0.03, 0.03, nan, 0.04]
     """
-    given = np.asarray(p_values, float)
-    known = ~np.isnan(given)
-    tested = given[known]
+    p = np.asarray(p_values, float)
+    known = ~np.isnan(p)
+    tested = p[known]
     if ((tested < 0) | (tested > 1)).any():
         raise InputError("p_values", tested.tolist(), "numbers from 0 to 1, or NaN if missing")
-    adjusted = np.full(given.shape, np.nan)
+    adjusted = np.full(p.shape, np.nan)
     if tested.size:
         adjusted[known] = stats.false_discovery_control(tested)
     return adjusted
@@ -92,12 +92,12 @@ def adjust_families(p_values: ArrayLike, family: ArrayLike) -> Floats:
     >>> adjust_families([0.01, 0.04, 0.2, 0.9], ["a", "a", "b", "b"]).tolist()
     [0.04, 0.08, 0.4, 0.9]
     """
-    given, of = np.asarray(p_values, float), np.asarray(family)
-    if of.shape != given.shape:
-        raise InputError("family", of.shape, f"one per test: {given.shape}")
-    within, simes = np.full(given.shape, np.nan), []
-    for name in dict.fromkeys(of[~np.isnan(given)].tolist()):
-        within[of == name] = adjust(given[of == name])
+    p, of = np.asarray(p_values, float), np.asarray(family)
+    if of.shape != p.shape:
+        raise InputError("family", of.shape, f"one per test: {p.shape}")
+    within, simes = np.full(p.shape, np.nan), []
+    for name in dict.fromkeys(of[~np.isnan(p)].tolist()):
+        within[of == name] = adjust(p[of == name])
         simes.append(np.nanmin(within[of == name]))
     return _hierarchical(within, np.sort(simes)) if simes else within
 
@@ -150,18 +150,18 @@ def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> 
     """
     if not 0 < alpha < 1:
         raise InputError("alpha", alpha, "a number between 0 and 1")
-    given, of = np.asarray(p_values, float), np.asarray(family)
-    adjust_families(given, of)  # validates both
-    tested = ~np.isnan(given)
+    p, of = np.asarray(p_values, float), np.asarray(family)
+    adjust_families(p, of)  # validates both
+    tested = ~np.isnan(p)
     names = list(dict.fromkeys(of[tested].tolist()))
-    simes = {name: float(adjust(given[tested & (of == name)]).min()) for name in names}
-    found = np.full(given.shape, np.nan)
+    simes = {name: float(adjust(p[tested & (of == name)]).min()) for name in names}
+    critical = np.full(p.shape, np.nan)
     for place in np.flatnonzero(tested):
         beside = tested & (of == of[place])
         beside[place] = False
         level = _step_up([each for name, each in simes.items() if name != of[place]], alpha)
-        found[place] = _step_up(given[beside], level)
-    return found
+        critical[place] = _step_up(p[beside], level)
+    return critical
 
 
 def _step_up(others: ArrayLike, alpha: float) -> float:

@@ -172,8 +172,8 @@ def needed_reliability(note: str) -> float:
     >>> needed_reliability(f"12 contexts; {holds_above(0.62)}"), needed_reliability("")
     (0.62, nan)
     """
-    said = re.search(rf"{_HOLDS} (\d\.\d+)", note)
-    return float(said[1]) if said else math.nan
+    match = re.search(rf"{_HOLDS} (\d\.\d+)", note)
+    return float(match[1]) if match else math.nan
 
 
 def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, NDArray[np.intp] | None]:
@@ -239,14 +239,14 @@ def without_clusters(values: Floats, clusters: Codes | None) -> Floats:
 
 def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
     """Return one row per rating: the number of its ``item``, the ``annotator`` and the ``score``."""
-    given, names = (_split(frame, column) for column in ("ratings", "annotators"))
-    named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(given, names, strict=True)]
-    if [len(who) for who in named] != [len(scores) for scores in given]:
+    ratings, names = (_split(frame, column) for column in ("ratings", "annotators"))
+    named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(ratings, names, strict=True)]
+    if [len(who) for who in named] != [len(scores) for scores in ratings]:
         raise TrialsError(
             "column 'annotators'", "a different number of annotators than ratings", "one annotator per rating"
         )
-    counts = np.array([len(scores) for scores in given], np.intp)
-    score = np.array([float(score) for scores in given for score in scores])
+    counts = np.array([len(scores) for scores in ratings], np.intp)
+    score = np.array([float(score) for scores in ratings for score in scores])
     item = np.repeat(np.arange(len(frame)), counts)
     sums = np.bincount(item, score, len(frame))
     if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
@@ -262,13 +262,13 @@ def _split(frame: pd.DataFrame, column: str) -> list[list[str]]:
 
 def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return the sum of squares around context means, or the overall mean; for all contexts and without each."""
-    square, total, size = (_counted(codes, part, contexts) for part in (values**2, values, np.ones(len(values))))
+    square, total, size = (_counted(codes, term, contexts) for term in (values**2, values, np.ones(len(values))))
     return _centred(square, total**2, total * total.sum(), size, within)
 
 
 def _degrees(variance: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return the expectation of `_about_mean` for independent errors with these variances."""
-    sums, size = (_counted(codes, part, contexts) for part in (variance, np.ones(len(variance))))
+    sums, size = (_counted(codes, term, contexts) for term in (variance, np.ones(len(variance))))
     return _centred(sums, sums, sums, size, within)
 
 
@@ -297,15 +297,15 @@ def _products_within(
     """Return Σ pᵢᵢ, Σ pᵢⱼ over pairs of items, and n for each context; p as in `_products`."""
     items, item = np.unique(item, return_inverse=True)
     home, context = codes[items], codes[items][item]
-    given = np.bincount(context, minlength=contexts)
-    centred = score - (np.bincount(context, score, contexts) / np.maximum(given, 1))[context]
+    rated = np.bincount(context, minlength=contexts)
+    centred = score - (np.bincount(context, score, contexts) / np.maximum(rated, 1))[context]
     place = np.unique(context.astype(np.int64) * (annotator.max(initial=0) + 1) + annotator, return_inverse=True)[1]
     shape = (len(items), int(place.max(initial=-1)) + 1)
     scores, ones = (sparse.csr_array((values, (item, place)), shape) for values in (centred, np.ones(len(item))))
     at = sparse.csr_array((np.ones(len(items)), (np.arange(len(items)), home)), (len(items), contexts))
     one, two = (at @ at.T).nonzero()
     sums, counts = np.bincount(item, centred, len(items)), np.bincount(item, minlength=len(items)).astype(float)
-    alike, both = ((part @ part.T)[one, two] for part in (scores, ones))
+    alike, both = ((matrix @ matrix.T)[one, two] for matrix in (scores, ones))
     products = (sums[one] * sums[two] - alike) / (counts[one] * counts[two] - both)
     square, own = (
         np.bincount(home[one][chosen], products[chosen], contexts).astype(float)
@@ -318,11 +318,11 @@ def _products(item: Codes, annotator: Codes, score: Floats) -> tuple[Floats, Cod
     """Return the mean product of ratings of two items by different annotators, shape (items, items), and the items."""
     items, item = np.unique(item, return_inverse=True)
     names, annotator = np.unique(annotator, return_inverse=True)
-    scores, given = np.zeros((2, len(items), len(names)))
+    scores, rated = np.zeros((2, len(items), len(names)))
     scores[item, annotator] = score - score.mean()
-    given[item, annotator] = 1
-    sums, counts = scores.sum(axis=1), given.sum(axis=1)
-    products = (np.outer(sums, sums) - scores @ scores.T) / (np.outer(counts, counts) - given @ given.T)
+    rated[item, annotator] = 1
+    sums, counts = scores.sum(axis=1), rated.sum(axis=1)
+    products = (np.outer(sums, sums) - scores @ scores.T) / (np.outer(counts, counts) - rated @ rated.T)
     return products, items
 
 
@@ -339,5 +339,5 @@ def _centred(square: Floats, own: Floats, rows: Floats, size: Floats, within: bo
     if within:
         return without_each(square - own / np.maximum(size, 1))
     pairs = np.concatenate([[rows.sum()], rows.sum() - 2 * rows + own])
-    found: Floats = without_each(square) - pairs / np.maximum(without_each(size), 1)
-    return found
+    centred: Floats = without_each(square) - pairs / np.maximum(without_each(size), 1)
+    return centred

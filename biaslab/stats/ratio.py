@@ -99,19 +99,19 @@ class Ratio:
         sums = self._sums(resampling)
         if not len(sums):
             return undefined(self.missing)
-        found = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
+        estimate = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
         if resampling.values_only:
-            return found
-        found = self._bounded(found, resampling)
-        if not self.margin or self.null is None or found.n_contexts < 2:
-            return found
+            return estimate
+        estimate = self._bounded(estimate, resampling)
+        if not self.margin or self.null is None or estimate.n_contexts < 2:
+            return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
         note = f"tests for a {margin} (the interval includes that margin)"
         low, high = np.clip(
-            (found.ci_low - self.margin, found.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
+            (estimate.ci_low - self.margin, estimate.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
         )
-        said = "; ".join(filter(None, [found.note, note]))
-        return replace(found, ci_low=float(low), ci_high=float(high), note=said)
+        notes = "; ".join(filter(None, [estimate.note, note]))
+        return replace(estimate, ci_low=float(low), ci_high=float(high), note=notes)
 
     def without_each(self, unit: ArrayLike, units: int) -> Floats:
         """Return the ratio over all items, then leaving out each unit, for example each context.
@@ -242,12 +242,12 @@ class Ratio:
         gap, total = 2 * up - down, np.nansum(np.where(np.isnan(up), 0.0, down))
         return Excess(float(np.nansum(np.maximum(gap, 0.0)) / total), float(np.nansum(np.maximum(-gap, 0.0)) / total))
 
-    def _bounded(self, found: Estimate, resampling: Resampling) -> Estimate:
+    def _bounded(self, estimate: Estimate, resampling: Resampling) -> Estimate:
         """Add the outer ends of the extremes' intervals as bounds, unless nothing is missing."""
-        if self.extremes is None or not found.n_contexts:
-            return found
+        if self.extremes is None or not estimate.n_contexts:
+            return estimate
         least, most = (replace(ratio, null=None).estimate(resampling) for ratio in self.extremes)
-        return replace(found, bound_low=least.ci_low, bound_high=most.ci_high)
+        return replace(estimate, bound_low=least.ci_low, bound_high=most.ci_high)
 
     def _sums(self, resampling: Resampling) -> Floats:
         """Return numerator and denominator of the resampled units: contexts or clusters."""

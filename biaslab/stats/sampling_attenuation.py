@@ -109,21 +109,21 @@ def expected_agreement_loss(
         plain = relative_loss(frame, first, second, y, resampling, level, method)
         if math.isnan(plain.estimate):
             return plain
-    given = paired(frame.reset_index(drop=True), [first, second, y], ["context_id"])
-    kept = {name: scores[given.index] for name, scores in samples.items()}
-    contexts = given["context_id"].nunique()
+    complete = paired(frame.reset_index(drop=True), [first, second, y], ["context_id"])
+    kept = {name: scores[complete.index] for name, scores in samples.items()}
+    contexts = complete["context_id"].nunique()
     if not contexts:
         return undefined(_NOTHING)
-    agreements = _agreements(given, (first, second), y, level, method)
+    agreements = _agreements(complete, (first, second), y, level, method)
     conditions = [
-        _Condition(agreement, _reliability(given, name, kept.get(name), level, method))
+        _Condition(agreement, _reliability(complete, name, kept.get(name), level, method))
         for agreement, name in zip(agreements, (first, second), strict=True)
     ]
     reliability = [float(one.reliability(np.ones((1, contexts)))[0]) for one in conditions]
     if not min(reliability) >= _LEAST:
         reason = "undefined: samples of one request differ as much as those of different ones; use more samples"
         return undefined(reason, contexts)
-    candidates = max(2.0, len(given) / contexts) if level == "context" else math.inf
+    candidates = max(2.0, len(complete) / contexts) if level == "context" else math.inf
     link = partial(_expected, method=method, candidates=candidates)
 
     def statistic(weights: Floats) -> Floats:
@@ -132,7 +132,7 @@ def expected_agreement_loss(
             return 1 - two / np.where(one > 0, one, np.nan) if relative else one - two
 
     null = None if relative else 0.0
-    clustered, clusters = over_clusters(statistic, given["context_id"].unique(), resampling)
+    clustered, clusters = over_clusters(statistic, complete["context_id"].unique(), resampling)
     estimate = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
     how = f"corrected for sampling noise: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
     return replace(estimate, note="; ".join(filter(None, [estimate.note, how])))
@@ -147,27 +147,27 @@ class _Condition:
 
 
 def _agreements(
-    given: pd.DataFrame, names: tuple[str, str], y: str, level: Level, method: Method
+    frame: pd.DataFrame, names: tuple[str, str], y: str, level: Level, method: Method
 ) -> tuple[Statistic, Statistic]:
     """Return each score's agreement with the reference as a function of context weights, in order of appearance."""
     if level == "dataset":
-        codes, human = pd.factorize(given["context_id"])[0], rounded(given[y].to_numpy(float))
-        one, two = (whole(rounded(given[name].to_numpy(float)), human, codes, method) for name in names)
+        codes, human = pd.factorize(frame["context_id"])[0], rounded(frame[y].to_numpy(float))
+        one, two = (whole(rounded(frame[name].to_numpy(float)), human, codes, method) for name in names)
         return one, two
-    values = [context_correlations(given, name, y, method, "context_id") for name in names]
+    values = [context_correlations(frame, name, y, method, "context_id") for name in names]
     there = ~np.isnan(values).any(axis=0)
     one, two = (partial(_average, np.where(there, own, 0.0), there.astype(float)) for own in values)
     return one, two
 
 
-def _reliability(given: pd.DataFrame, name: str, samples: Floats | None, level: Level, method: Method) -> Statistic:
+def _reliability(frame: pd.DataFrame, name: str, samples: Floats | None, level: Level, method: Method) -> Statistic:
     """Return the reliability of mean scores, 0 to 1, as a function of weights."""
     if samples is None:
         return lambda weights: np.ones(len(weights))
-    codes = pd.factorize(given["context_id"])[0]
+    codes = pd.factorize(frame["context_id"])[0]
     if level == "context" and method != "pearson":
         return _rank_reliability(codes, samples)
-    score, noise = given[name].to_numpy(float), sampling_noise(samples)
+    score, noise = frame[name].to_numpy(float), sampling_noise(samples)
     score, size, within = score - score.mean(), np.bincount(codes)[codes], level == "context"
     if within:
         score, noise = score - np.bincount(codes, score)[codes] / size, noise * (1 - 1 / size)
@@ -225,21 +225,21 @@ def _expected(r: Floats, method: Method, candidates: float) -> Floats:
 
 def _corrected(conditions: Sequence[_Condition], weights: Floats, link: Callable[[Floats], Floats]) -> list[Floats]:
     """Return each agreement divided by its attenuation at the common correlation."""
-    found = [one.agreement(weights) for one in conditions]
+    observed = [one.agreement(weights) for one in conditions]
     reliability = [np.maximum(one.reliability(weights), _LEAST / 2) for one in conditions]
     known = link(_GRID)
     rs = [
         np.clip(np.interp(r, known, _GRID) / np.sqrt(rho), -_MOST, _MOST)
-        for r, rho in zip(found, reliability, strict=True)
+        for r, rho in zip(observed, reliability, strict=True)
     ]
     common = np.clip(np.abs(rs[0] * reliability[0] + rs[1] * reliability[1]) / sum(reliability), 1e-3, _MOST)
-    return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(found, reliability, strict=True)]
+    return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(observed, reliability, strict=True)]
 
 
 def _pairs_within(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Return first and second item of every pair within a context, and the context."""
     order: NDArray[np.intp] = np.argsort(codes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
-    found = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
-    first, second = np.concatenate(found, axis=1).astype(np.intp) if found else np.empty((2, 0), np.intp)
+    index_pairs = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
+    first, second = np.concatenate(index_pairs, axis=1).astype(np.intp) if index_pairs else np.empty((2, 0), np.intp)
     return first, second, codes[first]

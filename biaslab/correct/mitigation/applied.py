@@ -164,18 +164,18 @@ def _without_prior(read: pd.DataFrame, price: float, trials: pd.DataFrame) -> pd
             raise InputError("empty", "none", allowed, "ask the same judge about the same attribute without content")
         p, tied = cell["value"].to_numpy(float), (cell["status"] == "tie").to_numpy()
         parts.append(_moved(cell, np.where(tied, p, content_free(own).weigh(p)), tied))
-    found = pd.concat(parts, ignore_index=True)
-    return found.assign(tokens=found["tokens"] + price / len(found)) if "tokens" in found else found
+    corrected = pd.concat(parts, ignore_index=True)
+    return corrected.assign(tokens=corrected["tokens"] + price / len(corrected)) if "tokens" in corrected else corrected
 
 
 def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFrame:
     if debiasing == "none":
         return cell
     read = read_trials(cell)
-    found, size = debias(read.comparisons, debiasing, folds), read.comparisons.n_candidates
+    comparisons, size = debias(read.comparisons, debiasing, folds), read.comparisons.n_candidates
     first, second = read.candidates
-    keys, wanted = found.first * size + found.second, first * size + second
-    p, tied = (_looked_up(keys, values, wanted) for values in (found.p, found.tied.astype(float)))
+    keys, wanted = comparisons.first * size + comparisons.second, first * size + second
+    p, tied = (_looked_up(keys, values, wanted) for values in (comparisons.p, comparisons.tied.astype(float)))
     moved = _moved(cell, p, tied == 1)
     if debiasing == "swap-average" and "tokens" in cell:
         own = cell["tokens"].to_numpy(float)
@@ -188,8 +188,8 @@ def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]
     """Return the value of each requested key, NaN if missing."""
     order = np.argsort(known, kind="stable")
     place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
-    found = order[place] if len(known) else np.zeros(len(wanted), np.intp)
-    return np.where(known[found] == wanted, values[found], np.nan) if len(known) else np.full(len(wanted), np.nan)
+    at = order[place] if len(known) else np.zeros(len(wanted), np.intp)
+    return np.where(known[at] == wanted, values[at], np.nan) if len(known) else np.full(len(wanted), np.nan)
 
 
 def _moved(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFrame:

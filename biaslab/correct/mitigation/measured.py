@@ -138,12 +138,12 @@ def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
 
 def _measured(case: Case, resampling: Resampling) -> Iterator[dict[str, Any]]:
     """Yield the rows of one case, one per attribute."""
-    given = {"before": case.before} | ({"after": case.after} if isinstance(case.after, pd.DataFrame) else {})
-    for name, trials in given.items():
+    frames = {"before": case.before} | ({"after": case.after} if isinstance(case.after, pd.DataFrame) else {})
+    for name, trials in frames.items():
         require_columns(trials, _COLUMNS, name)
         if len(judges := set(trials["judge"])) != 1:
             raise InputError(name, sorted(judges), "trials of one judge", "measure each judge separately")
-    known = set.intersection(*(set(trials["attribute"]) for trials in given.values()))
+    known = set.intersection(*(set(trials["attribute"]) for trials in frames.values()))
     for attribute in [name for name in dict.fromkeys(case.before["attribute"]) if name in known]:
         both = _Both.of(case, attribute)
         where = {name: case.before[name].iloc[0] for name in ("judge", "dataset")}
@@ -192,11 +192,11 @@ class _Both:
             (lambda weights: np.diff(values(weights[:, codes]))[:, 0], 0.0),
         )
         estimates = (cluster_statistic(one, len(clusters), how, at, inference="t") for one, at in statistics)
-        before, after, gap = (_said(each, n) for each in estimates)
+        before, after, gap = (_or_undefined(each, n) for each in estimates)
         shown = {"metric": self.case.metric, "remedy": self.case.remedy, "null": math.nan if null is None else null}
-        for name, found in (("before", before), ("after", after)):
-            ends = {f"{name}_low": found.ci_low, f"{name}_high": found.ci_high}
-            shown |= {name: found.estimate, f"{name}_se": found.se} | ends
+        for name, estimate in (("before", before), ("after", after)):
+            ends = {f"{name}_low": estimate.ci_low, f"{name}_high": estimate.ci_high}
+            shown |= {name: estimate.estimate, f"{name}_se": estimate.se} | ends
         tokens = dict(zip(("tokens_before", "tokens_after"), map(_tokens, self._states(self.contexts)), strict=True))
         ends = {"ci_low": gap.ci_low, "ci_high": gap.ci_high, "ci_level": how.level}
         test = {"se": gap.se, **ends, "p_value": gap.p_value}
@@ -221,21 +221,21 @@ class _Both:
     def _value(self, trials: pd.DataFrame) -> float:
         """Return the probe's own estimate; NaN if undefined."""
         with suppressed_data_warnings():
-            found = self.probe.estimate(trials, [self.case.metric])
+            estimates = self.probe.estimate(trials, [self.case.metric])
         for column, wanted in self.case.where.items():
-            found = found[found[column] == wanted]
-        if len(found) != 1:
-            allowed = f"values of condition columns that leave one row of {self.case.metric}, not {len(found)}"
+            estimates = estimates[estimates[column] == wanted]
+        if len(estimates) != 1:
+            allowed = f"values of condition columns that leave one row of {self.case.metric}, not {len(estimates)}"
             raise InputError("where", dict(self.case.where), allowed)
-        return float(found["estimate"].iloc[0])
+        return float(estimates["estimate"].iloc[0])
 
 
 def _among(trials: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
     return trials["context_id"].isin(set(others["context_id"]))
 
 
-def _said(found: Estimate, contexts: int) -> Estimate:
-    return found if not math.isnan(found.estimate) else undefined(found.note or "undefined", contexts)
+def _or_undefined(estimate: Estimate, contexts: int) -> Estimate:
+    return estimate if not math.isnan(estimate.estimate) else undefined(estimate.note or "undefined", contexts)
 
 
 def _tokens(trials: pd.DataFrame) -> float:

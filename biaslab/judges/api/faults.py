@@ -171,8 +171,8 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
     request : Request
         The request.
     """
-    said = message_of(body)
-    shown = f"HTTP {status}" + (f": {said}" if said else "")
+    message = message_of(body)
+    shown = f"HTTP {status}" + (f": {message}" if message else "")
     if status in _AGAIN or status >= 500:
         if status == 429 and _QUOTA.search(body):
             return ServerError(f"the server refuses ({shown}); {_REMEDY[402]}", request, status=status)
@@ -183,12 +183,12 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
     if status in (400, 403) and _FILTERED.search(body):
         return Filtered()
-    if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(said)):
+    if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(message)):
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "check its message")
     if status in (400, 422):
-        remedy = next((words for field, words in _NO_BUDGET.items() if field in said), remedy)
-    if _OTHER_API.search(said):
+        remedy = next((words for field, words in _NO_BUDGET.items() if field in message), remedy)
+    if _OTHER_API.search(message):
         remedy = 'use the Responses API for this model: dialect="responses", or ?dialect=responses in its name'
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
 
@@ -204,17 +204,17 @@ def thinks_first(request: Request) -> UnsupportedRequestError:
 
 def about_thinking(request: Request, error: ServerError) -> UnsupportedRequestError | None:
     """Return the error for a model that accepts no thinking budget; None if something else was refused."""
-    said, status = str(error), error.status
-    if thinking_of(request) is None or status not in (400, 422) or not _THINKING.search(said.rpartition("); ")[0]):
+    message, status = str(error), error.status
+    if thinking_of(request) is None or status not in (400, 422) or not _THINKING.search(message.rpartition("); ")[0]):
         return None  # without our own remedy
-    why = said.rpartition("; ")[0]
+    why = message.rpartition("; ")[0]
     words = f"the model accepts no thinking budget ({why}); use a reasoning model, or set the budget in tokens"
     return UnsupportedRequestError(words, request)
 
 
-def without_probabilities(request: Request, said: str = "") -> UnsupportedRequestError:
+def without_probabilities(request: Request, message: str = "") -> UnsupportedRequestError:
     """Return the error for a server that returns no log-probabilities, with the remedy."""
-    why = f" ({said})" if said else ""
+    why = f" ({message})" if message else ""
     if isinstance(request, Choice):
         words = (
             f"the server gives no log-probabilities of an answer{why}, so it cannot answer Choice requests; {SAMPLED}"
@@ -268,9 +268,9 @@ def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
     60.5
     """
     waits = [
-        duration(headers.get(f"x-ratelimit-reset-{what}", ""))
-        for what in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
+        duration(headers.get(f"x-ratelimit-reset-{limit}", ""))
+        for limit in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{limit}", "").strip() == "0"
     ]
     return max((wait for wait in waits if wait is not None), default=None)
 

@@ -86,8 +86,8 @@ def as_chat(document: object) -> object:
 
 
 def _parts(item: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    given = item.get(name)
-    return [part for part in given if isinstance(part, Mapping)] if isinstance(given, list) else []
+    parts = item.get(name)
+    return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
 
 
 def _reason(document: Mapping[str, Any]) -> str:
@@ -101,7 +101,7 @@ def _reason(document: Mapping[str, Any]) -> str:
 def _usage(reported: object) -> dict[str, Any] | None:
     if not isinstance(reported, Mapping):
         return None
-    usage: dict[str, Any] = {name: reported.get(given) for name, given in _USAGE.items()}
-    for name, given in (("prompt", "input"), ("completion", "output")):
-        usage[f"{name}_tokens_details"] = reported.get(f"{given}_tokens_details")
+    usage: dict[str, Any] = {name: reported.get(field) for name, field in _USAGE.items()}
+    for name, field in (("prompt", "input"), ("completion", "output")):
+        usage[f"{name}_tokens_details"] = reported.get(f"{field}_tokens_details")
     return usage

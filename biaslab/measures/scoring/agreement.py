@@ -105,9 +105,9 @@ def agreement(
 
     rows: list[dict[str, Any]] = []
     names = [name for name in (*SCORES[:4], *by) if name in scores.columns]
-    for values, part in scores.groupby(names, sort=False):
+    for values, group in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
-        frame = _own_human(part) if dataset is None else with_human([part], dataset, str(where["attribute"]))
+        frame = _own_human(group) if dataset is None else with_human([group], dataset, str(where["attribute"]))
         what = f"agreement ({' '.join(map(str, values))})"
         rows += _rows("agreement", frame, what, where, estimate, (levels, coefficients), how)
     conditions = [name for name in (*_CONDITIONS[:3], *by, *_CONDITIONS[4:]) if name not in by or name in names]
@@ -180,7 +180,7 @@ def agreement_difference(
 
     rows: list[dict[str, Any]] = []
     for name in shared:
-        frame = with_human([part[part["attribute"] == name] for part in (first, second)], dataset, name)
+        frame = with_human([scores[scores["attribute"] == name] for scores in (first, second)], dataset, name)
         what = f"agreement_difference ({where['scorer']}, {where['other']}, {name})"
         cell = {**where, "attribute": name}
         rows += _rows("agreement_difference", frame, what, cell, estimate, (levels, coefficients), how)
@@ -223,17 +223,17 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
     dataset.require_attributes([attribute])
     items = dataset.candidates[[*ITEM, "system"]]
     items = items.assign(human=dataset.human_means[attribute].to_numpy(float))
-    for number, part in enumerate(parts, start=1):
-        strangers = set(part["dataset"]) - {dataset.name}
+    for number, scores in enumerate(parts, start=1):
+        strangers = set(scores["dataset"]) - {dataset.name}
         if strangers:
             raise TrialsError("scores of the data set", sorted(strangers), dataset.name)
-        _once_each(part)
+        _once_each(scores)
         known = pd.MultiIndex.from_frame(items[list(ITEM)])
-        unknown = ~pd.MultiIndex.from_frame(part[list(ITEM)]).isin(known)
+        unknown = ~pd.MultiIndex.from_frame(scores[list(ITEM)]).isin(known)
         if unknown.any():
-            raise TrialsError("scores", part.loc[unknown, list(ITEM)].iloc[0].tolist(), "candidates of the data set")
+            raise TrialsError("scores", scores.loc[unknown, list(ITEM)].iloc[0].tolist(), "candidates of the data set")
         column = "score" if number == 1 else f"score_{number}"
-        items = items.merge(part[[*ITEM, "score"]].rename(columns={"score": column}), on=list(ITEM), how="left")
+        items = items.merge(scores[[*ITEM, "score"]].rename(columns={"score": column}), on=list(ITEM), how="left")
     return items
 
 
@@ -245,12 +245,12 @@ def _once_each(scores: pd.DataFrame) -> None:
         raise TrialsError("scores", f"{which} twice", "one score per candidate", "select one condition first")
 
 
-def _own_human(part: pd.DataFrame) -> pd.DataFrame:
+def _own_human(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of one attribute with the human scores in the frame's own column."""
-    require_columns(part, ["human"], "scores")
-    _once_each(part)
-    system = part["system"].fillna("") if "system" in part else ""
-    return part.assign(system=system)[[*ITEM, "system", "human", "score"]]
+    require_columns(scores, ["human"], "scores")
+    _once_each(scores)
+    system = scores["system"].fillna("") if "system" in scores else ""
+    return scores.assign(system=system)[[*ITEM, "system", "human", "score"]]
 
 
 def _rows(

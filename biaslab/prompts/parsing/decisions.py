@@ -35,16 +35,16 @@ def decided(masked: str) -> set[int]:
 
 
 def _on_the_whole(sentences: Sequence[str]) -> set[int]:
-    said = [(sentence, place) for sentence in sentences for place in _verdicts(sentence)]
-    if len({place for _, place in said}) > 1:
-        said = [(sentence, place) for sentence, place in said if _concludes(sentence, sentences)] or said
-    places = [place for _, place in said]
+    verdicts = [(sentence, place) for sentence in sentences for place in _verdicts(sentence)]
+    if len({place for _, place in verdicts}) > 1:
+        verdicts = [(sentence, place) for sentence, place in verdicts if _concludes(sentence, sentences)] or verdicts
+    places = [place for _, place in verdicts]
     if TIE not in places:
         return set(places)
-    if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in said):
+    if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in verdicts):
         return set(places) - {TIE}
     in_one_respect = len(sentences) > _BRIEF or any(_found(sentence, phrases.COMPARED) for sentence in sentences)
-    return set() if in_one_respect and not _concludes(said[-1][0], sentences) else set(places)
+    return set() if in_one_respect and not _concludes(verdicts[-1][0], sentences) else set(places)
 
 
 def _concludes(sentence: str, sentences: Sequence[str]) -> bool:
@@ -76,7 +76,7 @@ def _implied(text: str, sentences: Sequence[str]) -> set[int]:
     if phrases.NAMED.fullmatch(text) and not phrases.BLAME.search(text):
         return places_in(text)
     fine, blamed = set(), set()
-    for clause in (part for part in phrases.CLAUSE.split(text) if part and part.strip(" ,*_#\"'")):
+    for clause in (piece for piece in phrases.CLAUSE.split(text) if piece and piece.strip(" ,*_#\"'")):
         about = places_in(clause)
         if phrases.BLAMED.match(clause):
             blamed.update(about)

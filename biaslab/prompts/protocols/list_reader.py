@@ -79,7 +79,7 @@ class Places(Reader):
     @cached_property
     def _name(self) -> str:
         """Pattern of any candidate's name, with its number or letter in a group."""
-        before, behind = (re.escape(part) for part in _SLOT.sub("\0", self.names).split("\0"))
+        before, behind = (re.escape(piece) for piece in _SLOT.sub("\0", self.names).split("\0"))
         start = "" if before and not self.names[0].isalnum() else r"(?<![\w.])"
         end = "" if behind and not self.names[-1].isalnum() else r"(?!\w|\.\d)"
         return rf"{start}{before}({'[0-9]+' if '{n}' in self.names else '[A-Z]'}){behind}{end}"
@@ -105,19 +105,21 @@ class Places(Reader):
         """Return every answer in a text, in order: the candidates named, best first, by position."""
         if self.replies == "json":
             return [
-                (tuple(map(self._place, found)), "ok") for found in _lists(text) if not isinstance(found[0], Mapping)
+                (tuple(map(self._place, answers)), "ok")
+                for answers in _lists(text)
+                if not isinstance(answers[0], Mapping)
             ]
         if self.replies == "ranks":
-            return [read for found in self._tables(text) if (read := self._ranked(found)) is not None]
+            return [read for answers in self._tables(text) if (read := self._ranked(answers)) is not None]
         if self.replies == "best":
-            found: list[tuple[int, ...]] = [(place,) for place in self._single(text)]
+            answers: list[tuple[int, ...]] = [(place,) for place in self._single(text)]
         else:
             rows = [tuple(map(_number, self._patterns[0].findall(row[0]))) for row in self._patterns[1].finditer(text)]
-            found = rows or self._numbered(text) or [(place,) for place in self._single(text)]
+            answers = rows or self._numbered(text) or [(place,) for place in self._single(text)]
         slot = _SLOT.search(self.names)
-        if not found and not self._is_bare and slot is not None and _BARE[slot[0]].fullmatch(text):
+        if not answers and not self._is_bare and slot is not None and _BARE[slot[0]].fullmatch(text):
             return replace(self, names=slot[0]).named(text.strip(" \t\n[]"))
-        return [(places, "ok") for places in found]
+        return [(places, "ok") for places in answers]
 
     @property
     def _is_bare(self) -> bool:
@@ -138,8 +140,8 @@ class Places(Reader):
         for document in documents(text):
             if isinstance(document, Mapping) and document and all(map(self._place, document)):
                 yield [{"model": name, "rank": rank} for name, rank in document.items()]
-            elif (found := _list_in(document)) and all(isinstance(entry, Mapping) for entry in found):
-                yield found
+            elif (entries := _list_in(document)) and all(isinstance(entry, Mapping) for entry in entries):
+                yield entries
 
     def is_alone(self, text: str) -> bool:
         """Return whether a text is a single name, or ends with one alone."""
@@ -198,7 +200,7 @@ def _is_rank(key: object) -> bool:
 
 def _lists(text: str) -> Iterator[list[Any]]:
     """Yield the non-empty lists in a text."""
-    return (found for document in documents(text) if (found := _list_in(document)))
+    return (entries for document in documents(text) if (entries := _list_in(document)))
 
 
 def _list_in(document: Any) -> list[Any]:
