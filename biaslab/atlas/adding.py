@@ -215,7 +215,7 @@ def _require_new_judgements(digest: str, others: list[Contribution]) -> None:
 
 
 def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> None:
-    """Raise `InputError` where estimates of one source agree with these in all digits: the log is there already."""
+    """Raise `InputError` if a source has the same estimates in all digits, so that the log is already there."""
     rounded = rows[_SAME].round({"estimate": 5, "ci_low": 5}).dropna().drop_duplicates()
     for table in tables:
         there = table[[*_SAME, "source", "judge"]].round({"estimate": 5, "ci_low": 5}).drop_duplicates()

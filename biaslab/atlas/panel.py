@@ -72,7 +72,7 @@ def largest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def labelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Label each row by these columns, in ``who``, without missing values and "recorded", which all of a log is."""
+    """Label each row by these columns, in ``who``, omitting missing values and "recorded", true of any log."""
     texts = [
         rows[name].astype(str).where(rows[name].notna() & (rows[name] != "recorded"), "").replace(WAYS)
         for name in columns

@@ -192,7 +192,7 @@ class Population:
 
 
 def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
-    """Estimate one metric of every data set with the probe's own ``estimate``; of several kinds of answers single ones.
+    """Estimate one metric of every data set with the probe's ``estimate``, for single answers if there are kinds.
 
     Returns
     -------

@@ -142,7 +142,7 @@ def _found_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
 
 
 def _rejected_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
-    """Return whether a fair judge is called biased if a quarter of contexts differ, equally to both sides."""
+    """Return whether an unbiased judge is called biased if a quarter of contexts differ in both directions."""
     differ = rng.uniform(size=(studies, _CONTEXTS)) < 0.25
     return (p_values(np.where(differ, rng.choice([-1.0, 1.0], differ.shape), 0.0)) < 0.05).astype(float)
 

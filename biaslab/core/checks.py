@@ -1,4 +1,4 @@
-"""Check user input: raise an `InputError` that names the value and what is allowed."""
+"""Check user input: raise an `InputError` that names the value and the allowed ones."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 ::
 
     BiaslabError
-    ├── InputError (also a ValueError)    a parameter, a name or a column is not what is allowed
+    ├── InputError (also a ValueError)    a parameter, name or column is invalid
     │   ├── DatasetError                  a data set breaks the schema: names row and column
-    │   └── TrialsError                   a trials or estimates frame lacks what is read from it
+    │   └── TrialsError                   a trials or estimates frame lacks required content
     │       └── UnreadableLogError        more than half of a log gives no judgement
     ├── JudgeError                        a judge cannot answer; carries the request
     │   ├── UnsupportedRequestError       the judge does not answer this kind of request
@@ -13,7 +13,7 @@
     │   ├── CutOffError                   replies end before their answer: a model that reasons needs more room
     │   ├── ModelLoadError                the model could not be loaded
     │   ├── ServerError                   a server refused, failed or answers nonsense; carries its status
-    │   │   └── UnreachableError          no server is there, or none any more
+    │   │   └── UnreachableError          there is no server, or it has gone
     │   └── OutOfMemoryError              one single request does not fit in memory
     ├── StoreError                        the store cannot be used; carries its path
     │   ├── ForeignStoreError             the file is something else, and was not modified
@@ -59,7 +59,7 @@ def _unpickled(kind: type[BiaslabError], words: tuple[object, ...]) -> BiaslabEr
 
 
 class InputError(BiaslabError, ValueError):
-    """A parameter, a name or a column is not what is allowed.
+    """A parameter, name or column is invalid.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class ServerError(JudgeError):
 
 
 class UnreachableError(ServerError):
-    """There is no server, or not any more: every further request would fail too."""
+    """There is no server, or it has gone: every further request would fail too."""
 
 
 class OutOfMemoryError(JudgeError):

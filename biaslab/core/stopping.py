@@ -162,7 +162,7 @@ def grace() -> float:
     Raises
     ------
     InputError
-        If ``BIASLAB_GRACE`` is no number of at least 0.
+        If ``BIASLAB_GRACE`` is not a non-negative number.
     """
     setting = os.environ.get(GRACE, "").strip()
     try:

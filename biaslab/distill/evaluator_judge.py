@@ -75,7 +75,7 @@ class EvaluatorJudge(BaseJudge):
         return f"EvaluatorJudge({self.id!r})"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise `JudgeError` for the first request of another kind, of an unknown attribute, or without its source."""
+        """Raise `JudgeError` for the first request of another kind, attribute, or without a required source."""
         for request in requests:
             self._evaluator(request)
 

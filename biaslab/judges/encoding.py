@@ -30,7 +30,7 @@ _GROWTH = 12  # normalisation may lengthen text: NFKC by at most 18 bytes for ea
 
 
 class _Layout(NamedTuple):
-    """A rendered template: pieces around the contents, and of each content its message and whether it is stripped."""
+    """A rendered template: the text around the contents, and each content's message and whether it is stripped."""
 
     pieces: tuple[str, ...]
     slots: tuple[tuple[int, bool, bool], ...]

@@ -136,7 +136,7 @@ class TreeScorer:
         return pinned.to(self.device, non_blocking=True)
 
     def _places(self, nodes: list[int]) -> torch.Tensor | list[int]:
-        """Return an index into hidden states; a list where the model is spread: its last layer may be elsewhere."""
+        """Return an index into hidden states; a list if the model is spread, so that any device can use it."""
         return nodes if is_spread(self.model) else self._send(nodes)
 
     def _mask(self, prefix: int, depths: torch.Tensor, ends: torch.Tensor) -> Any:

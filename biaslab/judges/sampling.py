@@ -10,7 +10,7 @@ _BLOCK = 256  # probabilities are summed in blocks, so that only the block with 
 
 
 def draw(logits: torch.Tensor, temperatures: Sequence[float], uniforms: Sequence[float]) -> list[int]:
-    """Return a token for each row: the likeliest at temperature 0, else an exact sample by inverting the distribution.
+    """Return a token per row: the most likely at temperature 0, else a sample by inverting the distribution.
 
     Parameters
     ----------

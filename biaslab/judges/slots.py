@@ -67,7 +67,7 @@ class Slots:
         )
 
     def sent(self, device: torch.device) -> list[torch.Tensor]:
-        """Return what the next pass needs on a device: slots, places in them, rows of stems, places among those."""
+        """Return the next pass's indices on a device: slots, positions in them, rows of stems, positions there."""
         if device not in self._sent:
             self._sent[device] = [each.to(device) for each in (*self._next, self._members, self._within)]
         return self._sent[device]

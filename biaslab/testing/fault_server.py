@@ -207,11 +207,11 @@ class FaultServer:
                 "output": [{"type": "reasoning", "summary": []}, message]}  # fmt: skip
 
     def answer_of(self, text: str) -> str:
-        """Return what is answered to a prompt."""
+        """Return the answer to a prompt."""
         return answer_of(text)
 
     def likeliest(self, text: str) -> dict[str, float]:
-        """Return the first tokens of an answer; of a comparison of summaries, probabilities depend on the prompt."""
+        """Return the first tokens of an answer; if summaries are compared, probabilities depend on the prompt."""
         if "Summary" not in text:
             return self.tokens
         first = 0.05 + 0.9 * int(hashlib.sha256(text.encode()).hexdigest()[:4], 16) / 2**16

@@ -11,7 +11,7 @@ are kept with a note. Empty cells have no row. The papers that biaslab follows:
 ``chen2024``       Chen et al. 2024, *LLM as a Scorer*, arXiv 2406.02863: Table 2 (Table 1 holds words only)
 ================== ==================================================================================================
 
-What stands beside recorded judgements (`biaslab.atlas`), in the repositories of their authors; ``table`` is the file:
+Printed along with recorded judgements (`biaslab.atlas`) in their authors' repositories; ``table`` is the file:
 
 =================== ==================================================================================================
 ``zeng2024``        Zeng et al. 2024, *LLMBar*, arXiv 2310.07641: every ``statistics.json`` of a verdict on two outputs

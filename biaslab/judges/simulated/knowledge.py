@@ -143,7 +143,7 @@ def uniforms(seed: int, key: bytes, detail: object = "") -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PairQuestion:
-    """Which of two candidates is better; ``labels`` are the answers in text, "Tie" among them where it is offered."""
+    """Which of two candidates is better; ``labels`` are the answers as text, including "Tie" if offered."""
 
     digest: bytes
     first: Shown

@@ -165,7 +165,7 @@ def _winner(judge: SimulatedJudge, log_odds: Array, greedy: bool) -> NDArray[np.
 
 
 def _mean_log_odds(judge: SimulatedJudge, mean: Array) -> Array:
-    """Return expected log odds, counting ties as 0: the mean less that of a normal distribution cut to the band."""
+    """Return expected log odds, counting ties as 0: the mean minus the part inside the tie band."""
     spread = math.hypot(judge.noise, judge.context_noise)
     if judge.ties == 0 or spread == 0:
         return np.where(np.abs(mean) >= judge.ties, mean, 0.0)

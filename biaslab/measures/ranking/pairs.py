@@ -116,7 +116,7 @@ def tie_rate(context: ArrayLike, won: ArrayLike) -> Ratio:
 
 
 def _decisions(won: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the decision for the first (0 for a tie), and 1 where anything was decided."""
+    """Return the decision for the first (0 for a tie), and 1 unless it is a tie."""
     values = np.asarray(won, float)
     return np.nan_to_num(values), (~np.isnan(values)).astype(float)
 

@@ -135,7 +135,7 @@ class Names:
         return chr(0xE000 + place)
 
     def exactly(self, text: str, *, any_case: bool = False) -> int | None:
-        """Return the place of the label that a text is, dressed or not; `TIE` for a tie, None if it is none.
+        """Return the place of the label that equals a text, formatted or not; `TIE` for a tie, None for neither.
 
         Examples
         --------

@@ -239,7 +239,7 @@ def _at_the_ends(text: str, scale: Scale) -> list[float]:
 
 
 def _sections(text: str, attributes: Sequence[str]) -> dict[str, str]:
-    """Split a text at the lines that begin with an attribute's name; one with two such lines has no section."""
+    """Split a text at lines that begin with an attribute's name; a repeated name has no section."""
     names = "|".join(f"(?P<a{i}>{_spelled(name)})" for i, name in enumerate(attributes))
     heads = list(re.finditer(rf"^[^\w\n]*(?:{names})(?!\w)", text, re.IGNORECASE | re.MULTILINE))
     ends = [*[head.start() for head in heads][1:], len(text)][: len(heads)]

@@ -13,7 +13,7 @@ from biaslab.core import AT_LIMIT, DECLINED, Reply
 _NAMES = r"(?:\w{1,16}[:_|]|\||ant)?(?:think(?:ing)?(?:_\w{1,8})?|thoughts?|reasoning|reflection|scratchpad)\|?"
 #: Tags that open and close a thought, by model family; opening tags count only at the beginning of a line.
 _PAIRS = (
-    (rf"<(?:{_NAMES})\s?>", rf"<\|?/(?:{_NAMES})\s?>"),  # DeepSeek, Qwen, GLM, EXAONE, Seed; prompts of one's own
+    (rf"<(?:{_NAMES})\s?>", rf"<\|?/(?:{_NAMES})\s?>"),  # DeepSeek, Qwen, GLM, EXAONE, Seed; custom prompts
     (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
     ("◁think▷", "◁/think▷"),  # Kimi
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThinker, Sky-T1

@@ -123,7 +123,7 @@ def _as_messages(prompt: Any) -> Any:
 
 
 def _toml(path: Path, text: str) -> Arguments:
-    """Read biaslab's own format: the arguments of `Protocol.from_template`; `template_file` names a file beside it."""
+    """Read biaslab's own format: the arguments of `Protocol.from_template`; `template_file` names a file next to it."""
     try:
         arguments = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -157,7 +157,7 @@ class Places(Reader):
         return (_number(match[1]) for match in matches)
 
     def _ranked(self, entries: Sequence[Mapping[str, Any]]) -> Named | None:
-        """Return who is named by objects with ranks, best first; the status where ranks are not 1 to their number."""
+        """Return the candidates named by objects with ranks, best first; a status unless ranks are 1 to n."""
         ranks = [next((_number(as_text(each)) for key, each in entry.items() if _is_rank(key)), 0) for entry in entries]
         if not any(ranks):
             return None
