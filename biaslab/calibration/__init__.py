@@ -180,9 +180,9 @@ def validate_all(
         wanted += _chosen(None, None, generator.modes, (name,))
     fewer = max(2, population * 2 // 5)
     cells = [
-        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // part), fewer, seed)
+        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // divisor), fewer, seed)
         for one in wanted
-        for planted, part in ((False, 5), (True, 10))
+        for planted, divisor in ((False, 5), (True, 10))
     ]
     whole: dict[str, Any] = {"studies": studies, "population": population, "refused": max(1, studies // 4)}
     declared = [replace(cell, **whole) if cell.declared else cell for cell in cells]
@@ -218,18 +218,18 @@ def _chosen(
         AnswerMode(mode)
     for name in generators:
         _ = name in JUDGES or find_generator(name)
-    found = [
+    cells = [
         (kind, metric, mode, generator)
         for kind, metric in _declared(probes, metrics)
         for generator in generators
         for mode in (modes or [declared_mode(kind, metric)])
         if applies(kind, metric, mode, generator)
     ]
-    if not found:
+    if not cells:
         drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
         known = f"some of {', '.join([*JUDGES, *drawn])}"
         raise InputError("generators", list(generators), known, "others do not apply to these metrics and modes")
-    return found
+    return cells
 
 
 def outside(found: pd.DataFrame) -> pd.DataFrame:
@@ -266,14 +266,14 @@ def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | Non
 def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str | PathLike[str] | None) -> pd.DataFrame:
     """Run the cells that are not in the file; report and write each one as soon as it is done."""
     sheet = Sheet(None if out is None else require_file("out", out))
-    found = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
-    open_cells = {index: cell for index, cell in enumerate(cells) if index not in found}
+    finished = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
+    open_cells = {index: cell for index, cell in enumerate(cells) if index not in finished}
     for index, rows in _each(open_cells, min(jobs, len(open_cells))):
-        found[index] = rows
+        finished[index] = rows
         sheet.add(rows)
         if report is not None:
             report(rows)
-    return pd.concat([found[index] for index in range(len(cells))], ignore_index=True)
+    return pd.concat([finished[index] for index in range(len(cells))], ignore_index=True)
 
 
 def _each(cells: dict[int, Cell], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:

@@ -118,16 +118,16 @@ class Cell:
     @property
     def named(self) -> dict[str, Any]:
         """The columns that identify a cell."""
-        given = {"probe": self.kind.name, "metric": self.metric.name, "mode": self.mode, "generator": self.generator}
+        columns = {"probe": self.kind.name, "metric": self.metric.name, "mode": self.mode, "generator": self.generator}
         numbers = {"studies": self.studies, "population": self.population, "seed": self.seed}
-        return given | {"planted": self.planted} | numbers
+        return columns | {"planted": self.planted} | numbers
 
 
 def declared_mode(kind: type[Probe], metric: Metric) -> str:
     """Return the answer mode in which a metric's calibration is declared: "exact" or "text"."""
-    given = dict(metric.calibration.parameters) if metric.calibration else {}
+    parameters = dict(metric.calibration.parameters) if metric.calibration else {}
     has = hasattr(kind, "answer")
-    return "exact" if has and given.get("answer") != "text" else "text"
+    return "exact" if has and parameters.get("answer") != "text" else "text"
 
 
 def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> bool:
@@ -136,15 +136,15 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
         return True
     if generator == TWO:
         return metric.calibration is not None and weaker(metric.calibration.fair) != metric.calibration.fair
-    found, rank = find_generator(generator), metric.name
-    texts = found.texts
+    generated, rank = find_generator(generator), metric.name
+    texts = generated.texts
     if isinstance(texts, AskedPairs):
         return ASKED[texts.way] == rank
     if (rank in OF_COMPARISONS) != isinstance(texts, PairFeatures) and kind.name in COMPARED:
         return False
     if rank == "comparative_accuracy" and generator == "few_flips":
         return False  # without quality many pairs flip
-    if found.missing and rank in _UNBOUNDED:
+    if generated.missing and rank in _UNBOUNDED:
         return False
     if rank.endswith("_excess") and isinstance(texts, PlainTexts) and texts.correlation and mode != "exact":
         return False  # text noise alone makes an unbiased judge correlate less with everything
@@ -152,7 +152,7 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     if of_pairs and kind.name in _SCORES_DRAWN:
         return False
     drawn_by_the_probe = kind.name == "consistency" and mode != "exact"  # it draws its samples itself
-    return kind.name in found.probes and not drawn_by_the_probe
+    return kind.name in generated.probes and not drawn_by_the_probe
 
 
 def run(cell: Cell) -> pd.DataFrame:
@@ -199,8 +199,8 @@ def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> 
 
 
 def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, Population]:
-    given = {name: value for name, value in cell.calibration.parameters.items() if name != "reliability"}
-    probe = cell.kind(**given)  # the generator's humans err, and their ratings say by how much
+    parameters = {name: value for name, value in cell.calibration.parameters.items() if name != "reliability"}
+    probe = cell.kind(**parameters)  # the generator's humans err, and their ratings say by how much
     seed = (cell.seed, zlib.crc32(f"{probe.name} {cell.generator}".encode()))
     trials = generate(generator, probe.name, cell.population, planted, AnswerMode(cell.mode).k, seed)
     return probe, Population.of(probe, cell.metric.name, trials, generator.twins)
@@ -318,9 +318,9 @@ def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
 def _bounds(estimates: pd.DataFrame, truth: float) -> dict[str, Any]:
     """Return how often worst-case bounds contain the true value; only sampling error can make them fail."""
     undefined = estimates["bound_low"].isna()
-    said = {"note": "the estimates have no bounds"} if undefined.all() else {}
+    note = {"note": "the estimates have no bounds"} if undefined.all() else {}
     hits = estimates["bound_low"].le(truth) & estimates["bound_high"].ge(truth)
-    return _share(hits, int(undefined.sum()), 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | said
+    return _share(hits, int(undefined.sum()), 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | note
 
 
 def _share(hits: pd.Series, undefined: int, promised: float, band: tuple[float, float]) -> dict[str, Any]:

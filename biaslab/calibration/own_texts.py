@@ -74,8 +74,8 @@ class OwnTexts:
         (np.int64(8), np.int64(6))
         """
         texts = self._texts(contexts, draws)
-        given = texts, bias, _CONTEXT_SD * draws.effects(contexts, self.heavy), draws
-        return pd.concat([self._pairs(*given), self._scores(*given)], ignore_index=True)
+        population = texts, bias, _CONTEXT_SD * draws.effects(contexts, self.heavy), draws
+        return pd.concat([self._pairs(*population), self._scores(*population)], ignore_index=True)
 
     def _texts(self, contexts: int, draws: Draws) -> pd.DataFrame:
         """Return one row per text: context, index, system, true quality and human ratings."""

@@ -153,10 +153,10 @@ class Population:
     @classmethod
     def of(cls, probe: Probe, metric: str, trials: pd.DataFrame, twins: int = 1) -> Population:
         """Estimate the metric over the trials of a population."""
-        found = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
-        spread = float(found["se"]) * np.sqrt(found["n_contexts"])
-        known = cls.known(trials, float(found["estimate"]), spread, twins, str(found["note"]))
-        return replace(known, tested=bool(np.isfinite(found["p_value"])))
+        estimate = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
+        spread = float(estimate["se"]) * np.sqrt(estimate["n_contexts"])
+        known = cls.known(trials, float(estimate["estimate"]), spread, twins, str(estimate["note"]))
+        return replace(known, tested=bool(np.isfinite(estimate["p_value"])))
 
     @classmethod
     def known(cls, trials: pd.DataFrame, estimate: float, spread: float, twins: int = 1, note: str = "") -> Population:

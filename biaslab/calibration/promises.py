@@ -104,13 +104,13 @@ def _nets(rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[
 def _covered(rng: np.random.Generator, studies: int, estimand: str, correction: str) -> Floats:
     """Return whether intervals from 24 of 96 labelled contexts contain the population value; NaN without interval."""
     make, truth = (_pairs, _accuracy) if estimand == "agreement" else (_pairs, _win_rate)
-    known, found = truth(_pairs(np.random.default_rng(7), 40_000, 40_000)), []
+    known, covered = truth(_pairs(np.random.default_rng(7), 40_000, 40_000)), []
     for _ in range(studies):
         options = {"estimand": estimand, "corrections": [correction]}
         row = correct(make(rng, 4 * _CONTEXTS, _CONTEXTS), **options).iloc[0]  # type: ignore[arg-type]
         held = row["ci_low"] <= known <= row["ci_high"]
-        found.append(math.nan if math.isnan(row["ci_low"]) else float(held))
-    return np.array(found)
+        covered.append(math.nan if math.isnan(row["ci_low"]) else float(held))
+    return np.array(covered)
 
 
 def _pairs(rng: np.random.Generator, contexts: int, labelled: int) -> pd.DataFrame:

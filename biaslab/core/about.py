@@ -99,6 +99,6 @@ class About:
         held["attributes"], held["source"], held["labels"], held["scale"] = attributes, source, labels, scale
         held["form"], held["reasons"], held["previous"], held["edits"] = form, reasons, previous, edits
         held["template"], held["protocol"] = template, protocol
-        for name, given in (("edits", edits or candidate_ids), ("texts", texts)):
-            if len(given) != len(candidate_ids):
-                raise InputError(name, given, f"one value for each of {', '.join(candidate_ids) or 'no candidates'}")
+        for name, values in (("edits", edits or candidate_ids), ("texts", texts)):
+            if len(values) != len(candidate_ids):
+                raise InputError(name, values, f"one value for each of {', '.join(candidate_ids) or 'no candidates'}")

@@ -126,9 +126,9 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
     """
     from difflib import SequenceMatcher, get_close_matches  # imported only when something is wrong
 
-    names, said = {str(name).lower(): str(name) for name in known}, str(value).lower()
-    likely = get_close_matches(said, names, n=3)
-    ratios = [SequenceMatcher(None, name, said).ratio() for name in likely]
+    names, wanted = {str(name).lower(): str(name) for name in known}, str(value).lower()
+    likely = get_close_matches(wanted, names, n=3)
+    ratios = [SequenceMatcher(None, name, wanted).ratio() for name in likely]
     close = [names[name] for name, ratio in zip(likely, ratios, strict=True) if ratio > ratios[0] - _AS_CLOSE]
     return f"did you mean {' or '.join(close)}?" if close else ""
 

@@ -74,8 +74,8 @@ def request_from_fields(kind: str, fields: Mapping[str, object]) -> Request:
     try:
         return known[kind](**fields)  # type: ignore[arg-type]
     except TypeError as error:
-        given = sorted(fields) if isinstance(fields, Mapping) else fields
-        raise InputError("fields", given, f"those of a {kind} request ({error})") from error
+        names = sorted(fields) if isinstance(fields, Mapping) else fields
+        raise InputError("fields", names, f"those of a {kind} request ({error})") from error
 
 
 def request_key(request: Request, judge_id: str) -> str:

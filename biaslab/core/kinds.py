@@ -87,11 +87,11 @@ def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputErr
     frames = [(name, value) for name, value in named if isinstance(value, pd.DataFrame)]
     if not isinstance(error, KeyError) or not frames:
         return None
-    said = " ".join(map(str, error.args))
+    message = " ".join(map(str, error.args))
     for name, value in named:
         wanted = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
         for column in wanted:
-            if isinstance(column, str) and column in said and not any(column in frame for _, frame in frames):
+            if isinstance(column, str) and column in message and not any(column in frame for _, frame in frames):
                 known = frames[0][1].columns
                 allowed = f"a column of {frames[0][0]}: {_few(known)}"
                 return InputError(name, column, allowed, did_you_mean(column, known))
@@ -102,7 +102,7 @@ def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputErr
         return None
     [(name, frame)] = lacking
     expected = FRAMES.get(name, Frame("a frame with the required columns", f"check the columns of {name}"))
-    return TrialsError(name, frame, f"{expected.words}; it lacks {said}", expected.remedy)
+    return TrialsError(name, frame, f"{expected.words}; it lacks {message}", expected.remedy)
 
 
 def _few(names: Iterable[Any]) -> str:
@@ -124,10 +124,10 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
     >>> is_kind(["coherence"], Sequence[str]), is_kind("coherence", Sequence[str]), is_kind(None, Sequence[str] | None)
     (True, False, True)
     """
-    kinds, is_array_like = parts_of(annotation)
+    members, is_array_like = parts_of(annotation)
     if is_array_like:
-        return any(is_kind(value, kind) for kind in kinds) or _is_array(value, name in _NAMES)
-    if type(value) in kinds:  # no other type is possible
+        return any(is_kind(value, kind) for kind in members) or _is_array(value, name in _NAMES)
+    if type(value) in members:  # no other type is possible
         return True
     token = _COMPARING.set(True)
     try:

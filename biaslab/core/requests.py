@@ -138,8 +138,8 @@ class Completion(_Copied):
             held["temperature"], held["max_tokens"] = float(temperature) + 0.0, int(max_tokens)
             held["replicate"], held["seed"], held["thinking"] = int(replicate), int(seed), as_thinking(thinking)
         except Exception as error:
-            given = (self, messages, temperature, max_tokens, replicate, seed, about, thinking)
-            blame(Completion.__init__, given, {}, error)
+            values = (self, messages, temperature, max_tokens, replicate, seed, about, thinking)
+            blame(Completion.__init__, values, {}, error)
             raise
 
 

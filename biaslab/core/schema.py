@@ -132,7 +132,7 @@ class Dataset:
     def of_contexts(self, contexts: Iterable[str]) -> Dataset:
         """Return the contexts with these ids, in the order of this data set, with all their candidates and scores."""
         kept = set(contexts)
-        candidates, human = (part[part["context_id"].isin(kept)] for part in (self.candidates, self.human))
+        candidates, human = (frame[frame["context_id"].isin(kept)] for frame in (self.candidates, self.human))
         return replace(self, candidates=candidates, human=human)
 
     def require_attributes(self, names: Sequence[str] | None) -> tuple[str, ...]:

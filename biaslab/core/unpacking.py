@@ -67,9 +67,9 @@ class Allowance:
     def read(self, stream: IO[bytes] | io.BufferedIOBase) -> bytes:
         """Read a stream to its end, raising like `unpacked`."""
         whole = io.BytesIO()
-        while part := stream.read(_PART):
-            self.take(len(part))
-            whole.write(part)
+        while chunk := stream.read(_PART):
+            self.take(len(chunk))
+            whole.write(chunk)
         return whole.getvalue()
 
     def take(self, size: int) -> None:

@@ -54,11 +54,11 @@ def read(name: str, text: str, hint: Any) -> Any:
         value = _read_as(name, text.strip(), kind)
         if value is not _NO:
             return value
-    kinds = _kinds(hint)
-    choices = [choice for kind in kinds for choice in get_args(kind) if get_origin(kind) is Literal]
-    example = next((f"such as {name}={_EXAMPLES[kind]}" for kind in kinds if kind in _EXAMPLES), "")
+    members = _kinds(hint)
+    choices = [choice for kind in members for choice in get_args(kind) if get_origin(kind) is Literal]
+    example = next((f"such as {name}={_EXAMPLES[kind]}" for kind in members if kind in _EXAMPLES), "")
     meant = did_you_mean(text, choices) or example
-    raise InputError(name, text, " or ".join(map(_describe, kinds)), meant)
+    raise InputError(name, text, " or ".join(map(_describe, members)), meant)
 
 
 def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
@@ -76,7 +76,7 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
     """
     written: dict[str, str] = {}
     for each in options or ():
-        name, equals, value = (part.strip() for part in each.partition("="))
+        name, equals, value = (side.strip() for side in each.partition("="))
         if not (name and equals):
             raise InputError(option, each, form)
         if name in written:
@@ -109,11 +109,11 @@ def _read_as(name: str, text: str, kind: Any) -> Any:
         match = _RANGE.fullmatch(text)
         return (float(match[1]), float(match[2])) if match else _NO
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        pairs = [part.partition("=") for part in text.split(",")] if text else []
+        pairs = [item.partition("=") for item in text.split(",")] if text else []
         good = all(key and equals and value for key, equals, value in pairs)
         return {key.strip(): read(name, value, inner[1]) for key, _, value in pairs} if good else _NO
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return [read(name, part, inner[0]) for part in text.split(",")]
+        return [read(name, item, inner[0]) for item in text.split(",")]
     return _NO
 
 

@@ -58,11 +58,11 @@ class Slope:
         design = np.column_stack(x)
         if len(known) < len(x) + 2 or np.linalg.matrix_rank(design, tol=1e-9) < len(x):
             return cls(math.nan, np.zeros(len(contexts)))
-        found = np.linalg.lstsq(design, y, rcond=None)[0]
+        coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
         lever = np.linalg.solve(design.T @ design, design.T)[0]
-        errors = np.bincount(place, lever * (y - design @ found), len(contexts))
+        errors = np.bincount(place, lever * (y - design @ coefficients), len(contexts))
         held = np.bincount(place, lever**2, len(contexts)) / float(lever @ lever)
-        return cls(float(found[0]), np.where(held > 0, errors / kept(held), 0.0))
+        return cls(float(coefficients[0]), np.where(held > 0, errors / kept(held), 0.0))
 
 
 def adjusted(
@@ -97,8 +97,8 @@ def adjusted(
     value, everywhere = ratio(summed(less, contexts, None).judged)
     away = ratio(summed(whole.assign(value=whole["covariate"]), contexts, None).judged)[0]
     if reference:
-        given = all_items[all_items["covariate"].notna()]
-        middle, parts = ratio(summed(given.assign(value=given["covariate"]), contexts, None).judged)
+        known = all_items[all_items["covariate"].notna()]
+        middle, parts = ratio(summed(known.assign(value=known["covariate"]), contexts, None).judged)
         value, everywhere, away = value + slope.value * middle, everywhere + slope.value * parts, away - middle
     labelled = -away * slope.parts
     sample = sums.rated if not is_rounding(away) else sums.contexts

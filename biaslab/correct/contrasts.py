@@ -96,18 +96,18 @@ def mean_score(cell: Cell, system: str) -> Contrast:
 
 
 def _of_two(cell: Cell, estimand: Estimand, systems: Sequence[str]) -> Iterator[Contrast]:
-    found = False
+    any_pair = False
     for one, two in combinations(systems, 2):
         items = _of_pair(cell.items, one, two) if cell.pairs else _facing(cell.items, one, two)
         if items.empty:
             continue
-        found = True
+        any_pair = True
         if estimand == "difference":
             width = cell.scale[1] - cell.scale[0] if cell.scale else np.inf
             yield Contrast("score_difference", one, two, items, 0.0, (-width, width))
         else:
             yield Contrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
-    if not found:
+    if not any_pair:
         what = f"no context has two of {', '.join(map(str, systems))}"
         raise TrialsError("judged", what, "two systems judged on the same contexts")
 

@@ -69,9 +69,9 @@ class Sums:
 
     def spread(self, of_labelled: Floats) -> Floats:
         """Spread values of labelled contexts over all contexts, 0 elsewhere; shape (contexts,)."""
-        found = np.zeros(len(self.judged))
-        found[self.at] = of_labelled
-        return found
+        everywhere = np.zeros(len(self.judged))
+        everywhere[self.at] = of_labelled
+        return everywhere
 
 
 def summed(items: pd.DataFrame, contexts: Sequence[Any], probability: pd.Series | None) -> Sums:

@@ -119,8 +119,8 @@ class Labels:
             if name in items and role == "candidate_id":
                 continue
             keys = pd.MultiIndex.from_arrays([items["context_id"], items[role]])
-            given = None if known is None else known.reindex(keys).to_numpy(object)
-            items = items.assign(**{name: items[role] if given is None or pd.isna(given).any() else given})
+            listed = None if known is None else known.reindex(keys).to_numpy(object)
+            items = items.assign(**{name: items[role] if listed is None or pd.isna(listed).any() else listed})
         return items
 
     def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> NDArray[np.float64]:
@@ -152,8 +152,8 @@ class Labels:
             few = len(human) < _ENOUGH  # a narrow range is then uninformative
             differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
         if differ:
-            found = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
-            raise TrialsError("labels", found, "scores on the judge's scale", "convert one to the other's scale")
+            ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
+            raise TrialsError("labels", ranges, "scores on the judge's scale", "convert one to the other's scale")
         return own or self.scale
 
 

@@ -96,15 +96,15 @@ def draw_labels(
     rows: list[dict[str, Any]] = []
     for share in shares:
         count = max(2, round(share * len(contexts)))
-        found = []
+        results = []
         for draw in range(draws):
-            part = list(rng.choice(contexts, count, replace=False))
+            sample = list(rng.choice(contexts, count, replace=False))
             parts = [own]
             if others:
-                parts.append(correct(judged, labels, labelled=part, corrections=others, target="these contexts"))
+                parts.append(correct(judged, labels, labelled=sample, corrections=others, target="these contexts"))
             both = pd.concat(parts, ignore_index=True)
-            found.append(both.join(known, on=cell, how="inner").assign(draw=draw))
-        for name, drawn in pd.concat(found).dropna(subset=["ci_low", "ci_high"]).groupby("correction", sort=False):
+            results.append(both.join(known, on=cell, how="inner").assign(draw=draw))
+        for name, drawn in pd.concat(results).dropna(subset=["ci_low", "ci_high"]).groupby("correction", sort=False):
             about = {"judge": drawn["judge"].iloc[0], "dataset": drawn["dataset"].iloc[0], "correction": name}
             about |= {"share": share, "contexts_labelled": count, "n_contexts": len(contexts), "n_trials": len(drawn)}
             rows += [about | measured for measured in _measured(drawn, draws)]

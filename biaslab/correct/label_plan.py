@@ -274,9 +274,9 @@ def _doubt(read: pd.DataFrame) -> pd.Series:
 
 def _capped(likely: Floats, budget: int) -> Floats:
     """Return probabilities of at most 1 that sum to the budget."""
-    found = likely
-    while (found > 1 + 1e-12).any():
-        sure = found >= 1
+    probabilities = likely
+    while (probabilities > 1 + 1e-12).any():
+        sure = probabilities >= 1
         rest = budget - int(sure.sum())
-        found = np.where(sure, 1.0, likely * rest / likely[~sure].sum())
-    return found
+        probabilities = np.where(sure, 1.0, likely * rest / likely[~sure].sum())
+    return probabilities

@@ -39,7 +39,7 @@ def at_once(
         the correlations of the estimates (max-t; Hothorn, Bretz & Westfall 2008).
     """
     single = [fit.estimate(target, level, bounds=bounds) for fit in fits]
-    if len(fits) < 2 or not all(found.se > 0 for found in single):
+    if len(fits) < 2 or not all(estimate.se > 0 for estimate in single):
         return single
     errors = np.column_stack([fit.errors(target) for fit in fits])
     reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)

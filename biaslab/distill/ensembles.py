@@ -192,8 +192,8 @@ class WeightedEvaluators:
     @property
     def id(self) -> str:
         """Names with their weights, and a digest of everything that a score depends on."""
-        said = "+".join(f"{weight:.3g}*{name}" for name, weight in self.weights.items())
-        return f"evaluator:{said}@{self.digest}"
+        weighted = "+".join(f"{weight:.3g}*{name}" for name, weight in self.weights.items())
+        return f"evaluator:{weighted}@{self.digest}"
 
     @cached_property
     def digest(self) -> str:

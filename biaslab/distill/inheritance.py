@@ -247,11 +247,11 @@ class Pair(Together):
         difference = self.combined(self.inherited - own)
         if math.isnan(difference.estimate):
             return difference
-        found = self.quotient(self.inherited, own, _NO_SHARE)
-        if math.isnan(found.estimate):
-            return found
-        effect, note = effect_or_why_not(found.se, self.contexts)
-        return replace(found, p_value=difference.p_value, mde=effect, note=note)
+        estimate = self.quotient(self.inherited, own, _NO_SHARE)
+        if math.isnan(estimate.estimate):
+            return estimate
+        effect, note = effect_or_why_not(estimate.se, self.contexts)
+        return replace(estimate, p_value=difference.p_value, mde=effect, note=note)
 
 
 def verdict_of(share: Estimate) -> str:

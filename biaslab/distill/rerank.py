@@ -88,8 +88,8 @@ def rerank(
     first = pd.Series(total).groupby(table.index.get_level_values("context_id"), sort=False).idxmax().sort_values()
     kept = candidates.candidates.iloc[first]
     human = candidates.human.merge(kept[list(ITEM)], on=list(ITEM))
-    said = " + ".join(f"{weight_of[name]:.3g} × {name or 'score'}" for name in names)
-    facts = f"{candidates.provenance} Of each context the candidate with the greatest {said}.".strip()
+    formula = " + ".join(f"{weight_of[name]:.3g} × {name or 'score'}" for name in names)
+    facts = f"{candidates.provenance} Of each context the candidate with the greatest {formula}.".strip()
     about = (candidates.attributes, candidates.scale, candidates.noun, facts)
     return Dataset(f"{candidates.name}, reranked", kept, human, *about)
 
@@ -129,8 +129,8 @@ def evaluate(
     for name, judge in named.items():
         if not isinstance(judge, pd.DataFrame):
             judge = scores(collect(Reward(attributes, reference), judge, candidates, store, progress))
-        for label, part in _parts(judge, name):
-            values = part.set_index(list(ITEM))["score"].reindex(index).to_numpy(float)
+        for label, frame in _parts(judge, name):
+            values = frame.set_index(list(ITEM))["score"].reindex(index).to_numpy(float)
             if np.isnan(values).any():
                 where = ", ".join(map(str, index[int(np.isnan(values).argmax())]))
                 what = f"no score of {where} by {label or 'the judge'}"
@@ -225,8 +225,8 @@ def _parts(frame: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]
         remedy = "pass one frame each, by name"
         raise InputError("judges", f"a frame of {len(scorers)} scorers", "scores of one scorer and judge", remedy)
     groups = frame.groupby("attribute", sort=False)
-    for attribute, part in groups:
-        yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), part
+    for attribute, group in groups:
+        yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), group
 
 
 def mean_goal(values: Floats, goals: Floats, weights: Floats) -> float:

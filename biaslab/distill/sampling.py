@@ -124,8 +124,8 @@ def collect_samples(
         for index, outputs in _write(policy, contexts, prompts, settings, n, max_tokens, seed, batch_rows):
             rows += [(index, number, policy.decode(o.ids), o.stopped) for number, o in enumerate(outputs, start=1)]
             bar.update(n)
-    said = ", ".join(f"{name} {value:g}" for name, value in settings.items() if name != "strategy")
-    how = f"{policy.name}, {strategy} ({said}), {n} texts a source, at most {max_tokens} tokens, seed {seed}"
+    described = ", ".join(f"{name} {value:g}" for name, value in settings.items() if name != "strategy")
+    how = f"{policy.name}, {strategy} ({described}), {n} texts a source, at most {max_tokens} tokens, seed {seed}"
     return _dataset(sources, contexts, sorted(rows), strategy, f"Written by {how}, prompt {policy.prompt!r}")
 
 

@@ -118,14 +118,14 @@ def scores_of(
     require_columns(examples, EXAMPLES, "examples")
     values = np.full(len(examples), np.nan)
     for attribute, at in examples.reset_index(drop=True).groupby("attribute", sort=False).groups.items():
-        part = examples.iloc[at]
+        rows = examples.iloc[at]
         if isinstance(given, str):
             require_columns(examples, [given], "examples")
-            values[at] = part[given]
+            values[at] = rows[given]
         elif attribute not in given:
             raise InputError("given", sorted(given), f"an evaluator of {attribute}")
         else:
-            values[at] = given[str(attribute)].score(*(part[name].tolist() for name in ("text", "source", "reference")))
+            values[at] = given[str(attribute)].score(*(rows[name].tolist() for name in ("text", "source", "reference")))
     whose = {"scorer": scorer, "judge": judge, "dataset": dataset.name}
     return examples[[*ITEM, "attribute"]].assign(**whose, score=values)[list(SCORES)]
 

@@ -110,9 +110,9 @@ def describe(run: Run) -> str:
     lines = [f"{run.notebook}: {count(len(run.figures), 'figure')} in {run.seconds:.0f} s; {cost([run])}"]
     stems = dict.fromkeys(file.with_suffix("") for file in run.files)
     for stem in stems:
-        kinds = " ".join(file.suffix for file in run.files if file.with_suffix("") == stem)
-        facts = describe_estimates(stem.with_suffix(".csv")) if ".csv" in kinds else ""
-        lines.append(f"  {stem}  {kinds}{f'  from {facts}' if facts else ''}")
+        suffixes = " ".join(file.suffix for file in run.files if file.with_suffix("") == stem)
+        facts = describe_estimates(stem.with_suffix(".csv")) if ".csv" in suffixes else ""
+        lines.append(f"  {stem}  {suffixes}{f'  from {facts}' if facts else ''}")
     if run.ignored:
         lines.append(f"  without {', '.join(run.ignored)}, which this notebook does not have")
     return "\n".join(lines)

@@ -104,8 +104,8 @@ def regenerate(
     """
     require_extra("notebooks", "executing notebooks")
     chosen = _choose(list_notebooks(notebooks), only)
-    given = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
-    wanted = {name: value for name, value in given.items() if value is not None}
+    options = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
+    wanted = {name: value for name, value in options.items() if value is not None}
     wanted |= read_given(chosen, parameters or {})
     _check(wanted.get("judge"), wanted.get("dataset"), wanted.get("path"), wanted.get("n_contexts"), jobs)
     jobs = min(jobs, len(chosen))

@@ -207,14 +207,14 @@ def _planted(text: str) -> dict[str, Any]:
     """Parse planted values from a name; ``edits.NAME=POINTS`` are the points that an edit adds."""
     defaults = _planted_defaults()
     values: dict[str, Any] = {}
-    for part in filter(None, text.split(",")):
-        key, _, value = part.partition("=")
+    for setting in filter(None, text.split(",")):
+        key, _, value = setting.partition("=")
         edit = key.removeprefix("edits.") if key.startswith("edits.") else ""
         read = _read_as(0.0, value) if edit else _read_as(defaults[key], value) if key in defaults else None
         if read is None:
             flags = ", ".join(name for name, default in defaults.items() if isinstance(default, bool))
             allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}, edits.EDIT"
-            raise InputError("judge", part, allowed, did_you_mean(key, defaults) if key not in defaults else "")
+            raise InputError("judge", setting, allowed, did_you_mean(key, defaults) if key not in defaults else "")
         if edit:
             values.setdefault("edits", {})[edit] = read
         else:

@@ -108,8 +108,8 @@ class _RewardModel:
         """Load the weights, and make sure that none is missing."""
         from transformers import AutoModelForSequenceClassification
 
-        model, said = AutoModelForSequenceClassification.from_pretrained(location, output_loading_info=True, **options)
-        missing = sorted(said["missing_keys"])
+        model, info = AutoModelForSequenceClassification.from_pretrained(location, output_loading_info=True, **options)
+        missing = sorted(info["missing_keys"])
         if missing:
             raise ModelLoadError(
                 f"the files contain no weights for {missing[0]}, so this is not a trained reward model"
@@ -221,17 +221,17 @@ def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> P
         made = folder / f"{name}-{revision}-transformers-{importlib.metadata.version('transformers')}"
         if made.is_dir():
             return made
-        part = Path(tempfile.mkdtemp(prefix="writing-", dir=folder))
+        unfinished = Path(tempfile.mkdtemp(prefix="writing-", dir=folder))
     except OSError:
         return None
     try:
         model, tokenizer = load()
         with contextlib.suppress(OSError, SafetensorError):  # a full disk, or another process was faster
-            model.save_pretrained(part)
-            tokenizer.save_pretrained(part)
-            part.rename(made)
+            model.save_pretrained(unfinished)
+            tokenizer.save_pretrained(unfinished)
+            unfinished.rename(made)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return made if made.is_dir() else None
 
 

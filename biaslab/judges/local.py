@@ -164,9 +164,9 @@ class LocalJudge(LocalModel, BaseJudge):
         """
         judge = cls.__new__(cls)
         judge.device, judge.dtype = str(input_device(model)), str(model.dtype).removeprefix("torch.")
-        told = Thinking.of(thinking)
-        judge.id = f"local:{name}:{judge.dtype}{_in_id(told)}"
-        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens, _thinking=told)
+        budget = Thinking.of(thinking)
+        judge.id = f"local:{name}:{judge.dtype}{_in_id(budget)}"
+        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens, _thinking=budget)
         return judge
 
     @property

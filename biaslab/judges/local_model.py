@@ -171,12 +171,12 @@ class LocalModel:
         encoder, has_encoder = self._encoder, bool(self._opening)
         after, request = encoder.suffix if has_encoder else (), as_prompt(request)
         if isinstance(request, Likelihood):
-            given = (*encoder.prefix, *encoder.plain(request.given), *after)
+            prefix = (*encoder.prefix, *encoder.plain(request.given), *after)
             goes_on = request.given and not has_encoder
             text = encoder.continuation(request.text) if goes_on else encoder.plain(request.text)
-            if not given:
-                given, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
-            return [Scored(given + text, len(given))]
+            if not prefix:
+                prefix, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
+            return [Scored(prefix + text, len(prefix))]
         opened = self._prompt(request)
         prompt = (*opened.ids, *thought, *opened.answer)
         if not prompt:

@@ -43,9 +43,9 @@ class Thought:
 
     def before(self, reply: Reply) -> Reply:
         """Return the reply after this thought, with the thought and its tokens."""
-        told = "\n\n".join(filter(None, (self.text, reply.thought)))  # the answer may contain another thought
+        thought = "\n\n".join(filter(None, (self.text, reply.thought)))  # the answer may contain another thought
         usage = replace(reply.usage, prompt_tokens=reply.usage.prompt_tokens - self.written)
-        return replace(reply, thought=told, usage=usage + Usage(0, 0, self.written, self.written))
+        return replace(reply, thought=thought, usage=usage + Usage(0, 0, self.written, self.written))
 
 
 class OpenedPrompt(NamedTuple):
@@ -88,14 +88,14 @@ class ThoughtPrompts:
         JudgeError
             If neither its template nor its tokenizer has the tags of a known model family.
         """
-        found = find_format(self.encoder.tokenizer)
-        if found is None:
+        known = find_format(self.encoder.tokenizer)
+        if known is None:
             names = ", ".join(each.name for each in FORMATS)
             raise JudgeError(
                 f"neither the model's chat template nor its tokenizer has thinking tags ({names}); "
                 "omit thinking= for a model that does not think"
             )
-        return found
+        return known
 
     def prompt(self, messages: Sequence[Message]) -> OpenedPrompt:
         """Encode a conversation up to the beginning of the thought or, with thinking off, of the answer.
@@ -173,9 +173,9 @@ class ThoughtPrompts:
         else:
             gap = "" if words.endswith(form.before) else form.before
             closing = self.encoder.trusted(gap + form.tag + form.after)
-        said = self.encoder.decode(ids)
-        said = said.rpartition(form.tag)[0] if self.ends(ids) and form.tag in said else said
-        return Thought(said.strip(), (*ids, *closing), len(ids))
+        text = self.encoder.decode(ids)
+        text = text.rpartition(form.tag)[0] if self.ends(ids) and form.tag in text else text
+        return Thought(text.strip(), (*ids, *closing), len(ids))
 
 
 class ThoughtWriter:

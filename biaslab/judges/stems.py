@@ -98,9 +98,9 @@ class Shared(NamedTuple):
         """Multiply each row's queries, shape (rows, heads, groups, n), by its stem's matrix, (stems, heads, n, m)."""
         groups = queries.shape[2]
         asked = queries[self.rows].transpose(1, 2).flatten(2, 3)  # stems, heads, most × groups, n
-        found = asked @ states
-        found = found.reshape(*found.shape[:2], -1, groups, found.shape[-1]).transpose(1, 2)
-        return found.flatten(0, 1)[self.places]
+        products = asked @ states
+        products = products.reshape(*products.shape[:2], -1, groups, products.shape[-1]).transpose(1, 2)
+        return products.flatten(0, 1)[self.places]
 
 
 def attend(

@@ -93,10 +93,10 @@ class Thinking:
         """The budget as part of a judge's id; equal budgets have equal text."""
         if self.mode != "on":
             return self.mode
-        told = {"tokens": self.tokens, "effort": self.effort}
+        fields = {"tokens": self.tokens, "effort": self.effort}
         if self.effort is not None and self.tokens == EFFORTS[self.effort]:
-            del told["tokens"]
-        return {name: value for name, value in told.items() if value is not None}
+            del fields["tokens"]
+        return {name: value for name, value in fields.items() if value is not None}
 
     @property
     def fields(self) -> dict[str, Any]:

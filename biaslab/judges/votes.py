@@ -105,9 +105,9 @@ def _samples(request: Request, replies: Sequence[Reply], share: NDArray[np.float
     if all(each is None for each in known):
         return None
     if len(set(known)) > 1 or np.ptp(share) > _CLOSE:
-        said = ", ".join("exact" if each is None else f"{each} samples" for each in known)
+        listed = ", ".join("exact" if each is None else f"{each} samples" for each in known)
         raise JudgeError(
-            f"members of the panel gave {said}, which cannot be pooled; sample each member equally often, "
+            f"members of the panel gave {listed}, which cannot be pooled; sample each member equally often, "
             "with equal weights",
             request,
         )
@@ -150,12 +150,12 @@ def read_verdict(about: About | None, reply: Reply) -> Hashable | None:
     if reply.finish_reason in DECLINED or not (reply.text or "").strip():
         return None
     text = str(answered(reply).text).strip()
-    said = Reply(text=text, finish_reason=reply.finish_reason)
+    answer = Reply(text=text, finish_reason=reply.finish_reason)
     if about is not None and about.protocol is not None:
         if about.protocol.form == "list":
-            ranks, status = about.protocol.read_list(said, len(about.candidate_ids))
+            ranks, status = about.protocol.read_list(answer, len(about.candidate_ids))
             return (ranks,) if status == "ok" else None
-        read = [about.protocol.read(said, attribute) for attribute in about.attributes]
+        read = [about.protocol.read(answer, attribute) for attribute in about.attributes]
         return tuple(value for value, _ in read) if all(status in ("ok", "tie") for _, status in read) else None
     if about is not None and len(about.candidate_ids) == 2 and about.labels:
         tie = about.labels[2] if len(about.labels) > 2 else None

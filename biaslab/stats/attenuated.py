@@ -80,9 +80,9 @@ class Attenuated:
             The coefficient times ``reach`` is in the unit of the outcome, whose magnitude is ``size``; for rounding.
         """
         contexts, reliability = len(self.product) - 1, float(self.reliability[0])
-        beside = f"reliability {reliability:.2f} of human scores given {what}"
+        described = f"reliability {reliability:.2f} of human scores given {what}"
         if not reliability > LEAST_BESIDE:
-            return undefined(f"undefined: annotators agree too little ({beside})", contexts)
+            return undefined(f"undefined: annotators agree too little ({described})", contexts)
         value = self._rounded(float(self.product[0]) / reliability, reach, size)
         if np.isnan(self.product).any():
             return without_interval(value, contexts, "no interval: the term depends on one context")
@@ -93,7 +93,7 @@ class Attenuated:
             return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t")
         quantile = float(stats.t.ppf((1 + level) / 2, contexts - 1))
         if reliability <= quantile * math.sqrt(spread):
-            known = f"{beside}, standard error {math.sqrt(spread):.2f}"
+            known = f"{described}, standard error {math.sqrt(spread):.2f}"
             return undefined(f"undefined: annotators agree too little for so few contexts ({known})", contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
 
@@ -134,8 +134,8 @@ def small_sample_error(error: RatingError, shared: float) -> Floats:
     estimate has moments in small samples (Fuller 1987, §2.5.1, with α = 1). An assumed share is not an estimate and is
     left as it is.
     """
-    given = error.error
+    variance = error.error
     if error.estimated:
-        left = np.maximum(np.array([len(given) - 1] + [len(given) - 2] * (len(given) - 1), float), 1.0)
-        given = given * (1 - 1 / left)
-    return np.asarray(given + shared * (error.spread - given), float)
+        left = np.maximum(np.array([len(variance) - 1] + [len(variance) - 2] * (len(variance) - 1), float), 1.0)
+        variance = variance * (1 - 1 / left)
+    return np.asarray(variance + shared * (error.spread - variance), float)

@@ -166,8 +166,8 @@ def fit_components(crossed: Crossed, weights: Floats, fit: Fit = "anova") -> Com
     require_one_of("fit", fit, get_args(Fit))
     if fit == "anova":
         return _Squares.of(crossed).components(crossed, weights)
-    found = [_likely(crossed, row) for row in weights]
-    return Components(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    components = [_likely(crossed, row) for row in weights]
+    return Components(*(np.concatenate(parts) for parts in zip(*components, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,19 +239,19 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
             model = MixedLM.from_formula(
                 "y ~ C(condition)", frame, groups="context", re_formula="1", vc_formula=crossing
             )
-            found = model.fit(reml=True, method=["lbfgs", "powell"])
+            fit = model.fit(reml=True, method=["lbfgs", "powell"])
     except (np.linalg.LinAlgError, ValueError):
         return nothing
-    if not (found.converged and np.isfinite(found.scale)):
+    if not (fit.converged and np.isfinite(fit.scale)):
         return nothing
-    parts = dict(zip(model.exog_vc.names, found.vcomp, strict=True)) if several else {}
-    means = np.array([0.0, *found.fe_params.to_numpy()[1:]])
+    parts = dict(zip(model.exog_vc.names, fit.vcomp, strict=True)) if several else {}
+    means = np.array([0.0, *fit.fe_params.to_numpy()[1:]])
     error = np.zeros((j, j))
-    error[1:, 1:] = found.cov_params().to_numpy()[1:j, 1:j]
+    error[1:, 1:] = fit.cov_params().to_numpy()[1:j, 1:j]
     noise = float(np.trace((np.eye(j) - 1 / j) @ error)) / (j - 1)
     sampling, left = crossed.sampling(weight[None, :])
-    interaction = float(found.scale) + parts.get("condition", 0.0) - float(left[0])
-    values = float(found.cov_re.iloc[0, 0]), parts.get("item", 0.0), means.var(ddof=1) - noise, interaction
+    interaction = float(fit.scale) + parts.get("condition", 0.0) - float(left[0])
+    values = float(fit.cov_re.iloc[0, 0]), parts.get("item", 0.0), means.var(ddof=1) - noise, interaction
     return *(np.full(1, value) for value in values), sampling  # type: ignore[return-value]
 
 

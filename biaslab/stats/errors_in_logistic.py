@@ -115,8 +115,8 @@ def log_odds_at_equal(
 def _of_differences(sides: pd.DataFrame, codes: NDArray[np.intp], spread: Floats) -> RatingError:
     """Return the error in a sum of squared differences: twice that of the two sides around their mean."""
     verdicts = sides["context_id"].drop_duplicates().to_numpy(np.intp)
-    found = rating_error(sides).of_clusters(codes[verdicts])
-    return RatingError(spread, 2 * found.error, found.estimated)
+    error = rating_error(sides).of_clusters(codes[verdicts])
+    return RatingError(spread, 2 * error.error, error.estimated)
 
 
 def _given_back(slope: Floats, reliability: Floats, error: Floats) -> Floats:
@@ -125,6 +125,6 @@ def _given_back(slope: Floats, reliability: Floats, error: Floats) -> Floats:
     In terms of the estimated slope β_m = β / √(1 + .346 β²τ²), it is 1 / √(1 − .346 β_m²τ²).
     """
     fine = reliability > LEAST_BESIDE
-    found = np.where(fine, slope / np.where(fine, reliability, 1.0), 0.0)
+    slopes = np.where(fine, slope / np.where(fine, reliability, 1.0), 0.0)
     left = np.where(fine, np.maximum(reliability * error, 0.0), 0.0)
-    return np.asarray(1 / np.sqrt(np.maximum(1 - _PROBIT * found**2 * left, _LEAST_LEFT)), float)
+    return np.asarray(1 / np.sqrt(np.maximum(1 - _PROBIT * slopes**2 * left, _LEAST_LEFT)), float)

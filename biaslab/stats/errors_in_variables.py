@@ -134,8 +134,8 @@ class _NormalEquations:
         naive = np.full(self.score.shape[:2], np.nan)
         fine = np.linalg.cond(self.gram) < 1e12
         naive[fine] = np.linalg.solve(self.gram[fine], self.score[fine])[:, :, 0]
-        found = Attenuated.of(naive, self.gram, small_sample_error(self.error, shared) / self.scale[-1] ** 2)
-        return Attenuated(found.product / self.scale[-2], found.reliability)
+        attenuated = Attenuated.of(naive, self.gram, small_sample_error(self.error, shared) / self.scale[-1] ** 2)
+        return Attenuated(attenuated.product / self.scale[-2], attenuated.reliability)
 
 
 def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:

@@ -217,8 +217,8 @@ def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     (True, False, True)
     """
     with np.errstate(invalid="ignore"):
-        found = np.abs(value) <= ROUNDING * np.maximum(1.0, np.abs(size))
-    return found if np.ndim(found) else bool(found)
+        small = np.abs(value) <= ROUNDING * np.maximum(1.0, np.abs(size))
+    return small if np.ndim(small) else bool(small)
 
 
 @checked
@@ -237,10 +237,10 @@ def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
     >>> without_rounding([0.1 + 0.2, 0.5 - 1e-16, 1e-13, 1 / 3]).tolist()
     [0.3, 0.5, 1e-13, 0.3333333333333333]
     """
-    given = np.asarray(values, float)
-    decimal = np.round(given, _DECIMALS)
+    raw = np.asarray(values, float)
+    decimal = np.round(raw, _DECIMALS)
     with np.errstate(invalid="ignore"):
-        return np.where(np.abs(given - decimal) <= _BITS * np.maximum(1.0, np.abs(given)), decimal, given)
+        return np.where(np.abs(raw - decimal) <= _BITS * np.maximum(1.0, np.abs(raw)), decimal, raw)
 
 
 @checked

@@ -64,7 +64,7 @@ def estimate_rows(
     """
     counts = {"n_trials": n_trials, "n_dropped": n_dropped}
     settings = {"ci_level": resampling.level, "seed": resampling.seed}
-    return [{"metric": m, **cell, **asdict(found), **counts, **settings} for m, found in estimates.items()]
+    return [{"metric": m, **cell, **asdict(estimate), **counts, **settings} for m, estimate in estimates.items()]
 
 
 @checked

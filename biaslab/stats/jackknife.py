@@ -175,8 +175,8 @@ def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling
     """
     if not resampling.clusters:
         return statistic, len(np.asarray(names))
-    codes, found = pd.factorize(resampling.cluster_of(names))
-    return lambda weights: statistic(weights[:, codes]), len(found)
+    codes, clusters = pd.factorize(resampling.cluster_of(names))
+    return lambda weights: statistic(weights[:, codes]), len(clusters)
 
 
 @checked
@@ -274,23 +274,23 @@ def _leave_groups_out(statistic: Statistic, contexts: int, seed: int) -> Floats:
     """Return the statistic leaving out random groups of nearly equal size, several groups at a time."""
     group = np.random.default_rng(seed).permutation(contexts) % GROUPS
     rows = max(1, _CHUNK // contexts)
-    found = []
+    values = []
     for start in range(0, GROUPS, rows):
         left = np.arange(start, min(start + rows, GROUPS))
-        found.append(evaluate(statistic, (group != left[:, None]).astype(float)))
-    return np.concatenate(found)
+        values.append(evaluate(statistic, (group != left[:, None]).astype(float)))
+    return np.concatenate(values)
 
 
 def _leave_one_out(statistic: Statistic, contexts: int) -> Floats:
     """Return the statistic leaving out each context, one chunk of contexts at a time."""
     rows = max(1, _CHUNK // contexts)
-    found = []
+    values = []
     for start in range(0, contexts, rows):
         left = np.arange(start, min(start + rows, contexts))
         weights = np.ones((len(left), contexts))
         weights[np.arange(len(left)), left] = 0
-        found.append(evaluate(statistic, weights))
-    return np.concatenate(found)
+        values.append(evaluate(statistic, weights))
+    return np.concatenate(values)
 
 
 @dataclass(frozen=True)

@@ -141,8 +141,8 @@ def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: Arra
     home, lost = np.asarray(context), np.asarray(missing, float)
     codes, levels = pd.factorize(np.asarray(condition))
     sides = range(1 if len(levels) == 2 else len(levels)) if len(levels) > 1 else ()
-    found = [_differing(home, lost, codes == side, (codes != side) & (codes >= 0)) for side in sides]
-    known = [p for p in found if not np.isnan(p)]
+    p_values = [_differing(home, lost, codes == side, (codes != side) & (codes >= 0)) for side in sides]
+    known = [p for p in p_values if not np.isnan(p)]
     return min(1.0, min(known) * len(sides)) if known else float("nan")
 
 

@@ -105,9 +105,9 @@ def swap_test(
         return float("nan")
     extreme, alike, total = 0, 0, 0
     for flips in patterns(contexts, seed):
-        found = np.abs(evaluate(statistic, flips))
-        same = is_rounding(found - abs(observed), size)
-        extreme += int(np.sum((found >= abs(observed)) | same | np.isnan(found)))
+        statistics = np.abs(evaluate(statistic, flips))
+        same = is_rounding(statistics - abs(observed), size)
+        extreme += int(np.sum((statistics >= abs(observed)) | same | np.isnan(statistics)))
         alike += int(np.sum(same))
         total += len(flips)
     counted = extreme - (alike / 2 if mid_p and alike < total else 0)  # no information if all are alike
@@ -141,7 +141,7 @@ def patterns(contexts: int, seed: int = 0) -> Iterator[Floats]:
 
 def evaluate(statistic: Callable[[Floats], Floats], rows: Floats) -> Floats:
     """Return the statistic of each row of patterns or weights; raise `InputError` unless it is one value per row."""
-    found = np.asarray(statistic(rows), float)
-    if found.shape != (len(rows),):
-        raise InputError("statistic", found.shape, f"values of shape ({len(rows)},), one per row")
-    return found
+    values = np.asarray(statistic(rows), float)
+    if values.shape != (len(rows),):
+        raise InputError("statistic", values.shape, f"values of shape ({len(rows)},), one per row")
+    return values

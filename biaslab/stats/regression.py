@@ -86,7 +86,7 @@ def linear_model(
         codes = pd.factorize(Resampling(clusters=clusters).cluster_of(homes))[0]
     contexts = len(np.unique(codes))
     kept, reasons = identified(y, x, names, contexts)
-    found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
+    estimates = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
@@ -94,11 +94,11 @@ def linear_model(
         reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever the unit of x
         b, errors = (np.where(is_rounding(part * reach, np.abs(y).max()), 0.0, part) for part in (b, errors))
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
-        found |= {
+        estimates |= {
             names[k]: coefficient_by_t(value, error, contexts, level, method)
             for k, value, error in zip(kept, b, errors, strict=True)
         }
-    return {name: found[name] for name in names}
+    return {name: estimates[name] for name in names}
 
 
 def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:

@@ -198,18 +198,18 @@ def _pairable(
     missing = [column for column in wanted if column not in scores.columns]
     if missing:
         raise TrialsError("scores columns", missing, f"the columns {', '.join(map(repr, wanted))}")
-    given = scores[scores[score].notna()]
-    values = given[score].to_numpy(float)
+    scored = scores[scores[score].notna()]
+    values = scored[score].to_numpy(float)
     if np.isinf(values).any():
         raise InputError(f"score column {score!r}", math.inf, "finite numbers, or NaN if missing")
-    unit, who = number_items(given, units)[0], number_items(given, [annotator])[0]
+    unit, who = number_items(scored, units)[0], number_items(scored, [annotator])[0]
     rating = unit * (who.max(initial=0) + 1) + who
     if len(np.unique(rating)) < len(rating):
-        first = given[pd.Series(rating).duplicated().to_numpy()].iloc[0][[*units, annotator]].to_dict()
+        first = scored[pd.Series(rating).duplicated().to_numpy()].iloc[0][[*units, annotator]].to_dict()
         raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
     kept = np.bincount(unit)[unit] > 1
-    where, firsts = number_items(given, [context])
-    names = pd.Index(given[context].iloc[firsts])
+    where, firsts = number_items(scored, [context])
+    names = pd.Index(scored[context].iloc[firsts])
     alone = not len(who) or who.max() < 1
     return _Rated(values, where, unit, who, names, alone).only(kept)
 
@@ -230,7 +230,7 @@ class _Rated:
 
     def only(self, kept: NDArray[np.bool_]) -> _Rated:
         """Return a subset of the ratings, with all units."""
-        context, found = pd.factorize(self.context[kept])
+        context, names = pd.factorize(self.context[kept])
         unit = pd.factorize(self.unit[kept])[0]
         return replace(
             self,
@@ -238,7 +238,7 @@ class _Rated:
             context=context,
             unit=unit,
             annotator=self.annotator[kept],
-            names=self.names[found],
+            names=self.names[names],
         )
 
     def within(self, names: set[Any]) -> _Rated:
@@ -325,15 +325,15 @@ class _Parts:
 
     def ordinal(self, weights: Floats) -> Floats:
         """Distance is the squared difference of midranks, which depend on the weights."""
-        found, rows = [], max(1, _CHUNK // max(len(self.at), weights.shape[1]))
+        values, rows = [], max(1, _CHUNK // max(len(self.at), weights.shape[1]))
         for start in range(0, len(weights), rows):
             chunk = weights[start : start + rows]
             totals = chunk @ self.counts
             n = totals.sum(axis=1)
             ranks = np.cumsum(totals, axis=1) - totals / 2 - n[:, None] / 2
             observed = np.sum(self._within(ranks[:, self.at]) * chunk[:, self.context], axis=1)
-            found.append(_one_minus(observed, 2 * n * np.sum(totals * ranks**2, axis=1), n))
-        return np.concatenate(found)
+            values.append(_one_minus(observed, 2 * n * np.sum(totals * ranks**2, axis=1), n))
+        return np.concatenate(values)
 
     def _within(self, x: Floats) -> Floats:
         """Return each unit's sum of squared pairwise differences over its scores minus one; (rows, units)."""

@@ -45,14 +45,14 @@ def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
     >>> score_weights([3, np.nan, 1], levels=[1, 2, 3]).tolist()
     [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    given, scale = np.asarray(scores, float), np.asarray(levels, float)
+    values, scale = np.asarray(scores, float), np.asarray(levels, float)
     if scale.ndim != 1 or not (np.diff(scale) > 0).all():
         raise InputError("levels", list(scale), "numbers in increasing order")
-    weights = (np.abs(given[:, None] - scale) < 1e-9).astype(float)
-    strange = ~np.isnan(given) & (weights.sum(axis=1) == 0)
+    weights = (np.abs(values[:, None] - scale) < 1e-9).astype(float)
+    strange = ~np.isnan(values) & (weights.sum(axis=1) == 0)
     if strange.any():
         raise InputError(
-            "scores", given[strange][0], f"levels of the scale, from {scale[0]:g} to {scale[-1]:g}, or NaN"
+            "scores", values[strange][0], f"levels of the scale, from {scale[0]:g} to {scale[-1]:g}, or NaN"
         )
     return np.asarray(weights)
 

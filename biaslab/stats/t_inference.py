@@ -249,10 +249,10 @@ def rare_inflation(contexts: int, note: str, level: float) -> float:
     """
     if not 0 < level < 1:
         raise InputError("level", level, "a number between 0 and 1")
-    said = re.search(rf"{_FEW} (\d+)", note)
-    if said is None:
+    match = re.search(rf"{_FEW} (\d+)", note)
+    if match is None:
         return 1.0
-    by_signs = int(said[1]) != _fewest_alike(contexts, False)
+    by_signs = int(match[1]) != _fewest_alike(contexts, False)
     one, other = (_share_of_rare(contexts, by_signs, alpha) for alpha in (ALPHA, level))
     return other / one
 

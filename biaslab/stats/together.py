@@ -133,8 +133,10 @@ def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.Data
     common = set.intersection(*names)
     if len(common) < _FEWEST:
         of_each = "; ".join(f"{len(own)} of {name}" for name, own in zip(frames, names, strict=True))
-        found = f"{len(common)} in common ({of_each})"
-        raise TrialsError("context_id", found, "at least two common contexts", "compare judgements of the same data")
+        described = f"{len(common)} in common ({of_each})"
+        raise TrialsError(
+            "context_id", described, "at least two common contexts", "compare judgements of the same data"
+        )
     kept = [frame[frame["context_id"].isin(common)] for frame in frames.values()]
     return kept, len(set.union(*names)) - len(common)
 
@@ -153,11 +155,11 @@ def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[Key, M
     return {tuple(None if row[name] != row[name] else row[name] for name in columns): row for row in rows}
 
 
-def where_apart(found: Sequence[Mapping[Key, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
+def where_apart(cells: Sequence[Mapping[Key, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
     """Describe the columns in which judges have no value in common."""
     parts = []
     for at, name in enumerate(columns):
-        ours = [sorted({str(key[at]) for key in part}) for part in found]
+        ours = [sorted({str(key[at]) for key in keys}) for keys in cells]
         if not set.intersection(*map(set, ours)):
             of_each = [f"{', '.join(one)} for the {role}" for one, role in zip(ours, roles, strict=False)]
             parts.append(f"{name} is {' and '.join(of_each)}")
@@ -166,10 +168,10 @@ def where_apart(found: Sequence[Mapping[Key, object]], columns: Sequence[str], r
 
 def quickly(probe: Any) -> Any:
     """Return a probe with the same estimates but without intervals, or with fast ones."""
-    given = getattr(probe, "resampling", None)
-    if given is None:
+    resampling = getattr(probe, "resampling", None)
+    if resampling is None:
         return probe
-    return replace(probe, resampling=replace(given, n=100, method="studentised", values_only=True))
+    return replace(probe, resampling=replace(resampling, n=100, method="studentised", values_only=True))
 
 
 @contextmanager
@@ -217,10 +219,10 @@ def without_each(
     trials = [texts_as_objects(frame) for frame in trials]
     units = [frame["context_id"].map(lambda name: clusters.get(name, name)) for frame in trials]
     names = list(dict.fromkeys(units[0]))
-    found = np.full((len(keys), len(names), len(trials)), math.nan)
+    values = np.full((len(keys), len(names), len(trials)), math.nan)
     with suppressed_data_warnings():  # these were issued for the complete trials
         for at, name in enumerate(progress_bar(names, desc=bar, unit="context", disable=not bar)):
             for role, (frame, unit) in enumerate(zip(trials, units, strict=True)):
                 rest = rows_by_cell(estimate(frame[unit != name]), columns)
-                found[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
-    return found
+                values[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
+    return values

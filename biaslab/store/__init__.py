@@ -138,8 +138,8 @@ class Store:
         for chunk in _chunks(keys):
             with uncollected():
                 rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
-                asked, found = set(chunk), cast("list[tuple[str, str, int, int, int]]", rows)
-                replies.update(self._replies([row for row in found if row[0] in asked]))
+                asked, stored_rows = set(chunk), cast("list[tuple[str, str, int, int, int]]", rows)
+                replies.update(self._replies([row for row in stored_rows if row[0] in asked]))
         return replies
 
     def _replies(self, rows: list[tuple[str, str, int, int, int]]) -> Iterator[tuple[str, Reply]]:

@@ -106,8 +106,8 @@ def _write_parquet(path: Path) -> Iterator[Write]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {name: pa.int64() for name in COLUMNS[3:6]} | {"created": pa.timestamp("ms", tz="UTC")}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    types = {name: pa.int64() for name in COLUMNS[3:6]} | {"created": pa.timestamp("ms", tz="UTC")}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
 
         def write(rows: list[Row]) -> None:

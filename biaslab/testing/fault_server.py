@@ -197,11 +197,11 @@ class FaultServer:
 
     def _as_responses(self, body: Document, text: str) -> Document:
         """Return a good answer of the Responses API: a reasoning item and a message."""
-        said: Document = {"type": "output_text", "text": self.answer_of(text), "annotations": []}
+        content: Document = {"type": "output_text", "text": self.answer_of(text), "annotations": []}
         if "include" in body and self.probabilities:
             shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
-            said["logprobs"] = [{**shown[0], "top_logprobs": shown}]
-        message = {"type": "message", "role": "assistant", "status": "completed", "content": [said]}
+            content["logprobs"] = [{**shown[0], "top_logprobs": shown}]
+        message = {"type": "message", "role": "assistant", "status": "completed", "content": [content]}
         usage = {"input_tokens": len(text), "output_tokens": 1, "input_tokens_details": {"cached_tokens": 2}}
         return {"object": "response", "status": "completed", "model": body["model"], "usage": usage,
                 "output": [{"type": "reasoning", "summary": []}, message]}  # fmt: skip

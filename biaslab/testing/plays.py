@@ -43,10 +43,10 @@ def status(code: int, message: str = "", **headers: str) -> Play:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def play(exchange: Exchange) -> web.StreamResponse:
-        said = message.format(key=exchange.request.headers.get("Authorization", ""))
+        text = message.format(key=exchange.request.headers.get("Authorization", ""))
         if code < 400:
             return web.Response(status=code, headers=named)
-        return web.json_response({"error": {"message": said}}, status=code, headers=named)
+        return web.json_response({"error": {"message": text}}, status=code, headers=named)
 
     return play
 

@@ -112,9 +112,9 @@ class HumanScale:
                 "human_shift": Ratio(context, gap, one, null=0.0, inference="t"),
                 "human_distance": Ratio(context, np.abs(gap), one, inference="t"),
             }
-            found = {name: made[name].estimate(self.resampling) for name in chosen}
+            estimates = {name: made[name].estimate(self.resampling) for name in chosen}
             counts = int(known.sum()), int((~known).sum())
-            rows += estimate_rows(found, dict(zip(CELL, values, strict=True)), self.resampling, *counts)
+            rows += estimate_rows(estimates, dict(zip(CELL, values, strict=True)), self.resampling, *counts)
         return estimates_frame(rows, self.name, self.primary, ("attribute",))
 
 
@@ -127,8 +127,8 @@ def _moved(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
     known = _known(cell)
     labelled = cell.loc[known, "context_id"].nunique()
     if labelled < 2:
-        found = "all labels in one context" if labelled else "no labels"
-        raise TrialsError("human", found, "human scores of at least two contexts")
+        problem = "all labels in one context" if labelled else "no labels"
+        raise TrialsError("human", problem, "human scores of at least two contexts")
     value, human = cell["value"].to_numpy(float), cell["human"].to_numpy(float)
     moved = value.copy()
     fitted = _isotonic if method == "isotonic" else _ordinal
@@ -157,10 +157,10 @@ def _ordinal(x: Floats, y: Floats, new: Floats) -> Floats:
     model = OrderedModel(codes, ((x - center) / spread)[:, None], distr="logit")
     with warnings.catch_warnings():  # slopes diverge if scores separate levels perfectly
         warnings.simplefilter("ignore")
-        found = model.fit(method="bfgs", disp=False, maxiter=200)
+        fit = model.fit(method="bfgs", disp=False, maxiter=200)
     there = ~np.isnan(new)
     expected = np.full(len(new), math.nan)
     if there.any():
-        p = np.asarray(model.predict(found.params, exog=((new[there] - center) / spread)[:, None]))
+        p = np.asarray(model.predict(fit.params, exog=((new[there] - center) / spread)[:, None]))
         expected[there] = p @ levels
     return expected

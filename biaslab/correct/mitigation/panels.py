@@ -208,8 +208,8 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
     known = ~np.isnan(label) & np.column_stack([has_value(each) for each in same]).all(axis=1)
     labelled = base.loc[known, "context_id"].nunique()
     if labelled < 2:
-        found = "all labels in one context" if labelled else "no labels in common"
-        raise TrialsError("human", found, "labels in at least two contexts that all members judged")
+        problem = "all labels in one context" if labelled else "no labels in common"
+        raise TrialsError("human", problem, "labels in at least two contexts that all members judged")
     learned: dict[str, tuple[float, ...]] = {}
     for others, here in held_out(base["context_id"], known, folds):
         weights = _stacked(base[others], values[others])
@@ -234,9 +234,9 @@ def _stacked(trials: pd.DataFrame, values: Floats) -> tuple[float, ...]:
         both = pd.DataFrame(np.column_stack([values, label]))
         centred = (both - both.groupby(trials["attribute"].to_numpy()).transform("mean")).to_numpy(float)
         columns, wanted = centred[:, :-1], centred[:, -1]
-    found = nnls(columns, wanted)[0] if len(trials) else np.zeros(size)
-    total = float(found.sum())
-    return tuple(map(float, found / total)) if total > 0 else (1 / size,) * size
+    weights = nnls(columns, wanted)[0] if len(trials) else np.zeros(size)
+    total = float(weights.sum())
+    return tuple(map(float, weights / total)) if total > 0 else (1 / size,) * size
 
 
 def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

@@ -133,10 +133,10 @@ class BatchJobs:
             try:
                 return ask(client)
             except openai.APIStatusError as error:
-                said, status = self._key.hide(message_of(error.response.text)), error.status_code
+                message, status = self._key.hide(message_of(error.response.text)), error.status_code
             except openai.OpenAIError as error:
-                said, status = str(of_connection(error, self._address.url)), None
-        shown = f"HTTP {status}: {said}" if status else said
+                message, status = str(of_connection(error, self._address.url)), None
+        shown = f"HTTP {status}: {message}" if status else message
         raise ServerError(f"the server rejected the batch ({shown}); check key, model and address", status=status)
 
 

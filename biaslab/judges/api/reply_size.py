@@ -31,8 +31,8 @@ async def bound(http: Any, response: Any) -> None:
 
 
 def _length(headers: Any) -> int:
-    told = headers.get("content-length", "")
-    return int(told) if told.isascii() and told.isdigit() else -1
+    declared = headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() else -1
 
 
 @cache

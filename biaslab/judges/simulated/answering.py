@@ -216,10 +216,10 @@ def _refuses_to_score(judge: SimulatedJudge, asked: ScoreQuestion) -> bool:
 def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:
     """Format labels as requested, with reasons if requested."""
     if asked.replies:
-        said = zip(asked.attributes, chosen, strict=True)
+        pairs = zip(asked.attributes, chosen, strict=True)
         return "\n".join(
             asked.replies[asked.scale.labels.index(label)].replace("{attribute}", attribute)
-            for attribute, label in said
+            for attribute, label in pairs
         )
     if asked.layout == "bare":
         return chosen[0]

@@ -91,17 +91,17 @@ def compare_remedies(
     for where, cell in cells(trials):
         require_columns(cell, ["tokens", *(("human", "opponent_human") if human is None else ())], "trials")
         for asked in orders:
-            part = cell if asked == "both" else _one_order(cell, seed)
-            read = read_trials(part)
-            scores = human_of(part, read, human, where["attribute"])
+            selected = cell if asked == "both" else _one_order(cell, seed)
+            read = read_trials(selected)
+            scores = human_of(selected, read, human, where["attribute"])
             chosen = [name for name in remedies if asked == "both" or name != "swap-average"]
-            price = tokens_per_item(part, read)
+            price = tokens_per_item(selected, read)
             made = {
                 name: _measured(debiased, scores, decoding, price)
                 for name, debiased in _applied(read.comparisons, chosen, fitted or {}, folds, in_sample)
             }
             counts = len(read.comparisons), int((read.row < 0).sum())
-            how = clustered(resampling, part, pd.unique(read.comparisons.context_id), "remedies")
+            how = clustered(resampling, selected, pd.unique(read.comparisons.context_id), "remedies")
             for remedy, against, estimates in _side_by_side(made, how):
                 at = where | {"remedy": remedy, "orders": asked, "against": against}
                 rows += estimate_rows(estimates, at, resampling, *counts)

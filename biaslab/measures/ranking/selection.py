@@ -108,11 +108,11 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
         pairs = most_informative(so_far, min(batch, budget - len(asked)), rng)
         if not len(pairs):
             break
-        said = np.asarray(ask(pairs), float)
-        if said.shape != (len(pairs),):
+        answers = np.asarray(ask(pairs), float)
+        if answers.shape != (len(pairs),):
             allowed = f"a function that returns a number for each of {len(pairs)} pairs"
-            raise InputError("ask", ask, allowed, f"this one returns shape {said.shape}")
-        asked, p = np.concatenate([asked, pairs]), np.concatenate([p, said])
+            raise InputError("ask", ask, allowed, f"this one returns shape {answers.shape}")
+        asked, p = np.concatenate([asked, pairs]), np.concatenate([p, answers])
     return Comparisons.of(list(names), asked[:, 0], asked[:, 1], p)
 
 

@@ -242,10 +242,10 @@ def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references
 
     The last entries are the pairs with equal scores, and all pairs.
     """
-    part = every.take(kept[every.first] & kept[every.second])
-    scores = decode(part, decoding).scores
+    subset = every.take(kept[every.first] & kept[every.second])
+    scores = decode(subset, decoding).scores
     # every unordered pair of candidates with a comparison, once
-    one, two = np.divmod(np.unique(part.pair), len(kept))
+    one, two = np.divmod(np.unique(subset.pair), len(kept))
     sign = np.sign(np.round(scores[one] - scores[two], 12))
     home, counts = every.context[one], []
     for reference in references:

@@ -77,9 +77,9 @@ def system_accuracy(
         raise TrialsError("candidates of the data set", "one without a system", "a system for every candidate")
     rows: list[dict[str, Any]] = []
     names = [*SCORES[:4], *by]
-    for values, part in scores.groupby(names, sort=False):
+    for values, group in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
-        frame = with_human([part], dataset, str(where["attribute"]))
+        frame = with_human([group], dataset, str(where["attribute"]))
         whole = frame.dropna(subset=["score", "human"])
         estimates = {"system_accuracy": _estimate(whole, resampling)}
         rows += estimate_rows(estimates, where, resampling, len(whole), len(frame) - len(whole))

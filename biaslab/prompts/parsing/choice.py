@@ -241,10 +241,10 @@ def stated(text: str, names: Names) -> set[int]:
     """
     places: set[int] = set()
     for match in _STATED.finditer(text):
-        said = match["said"]
-        if len({names.exactly(label) for label in _DOUBLE_BRACKETS.findall(said)}) > 1:  # "[[A]] or [[B]]"
+        statement = match["said"]
+        if len({names.exactly(label) for label in _DOUBLE_BRACKETS.findall(statement)}) > 1:  # "[[A]] or [[B]]"
             continue
-        lead = _lead(said, _STOP)
+        lead = _lead(statement, _STOP)
         if (place := names.exactly(lead)) is not None:
             places.add(place)
         elif names.resembles(lead) and "correct" not in match["adjectives"].lower():  # "The correct answer is D"
@@ -280,7 +280,7 @@ def _closing(line: str, names: Names) -> int | None:
     return UNKNOWN if place is None and names.resembles(last[1]) else place
 
 
-def _lead(said: str, ends: re.Pattern[str]) -> str:
+def _lead(statement: str, ends: re.Pattern[str]) -> str:
     """Return the beginning of a line, up to the end of the statement."""
-    end = ends.search(said)
-    return said[: end.start()] if end else said
+    end = ends.search(statement)
+    return statement[: end.start()] if end else statement

@@ -179,18 +179,18 @@ class Names:
         others = [self.core(place).casefold() for place in range(len(self.labels)) if place != self.tie]
         return "C" if self.tie >= 0 and others == ["a", "b"] else None
 
-    def _place(self, said: str, any_case: bool) -> int | None:
-        if said in self.labels:  # labels may differ only in case
-            place = self.labels.index(said)
+    def _place(self, text: str, any_case: bool) -> int | None:
+        if text in self.labels:  # labels may differ only in case
+            place = self.labels.index(text)
             return TIE if place == self.tie else place
         for place, label in enumerate(self.labels):
             core = self.core(place)
             loosely = any_case or len(core) > 1
-            if said == core or said.casefold() in (label.casefold(), core.casefold() if loosely else None):
+            if text == core or text.casefold() in (label.casefold(), core.casefold() if loosely else None):
                 return TIE if place == self.tie else place
-        if said.casefold() in _TIE_SAID or (said.upper() if any_case else said) == self._third:
+        if text.casefold() in _TIE_SAID or (text.upper() if any_case else text) == self._third:
             return TIE
-        masked = self.mask(said)
+        masked = self.mask(text)
         return place_of(masked) if len(masked) == 1 else None
 
 

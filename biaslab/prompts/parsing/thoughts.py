@@ -197,8 +197,8 @@ def _is_thought(part: object) -> bool:
 def _arguments(message: Mapping[str, Any], content: Any) -> Any:
     """Return the arguments of a tool call, as JSON, or the content if there was none."""
     calls = message.get("tool_calls") or [{"function": message.get("function_call") or {}}]
-    given = calls[0]["function"].get("arguments", content)
-    return json.dumps(given) if isinstance(given, Mapping) else given
+    arguments = calls[0]["function"].get("arguments", content)
+    return json.dumps(arguments) if isinstance(arguments, Mapping) else arguments
 
 
 def answered(reply: Reply) -> Reply:

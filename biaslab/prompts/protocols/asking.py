@@ -84,8 +84,8 @@ class Asking(Answering, Listing):
         if self.form == "pair":
             for place, row in zip(places, rows, strict=True):
                 own |= {f"{place}_{name}": row[name] for name in dataset.variables}
-        given = texts or [row["text"] for row in rows]
-        shown = self._show_list(given) if self.form == "list" else dict(zip(places, given, strict=True))
+        shown_texts = texts or [row["text"] for row in rows]
+        shown = self._show_list(shown_texts) if self.form == "list" else dict(zip(places, shown_texts, strict=True))
         low, high = (self.points[0], self.points[-1]) if self.form == "score" else dataset.scale
         about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
         of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}

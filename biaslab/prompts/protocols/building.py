@@ -152,9 +152,9 @@ def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
             raise InputError("template", f"without the {who}", f"a slot for each candidate; {slots}", remedy)
 
 
-def require_no_verdicts(*given: object) -> None:
+def require_no_verdicts(*arguments: object) -> None:
     """Raise `InputError` if any argument specifies how pairs or scores are parsed."""
-    if any(each is not None for each in given):
+    if any(each is not None for each in arguments):
         allowed = "replies and names (verdicts, pattern, json, parse and scale apply to pairs and scores)"
         raise InputError("form", "list", allowed, 'such as replies="order", names="[{n}]"')
 

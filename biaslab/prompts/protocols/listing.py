@@ -174,14 +174,14 @@ class Listing:
         >>> mine.write_list((2, 1, 3))
         '[2] > [1] > [3]'
         """
-        k, given = len(value), [float(each) for each in value]
+        k, numbers = len(value), [float(each) for each in value]
         wanted = list(range(1, k + 1)) if self.places.ranks else [0] * (k - 1) + [1]
-        if sorted(given) != [float(each) for each in wanted]:
+        if sorted(numbers) != [float(each) for each in wanted]:
             allowed = (
                 f"the ranks 1 to {k}, one per position" if self.places.ranks else "1 for one position, 0 for others"
             )
             raise InputError("value", tuple(value), allowed)
-        ordered = sorted(range(k), key=lambda at: given[at], reverse=not self.places.ranks)
+        ordered = sorted(range(k), key=lambda at: numbers[at], reverse=not self.places.ranks)
         return self.places.write_order([at + 1 for at in ordered])
 
     def require_list_round_trip(self) -> None:

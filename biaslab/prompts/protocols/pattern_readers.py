@@ -130,8 +130,8 @@ class Matches(Reader):
     def find(self, text: str) -> list[float]:
         """Return the values of all matches, by position; matches do not overlap."""
         values: list[float] = []
-        while found := [(match, value) for pattern, value in self.values if (match := compiled(pattern).search(text))]:
-            match, value = min(found, key=lambda pair: pair[0].start())
+        while hits := [(match, value) for pattern, value in self.values if (match := compiled(pattern).search(text))]:
+            match, value = min(hits, key=lambda pair: pair[0].start())
             values.append(value)
             text = text[max(match.end(), 1) :]
         return values

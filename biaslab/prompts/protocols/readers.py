@@ -46,9 +46,9 @@ class Reader(ABC):
     def find(self, text: str) -> list[float]:
         """Return the value of every verdict in a text, in order."""
 
-    def last(self, text: str, found: Sequence[float]) -> float | None:  # noqa: ARG002
+    def last(self, text: str, verdicts: Sequence[float]) -> float | None:  # noqa: ARG002
         """Return the last of the verdicts found in a text, at least one; None if they contradict each other."""
-        return found[-1]
+        return verdicts[-1]
 
     @abstractmethod
     def write(self, value: float) -> str:
@@ -140,16 +140,16 @@ class Labels(Reader):
         labels = tuple(label for label, _ in self.verdicts)
         return labels if all(map(_WORDS.fullmatch, labels)) else ()
 
-    def last(self, text: str, found: Sequence[float]) -> float | None:
+    def last(self, text: str, verdicts: Sequence[float]) -> float | None:
         """Return the last verdict; for labels that are words, the one that the text decides for.
 
         The last label named in a sentence may be the one it decides against: "B is better than A".
         """
         if not self._words or self._any.fullmatch(text.strip(" \t\r\n.*_`\"'")):
-            return found[-1]
+            return verdicts[-1]
         spelled = [self._spelled(label) for label in self._words]
         if len(set(map(str.casefold, spelled))) < len(spelled):  # sentences do not distinguish m and M
-            return found[-1] if len(set(found)) == 1 else None
+            return verdicts[-1] if len(set(verdicts)) == 1 else None
         place, _ = settled(text, self._words, {spelled.index(self._spelled(said)) for said in self._any.findall(text)})
         return None if place is None else self.verdicts[place][1]
 
@@ -192,9 +192,9 @@ class FirstOf(Reader):
         """Return the verdicts of the first reader that finds any."""
         return next((values for reader in self.readers if (values := reader.find(text))), [])
 
-    def last(self, text: str, found: Sequence[float]) -> float | None:
+    def last(self, text: str, verdicts: Sequence[float]) -> float | None:
         """Return the last verdict of the first reader that finds any."""
-        return next(reader for reader in self.readers if reader.find(text)).last(text, found)
+        return next(reader for reader in self.readers if reader.find(text)).last(text, verdicts)
 
     def unread(self, text: str) -> Status:
         """Return the status of a text without a verdict, or with several of which none counts."""

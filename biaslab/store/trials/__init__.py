@@ -161,10 +161,10 @@ def opened(trials: pd.DataFrame | TrialsFile | str | PathLike[str]) -> pd.DataFr
     return TrialsFile(trials) if isinstance(trials, str | PathLike) else trials
 
 
-def spelled(part: pd.DataFrame) -> pd.DataFrame:
+def spelled(trials: pd.DataFrame) -> pd.DataFrame:
     """Return trials with categories converted back to text."""
-    named = [str(name) for name in part if str(part[name].dtype) == "category"]
-    return part.assign(**{name: _text_of(part[name]) for name in named}) if named else part
+    named = [str(name) for name in trials if str(trials[name].dtype) == "category"]
+    return trials.assign(**{name: _text_of(trials[name]) for name in named}) if named else trials
 
 
 def _text_of(column: pd.Series) -> Any:
