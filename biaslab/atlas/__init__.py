@@ -48,13 +48,13 @@ __all__ = [
 
 
 def sources() -> pd.DataFrame:
-    """Return where the recorded judgements come from.
+    """Return the sources of the recorded judgements.
 
     Returns
     -------
     pandas.DataFrame
-        One row per source: ``source, title, repository, licence``, empty where there is none, and ``carried``, whether
-        its rows are here; of the others only our estimates are.
+        One row per source: ``source, title, repository, licence`` (empty if unknown), and ``carried``, whether its
+        rows are included here; for the others only biaslab's estimates are.
 
     Examples
     --------
@@ -78,18 +78,18 @@ def judges(source: str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     source : str, optional
-        All by default.
+        By default all sources.
 
     Returns
     -------
     pandas.DataFrame
-        One row per source, data set and judge: ``source, dataset, judge, judgements, contexts``, and ``name``, by which
-        `biaslab.load_judge` and the command line know the judge.
+        One row per source, data set and judge: ``source, dataset, judge, judgements, contexts``, and ``name``, the
+        judge's name for `biaslab.load_judge` and the command line.
 
     Raises
     ------
     InputError
-        If there is no such source, or its rows are not here.
+        If the source is unknown, or its rows are not included here.
 
     Examples
     --------

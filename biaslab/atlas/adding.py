@@ -30,7 +30,7 @@ _OTHER_LICENCE = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
 _REPOSITORY = re.compile(r"(?:[\w.-]+/[\w.-]+|https://[^\s\"<>]+)?")
 _MONTH = re.compile(r"(?:20\d\d-(?:0[1-9]|1[0-2]))?")
-_UNNAMED = "unknown"  # the data set of a log that names none
+_UNNAMED = "unknown"  # data set of a log that does not name one
 _KEY = ["context_id", "candidate_id", "opponent_id", "attribute", "template", "configuration", "value"]
 _SAME = ["probe", "metric", "n_contexts", "n_trials", "estimate", "ci_low"]
 _TELLING = 5  # estimates that are the same in all digits, from which on a log is the same
@@ -68,33 +68,34 @@ def add(
     Parameters
     ----------
     log : pandas.DataFrame, str or Path
-        What `biaslab.read_judgements` reads, or what it returned.
+        Anything that `biaslab.read_judgements` accepts, or its result.
     source : str
-        What the log is called in the atlas: lower-case letters, digits and underscores.
+        Name of the log in the atlas: lower-case letters, digits and underscores.
     licence : str
-        SPDX identifier of the log's licence, ``"LicenseRef-…"`` for another one, "none" where it is not published.
+        SPDX identifier of the log's licence, ``"LicenseRef-…"`` for another one, "none" if it is not published.
     folder : path
         Where the files are written: ``SOURCE.json``, ``SOURCE.csv``, ``SOURCE.md`` and, under an open licence,
         ``SOURCE.parquet``.
     judge : str or mapping, optional
-        The judge's name in the atlas; for a log of several, the name by that in the log. As in the log by default.
+        The judge's name in the atlas; for a log with several, a mapping from the names in the log. By default as in
+        the log.
     title : str
-        What the log is, in a line, with its paper.
+        Description of the log in one line, with its paper.
     repository : str
         Where it was published: "owner/name" on GitHub, or an address.
     family, released, reasons : str, str, bool, optional
-        Of judges that the atlas does not know: family, month of release ("2026-01"), and whether they reason.
+        For judges new to the atlas: family, release month ("2026-01"), and whether they are reasoning models.
     format, mapping
-        As of `biaslab.read_judgements`.
+        As in `biaslab.read_judgements`.
     replace : bool
-        Write over a contribution of the same name in the folder.
+        Overwrite a contribution of the same name in the folder.
     resampling : Resampling, optional
-        Of the estimates.
+        Settings of the estimates.
 
     Returns
     -------
     Contribution
-        As it was written.
+        The contribution, as written.
 
     Raises
     ------
@@ -190,7 +191,7 @@ def _read(log: pd.DataFrame | str | Path, format: str | None, mapping: Any) -> p
 
 
 def _named(trials: pd.DataFrame, judge: str | Mapping[str, str] | None) -> pd.DataFrame:
-    """Return the trials with the judges' names in the atlas; of a mapping, only the judges that it names."""
+    """Return the trials with the judges' names in the atlas; for a mapping, only the judges in it."""
     inside = [str(name) for name in trials["judge"].unique()]
     if judge is None:
         return trials
@@ -212,7 +213,7 @@ def _named(trials: pd.DataFrame, judge: str | Mapping[str, str] | None) -> pd.Da
 
 
 def _digest(trials: pd.DataFrame) -> str:
-    """Return the SHA-256 of the judgements, whatever their order, their format and the judge's name."""
+    """Return a SHA-256 of the judgements that does not depend on their order, format or the judge's name."""
     rows = trials[[name for name in _KEY if name in trials]]
     lines = sorted("\t".join(map(str, row)) for row in rows.itertuples(index=False))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -245,7 +246,7 @@ def _require_own_verdicts(trials: pd.DataFrame) -> None:
 
 
 def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> None:
-    """Raise `InputError` where estimates of one source agree with these in all digits: the log is there already."""
+    """Raise `InputError` if a source has the same estimates in all digits, so that the log is already there."""
     rounded = rows[_SAME].round({"estimate": 5, "ci_low": 5}).dropna().drop_duplicates()
     for table in tables:
         there = table[[*_SAME, "source", "judge"]].round({"estimate": 5, "ci_low": 5}).drop_duplicates()

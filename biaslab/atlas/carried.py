@@ -1,4 +1,4 @@
-"""Carried rows: the recorded judgements that licences allow to hand on, as numbers, one Parquet file per source."""
+"""Carried rows: recorded judgements whose licences allow redistribution, as numbers, one Parquet file per source."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
 
-#: Where they are.
+#: Folder of the files.
 FOLDER = Path(__file__).parent / "rows"
-#: Columns of log-perplexities, and of whom.
+#: Columns of log perplexities, and of the candidates they belong to.
 PERPLEXITIES = {"log_perplexity": "candidate_id", "opponent_log_perplexity": "opponent_id"}
 #: Columns that say how a judge was asked, or which part of the data.
 WAYS = ("template", "configuration", "subset")
@@ -26,7 +26,7 @@ def file_of(name: str, folder: Path = FOLDER) -> Path:
 
 
 def read_rows(file: Path) -> pd.DataFrame:
-    """Read rows as they were written, keys filled in."""
+    """Read the stored rows, filling in keys."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -96,21 +96,21 @@ def trials(source: str | None = None, judge: str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     source : str, optional
-        One of the carried sources (`biaslab.atlas.sources`); all by default.
+        A carried source (`biaslab.atlas.sources`); by default all.
     judge : str, optional
-        A judge's name, such as ``"gpt-4-0613"``; all by default.
+        A judge's name, for example ``"gpt-4-0613"``; by default all.
 
     Returns
     -------
     pandas.DataFrame
         The columns of `biaslab.read_judgements` without ``reply``, and ``log_perplexity`` and
         ``opponent_log_perplexity``: of candidate and opponent under the embedded model, −mean log P(token | tokens
-        before it) in nats a token, NaN where it is not known. ``attrs`` has ``licences``: source → licence and notice.
+        before it) in nats per token, NaN if unknown. ``attrs["licences"]`` maps each source to its licence and notice.
 
     Raises
     ------
     InputError
-        If there is no such source or judge, or the source is not carried; the message has the names that are close.
+        If the source or judge is unknown, or the source is not carried; the message suggests close names.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Contributions: what others' logs tell, as a JSON file of facts and a CSV file of estimates, without any text.
+"""Contributions: results from others' logs, as a JSON file of facts and a CSV file of estimates, without any text.
 
-`biaslab.atlas.add` makes them; those of `FOLDER` are part of the atlas, and a pull request adds one.
+They are made by `biaslab.atlas.add`; those in `FOLDER` are part of the atlas, and can be added by a pull request.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from biaslab.core.strict_json import DECODER
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Those that are part of the atlas.
+#: Folder of the contributions that are part of the atlas.
 FOLDER = Path(__file__).with_name("contributed_logs")
-#: Of the files: raised when a field changes its meaning.
+#: Version of the file format: raised when the meaning of a field changes.
 SCHEMA = 1
-#: Columns of labels, which a log may fill with anything.
+#: Columns of labels, which a log may fill arbitrarily.
 LABELS = ("source", "judge", "dataset", *(name for name in CONDITIONS if name != "score"))
 _NUMBERS = ("estimate", "ci_low", "ci_high", "n_contexts", "n_trials", "n_dropped")
 _NEEDED = ("source", "probe", "judge", "dataset", "metric", *_NUMBERS, "q_value", "method", "note", "version")
@@ -37,7 +37,7 @@ _OF_LOG = ("digest", "judgements", "readable", "contexts", "formats", "duplicate
 @checked
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """Estimates from a log that somebody added to the atlas.
+    """Estimates from a log contributed to the atlas.
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class Contribution:
         ``digest`` of the judgements, ``judgements, readable, contexts, formats, duplicates``, and ``carried``, whether
         the judgements stand beside it as numbers.
     version : str
-        Of biaslab.
+        Version of biaslab.
     estimates : pandas.DataFrame
-        As `biaslab.atlas.estimates` returns them.
+        As returned by `biaslab.atlas.estimates`.
     """
 
     source: Mapping[str, str]
@@ -68,7 +68,7 @@ class Contribution:
         Raises
         ------
         InputError
-            If a label is a text, or the folder cannot be made.
+            If a label is a text, or the folder cannot be created.
         """
         require_labels(self.estimates, LABELS, "estimates")
         stem = Path(folder) / self.source["name"]
@@ -84,7 +84,7 @@ class Contribution:
         return list(files.values())
 
     def card(self) -> str:
-        """Return the data card as Markdown: whose judgements, how many, how read, under which licence."""
+        """Return the data card as Markdown: judges, number of judgements, how they were read, and the licence."""
         log, source = self.log, self.source
         judges = [
             "* " + ", ".join(filter(None, (one["judge"], one["family"], one["released"], one["reasons"] and "reasons")))
@@ -114,7 +114,7 @@ def contributions(folder: str | PathLike[str] = FOLDER) -> list[Contribution]:
     Raises
     ------
     InputError
-        If there is no such folder, or a file is not of the schema.
+        If the folder does not exist, or a file violates the schema.
 
     Examples
     --------
@@ -128,12 +128,12 @@ def contributions(folder: str | PathLike[str] = FOLDER) -> list[Contribution]:
 
 
 def read_contribution(file: Path) -> Contribution:
-    """Return the contribution of a JSON file and the CSV file beside it.
+    """Return the contribution in a JSON file and the CSV file next to it.
 
     Raises
     ------
     InputError
-        If one is missing, or is not of the schema.
+        If one is missing, or violates the schema.
     """
     try:
         facts: Any = DECODER.decode(file.read_text(encoding="utf-8"))
@@ -153,7 +153,7 @@ def read_contribution(file: Path) -> Contribution:
 
 
 def _checked_table(file: Path) -> pd.DataFrame:
-    """Return the estimates of a file if they are numbers of one source, whose labels are no texts."""
+    """Return the estimates in a file, checking that they are numbers of one source and that labels are not texts."""
     rows = read_table(file, LABELS)
     missing = [name for name in _NEEDED if name not in rows]
     if missing:

@@ -17,7 +17,7 @@ from biaslab.atlas.forms import PAIRS, SCORES, forms
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
-#: Dates are counted in years from here, so that the intercept is a judge of that day.
+#: Origin of dates, which are counted in years, so that the intercept is for a judge released that day.
 ORIGIN = "2023-01"
 _ASKED = ("source", "dataset", "judge", "probe", "metric")  # that tell the form
 FEWEST = 4  # estimates beyond the coefficients, below which nothing is fitted
@@ -26,27 +26,26 @@ Floats = NDArray[np.float64]
 
 @checked
 def released(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
-    """Return family, release month and whether it reasons, of each recorded judge.
+    """Return family, release month and whether it is a reasoning model, for each recorded judge.
 
     Parameters
     ----------
     folder : path, optional
-        Of contributions that `biaslab.atlas.add` made, whose judges are dated too: the one that
-        `biaslab.atlas.estimates` was given.
+        Folder of contributions made by `biaslab.atlas.add`, whose judges are included: the one passed to
+        `biaslab.atlas.estimates`.
 
     Returns
     -------
     pandas.DataFrame
-        ``judge, family, released`` ("2023-06"), ``reasons`` (bool). The month is that in which everybody could use the
-        model, or the preview of which the name is; a name without a version has that of the first one. ``reasons`` is
-        whether a model is made to think before it answers; how long it thought, logs seldom tell. Judges that are
-        people, and those whose month is not public, have no row. Of judges that a contribution brought, all is as it
-        says.
+        ``judge, family, released`` ("2023-06"), ``reasons`` (bool). The month is that of general availability, or of
+        the preview that the name refers to; names without a version have that of the first version. ``reasons`` is
+        whether the model is trained to think before it answers; logs rarely say for how long. Judges that are people,
+        or whose month is not public, have no row. For judges from a contribution, its own statements are used.
 
     Raises
     ------
     InputError
-        If there is no such folder.
+        If the folder does not exist.
 
     Examples
     --------
@@ -64,7 +63,7 @@ def _of_the_atlas() -> pd.DataFrame:
 
 
 def with_judges(known: pd.DataFrame, added: Iterable[Contribution]) -> pd.DataFrame:
-    """Add the dated judges of contributions, other than those that are known."""
+    """Add the dated judges of contributions, unless they are known already."""
     told = [judge for one in added for judge in one.judges if judge["released"]]
     new = [judge for judge in told if judge["judge"] not in set(known["judge"])]
     if not new:
@@ -78,7 +77,7 @@ def with_dates(estimates: pd.DataFrame, folder: str | PathLike[str] | None = Non
 
 
 def dated_by(estimates: pd.DataFrame, judges: pd.DataFrame) -> pd.DataFrame:
-    """Return the same of judges that are dated in a frame as `released` returns it."""
+    """Return the same for judges dated in a frame like that of `released`."""
     plain = estimates.drop(columns=["family", "released", "reasons"], errors="ignore")
     dated = plain.merge(judges, on="judge")
     months = pd.to_datetime(dated["released"]) - pd.Timestamp(ORIGIN)
@@ -86,9 +85,9 @@ def dated_by(estimates: pd.DataFrame, judges: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep, of each judge and source, the row of most contexts, so that nobody counts by how often it was asked.
+    """Keep the row with most contexts for each judge and source, so that no judge counts more for being asked more.
 
-    Of several attributes with as many it is the first by its name, in whatever order the rows are.
+    Ties between attributes are broken by name, independent of row order.
     """
     by_size = rows.sort_values(["n_contexts", "attribute", "dataset"], ascending=[False, True, True], kind="stable")
     return rows.loc[by_size.drop_duplicates(["source", "judge"]).index].sort_index()
@@ -100,20 +99,20 @@ def trend(
 ) -> pd.DataFrame:
     """Regress estimates of one metric on the judges' release date, on whether they reason, and on the form.
 
-    A random-effects meta-regression: judges differ by more than the errors of their estimates, τ² by the method of
-    moments (DerSimonian & Laird), inference by Knapp & Hartung's t.
+    A random-effects meta-regression: judges differ by more than their standard errors, with τ² by the method of
+    moments (DerSimonian & Laird) and inference by Knapp & Hartung's t.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         Rows of one metric from `biaslab.atlas.estimates`, with ``judge, estimate, ci_low, ci_high``; one row per judge
-        and source, since rows of the same judgements are not independent.
+        and source, because rows based on the same judgements are not independent.
     null : float, optional
-        The value of a fair judge. With it the distance from it, the absolute difference, is regressed: has the bias
-        become smaller, whatever its direction? Noise alone makes a distance, so that a fair judge with a wide interval
-        counts as somewhat biased: where newer judges have fewer contexts, a fall is underestimated.
+        Value for an unbiased judge. If given, the absolute distance from it is regressed: has the bias become smaller,
+        whatever its direction? Noise contributes to the distance, so an unbiased judge with a wide interval counts as
+        somewhat biased: if newer judges have fewer contexts, a decline is underestimated.
     folder : path, optional
-        Of contributions whose judges are dated too: the one that `biaslab.atlas.estimates` was given.
+        Folder of contributions whose judges are included: the one passed to `biaslab.atlas.estimates`.
 
     Returns
     -------
@@ -127,7 +126,7 @@ def trend(
     Raises
     ------
     InputError
-        If there are several metrics, too few dated judges with an interval, or no such folder.
+        If there are several metrics, too few dated judges with an interval, or the folder does not exist.
 
     References
     ----------
@@ -150,7 +149,7 @@ def trend(
 
 
 def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
-    """Regress estimates of judges that are dated, as `with_dates` dates them: see `trend`."""
+    """Regress estimates of judges dated by `with_dates`: see `trend`."""
     errors = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / (2 * 1.96)
     rows, errors = rows[errors > 0], errors[errors > 0]
     outcome = rows["estimate"].to_numpy(float)
@@ -178,11 +177,11 @@ def has_fallen(
     Parameters
     ----------
     found : pandas.DataFrame
-        The distance from the null on the release date, as `trend` regresses it.
+        The regression of the distance from the null on the release date, from `trend`.
     rows : pandas.DataFrame
-        What was regressed, with ``released``.
+        The estimates in the regression, with ``released``.
     bias, distance : str
-        What is said to fall, and by what it is measured.
+        Name of the bias, and of its measure.
     """
     terms, (first, last) = found.set_index("term"), (rows["released"].min(), rows["released"].max())
     slope, whose = terms.loc["a year"], {"reasons": "does not reason", "scores": "compares pairs"}
@@ -200,7 +199,7 @@ def has_fallen(
 
 
 class _Fit:
-    """A random-effects meta-regression with Knapp and Hartung's errors."""
+    """A random-effects meta-regression with Knapp and Hartung's standard errors."""
 
     def __init__(self, design: Floats, outcome: Floats, variances: Floats) -> None:
         from statsmodels.regression.linear_model import WLS
@@ -221,7 +220,7 @@ class _Fit:
         return {"estimate": self._result.params, "ci_low": low, "ci_high": high, "p_value": p_value}
 
     def predict(self, at: Floats) -> dict[str, float]:
-        """Return the interval in which another judge of these terms lies."""
+        """Return the prediction interval for another judge with these terms."""
         from scipy import stats
 
         mean = float(at @ self._result.params)

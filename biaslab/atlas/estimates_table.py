@@ -1,4 +1,4 @@
-"""The atlas's estimates, as they were made of all its sources: a table in the package, read once."""
+"""The atlas's estimates for all its sources: a table in the package, read once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from biaslab.stats import without_breakdowns
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The file, beside this module; `tools/atlas/estimating.py` writes it.
+#: The file, next to this module; written by `tools/atlas/estimating.py`.
 FILE = "estimates.csv"
 
 
@@ -35,27 +35,27 @@ def estimates(
     Parameters
     ----------
     probe, metric, judge, source : str or sequence of str, optional
-        Whose rows; all by default. Judges are people too: "expert-1", or "humans" for how far people agree.
+        Rows to select; by default all. Judges include people: "expert-1", or "humans" for agreement between people.
     breakdowns : bool
-        Keep the rows of single bins of the human score gap (column ``human_gap``).
+        Include rows for single bins of the human score gap (column ``human_gap``).
     folder : path, optional
-        Of contributions that `biaslab.atlas.add` made, whose rows are added to those of the package.
+        Folder of contributions made by `biaslab.atlas.add`, whose rows are added to those of the package.
 
     Returns
     -------
     pandas.DataFrame
-        The estimates frame, one scalar a row, with ``source`` (a name of `biaslab.atlas.sources`), ``repository``, and
-        ``version``, that of biaslab by which the row was made. A condition that does not apply is missing. Each judge
-        was estimated by itself on each data set; ``q_value`` is over the tests of one judge. No two rows have the same
-        judge, data set, metric and conditions: P(A) and accuracy are of pairs judged in both orders (``probe``
-        "position"), and of all replies only where none was. Estimates that are undefined, have no interval, or rest on
-        fewer than eight contexts have no row.
+        The estimates frame, one scalar per row, with ``source`` (a name from `biaslab.atlas.sources`), ``repository``,
+        and ``version`` (the version of biaslab that made the row). Conditions that do not apply are missing. Each
+        judge was estimated separately on each data set; ``q_value`` is computed over the tests of one judge. No two
+        rows have the same judge, data set, metric and conditions: P(A) and accuracy are for pairs judged in both
+        orders (``probe`` "position"), and for all replies only if there are none. Estimates that are undefined, have
+        no interval, or are based on fewer than eight contexts are omitted.
 
     Raises
     ------
     InputError
-        If a name is unknown; the message lists those that are known. If there is no such folder, or a contribution in
-        it is not of the schema.
+        If a name is unknown; the message lists the known ones. If the folder does not exist, or a contribution in it
+        violates the schema.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def _known(rows: pd.DataFrame, column: str, wanted: list[str]) -> list[str]:
 
 
 def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Put tables one below the other, without the columns that none of their rows has."""
+    """Concatenate tables, without columns that are empty in all rows."""
     import pandas as pd
 
     filled = [table for table in tables if len(table)]

@@ -22,19 +22,19 @@ from biaslab.stats import LEADING, TRAILING, Resampling, without_breakdowns
 if TYPE_CHECKING:
     from biaslab.atlas.sources import Source
 
-#: The model whose log-perplexities familiarity is estimated with.
+#: The model whose log perplexities are used for familiarity.
 READER = "smollm2-135m"
-#: Contexts below which nothing is told: the package's intervals are calibrated from eight contexts on.
+#: Minimum number of contexts: the package's intervals are calibrated for eight contexts or more.
 FEWEST_CONTEXTS = 8
-_READ = 0.95  # share of judgements with a log-perplexity below which familiarity is not told
+_READ = 0.95  # minimum share of judgements with a log perplexity for estimating familiarity
 TEXT = ["dataset", "context_id", "candidate_id"]
 _COUNTS = ("n_contexts", "n_trials", "n_dropped", "seed")
-#: What is said of each subset of a data set by itself, beside agreement with the gold label (`biaslab.audit`).
+#: Metrics reported for each subset of a data set, besides agreement with the gold label (`biaslab.audit`).
 _OF_SUBSETS = ("first_position_rate", "order_consistency")
-_PERSON = r"(?:expert|annotator)-\d+"  # a judge who is a person, one of several
-_NEVER_SAID = ("rules",)  # a condition that no log tells
-_NOT_COMPARED = ("score_share",)  # a distribution, of which others say how it is shaped
-_OF_OTHERS = ("human_alpha", "alpha_gap")  # of the people that a person is compared with: told of all of them instead
+_PERSON = r"(?:expert|annotator)-\d+"  # a judge that is one of several people
+_NEVER_SAID = ("rules",)  # a condition that no log records
+_NOT_COMPARED = ("score_share",)  # a distribution, which other metrics summarise
+_OF_OTHERS = ("human_alpha", "alpha_gap")  # about the people compared with: given for all
 
 
 def estimate_source(
@@ -43,34 +43,34 @@ def estimate_source(
     perplexities: pd.DataFrame | None = None,
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
-    """Estimate all that the trials of one source tell.
+    """Estimate everything that the trials of one source allow.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        As `biaslab.atlas.sources.Source.read` or `biaslab.atlas.trials` returns them.
+        As returned by `biaslab.atlas.sources.Source.read` or `biaslab.atlas.trials`.
     source : Source
-        Where they are from.
+        Their source.
     perplexities : pandas.DataFrame, optional
-        ``dataset, context_id, candidate_id, log_perplexity``, nats a token, of texts that were judged; scores of them
-        are estimated with `biaslab.probes.Familiarity` too.
+        ``dataset, context_id, candidate_id, log_perplexity``, in nats per token, of judged texts; their scores are
+        also analysed with `biaslab.probes.Familiarity`.
     resampling : Resampling, optional
-        Of all estimates.
+        Settings of all estimates.
 
     Returns
     -------
     pandas.DataFrame
-        The estimates frame with ``source``, ``repository`` and ``version`` (of biaslab), judge by judge, each with all
-        of a data set and then with its subsets, one row a cell. Undefined estimates, those without an interval, such as
-        slopes beside human scores where the judge's scores end at the top of their scale, and those of fewer than
-        `FEWEST_CONTEXTS` contexts are left out.
+        The estimates frame with ``source``, ``repository`` and ``version`` (of biaslab), by judge and data set, first
+        for the whole data set and then for its subsets, one row per cell. Estimates are omitted if they are undefined,
+        have no interval (for example slopes given human scores if the judge's scores reach the top of their scale), or
+        are based on fewer than `FEWEST_CONTEXTS` contexts.
     """
     draws = resampling or Resampling()
     rows = trials.drop(columns=list(PERPLEXITIES), errors="ignore")
     rows = rows if perplexities is None else _with_perplexities(rows, perplexities)
     rows.attrs = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingDataWarning)  # `n_dropped` and the bounds say it in the table
+        warnings.simplefilter("ignore", MissingDataWarning)  # reported in the table by `n_dropped` and the bounds
         parts = [estimates for _, part in rows.groupby(["judge", "dataset"]) for estimates in _of_judge(part, draws)]
         parts += _of_people(rows, draws)
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
@@ -79,7 +79,7 @@ def estimate_source(
 
 
 def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
-    """Yield what audits tell of one judge on one data set: of all of it, of its subsets, and with perplexities."""
+    """Yield the audits of one judge on one data set: for the whole, for its subsets, and with perplexities."""
     only = [name for name in measures(resampling) if name != "one_order" or not _in_both_orders(trials)]
     whole = _by_configuration(audit(trials, only=only, resampling=resampling), trials)
     person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
@@ -94,14 +94,14 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
 
 
 def _in_both_orders(trials: pd.DataFrame) -> bool:
-    """Whether some pair was judged in both orders: then position bias needs no model of quality."""
+    """Whether some pair was judged in both orders, so that position bias needs no model of quality."""
     pairs = trials[trials["opponent_id"].notna()]
     shown = set(zip(pairs["context_id"], pairs["candidate_id"], pairs["opponent_id"], strict=True))
     return any((context, second, first) in shown for context, first, second in shown)
 
 
 def _of_people(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
-    """Yield how far people agree whose ratings are judgements of the source."""
+    """Yield agreement between people whose ratings are judgements of the source."""
     people = trials[trials["judge"].str.fullmatch(_PERSON)]
     for _, part in people.groupby("dataset"):
         sides = part["candidate_id"].str.cat(part["opponent_id"].fillna(""), sep="|")
@@ -115,13 +115,13 @@ def _with_perplexities(trials: pd.DataFrame, perplexities: pd.DataFrame) -> pd.D
 
 
 def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Name the configuration of each estimate, which audits write behind the attribute where there are several."""
+    """Name the configuration of each estimate, which audits append to the attribute if there are several."""
     names = scored(trials)[["attribute", "configuration"]].drop_duplicates()
     joined = names["attribute"] + " (" + names["configuration"] + ")"
     attribute, configuration = (dict(zip(joined, names[name], strict=True)) for name in names)
     only = names["configuration"].unique().tolist()
     configurations = estimates["attribute"].map(configuration)
-    if len(only) == 1 and only != ["recorded"]:  # the one of a judge who was asked in one way
+    if len(only) == 1 and only != ["recorded"]:  # the only configuration of a judge
         configurations = configurations.fillna(only[0])
     declared = estimates.get("configuration")
     return estimates.assign(
@@ -132,7 +132,7 @@ def _by_configuration(estimates: pd.DataFrame, trials: pd.DataFrame) -> pd.DataF
 
 
 def tidy(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep what is defined, has an interval and rests on enough contexts, in a fixed order of non-empty columns."""
+    """Keep estimates that are defined, have an interval and enough contexts, in a fixed order of non-empty columns."""
     rows = estimates.drop(columns=list(_NEVER_SAID), errors="ignore")
     rows = rows[~rows["metric"].isin(_NOT_COMPARED)]
     known = rows[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)

@@ -35,21 +35,21 @@ _HEIGHT = 760  # pixels of the page in a notebook
 @checked
 @dataclass(frozen=True, eq=False)
 class Explorer:
-    """A page to filter and sort estimates of judges; JupyterLab shows it as it is.
+    """A page to filter and sort estimates of judges; displayed in JupyterLab.
 
     Attributes
     ----------
     estimates : pandas.DataFrame
-        The rows on the page, from `biaslab.atlas.estimates`.
+        The rows of the page, from `biaslab.atlas.estimates`.
     added : tuple of Contribution
-        That have some of these rows and are not part of the atlas.
+        Contributions that have some of these rows and are not part of the atlas.
     """
 
     estimates: pd.DataFrame
     added: tuple[Contribution, ...] = ()
 
     def to_html(self) -> str:
-        """Return a page that fetches nothing."""
+        """Return a self-contained page."""
         from biaslab.atlas.explored import explored
 
         data = explored(self.estimates, self.added) | {"versions": sorted(set(map(str, self.estimates["version"])))}
@@ -62,7 +62,7 @@ class Explorer:
         Raises
         ------
         InputError
-            If the path does not end in ``.html``, or its folder cannot be made.
+            If the path does not end in ``.html``, or its folder cannot be created.
         """
         target = require_file("path", path, ".html")
         with replacing(target) as partial:
@@ -70,7 +70,7 @@ class Explorer:
         return target
 
     def widget(self) -> Any:
-        """Return the page as a widget of anywidget, whose ``selection`` is the frame of the rows that are shown.
+        """Return the page as an anywidget widget, whose ``selection`` is the frame of the displayed rows.
 
         Raises
         ------
@@ -108,20 +108,20 @@ def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] 
     Parameters
     ----------
     estimates : pandas.DataFrame, optional
-        Rows of `biaslab.atlas.estimates`; by default all but single bins of the human score gap.
+        Rows of `biaslab.atlas.estimates`; by default all except single bins of the human score gap.
     folder : path, optional
-        Of contributions that `biaslab.atlas.add` made; by default their rows are shown with those of the atlas.
+        Folder of contributions made by `biaslab.atlas.add`; by default their rows are included.
 
     Returns
     -------
     Explorer
-        JupyterLab shows it; ``save`` writes one page, which opens from the disk. Its last line is the call of
-        `biaslab.atlas.estimates` that returns the rows that are shown.
+        Displayed in JupyterLab; ``save`` writes a self-contained page. Its last line is the call of
+        `biaslab.atlas.estimates` that returns the displayed rows.
 
     Raises
     ------
     InputError
-        If there is no row, or no such folder.
+        If there are no rows, or the folder does not exist.
     TrialsError
         If a column is missing.
 
@@ -140,7 +140,7 @@ def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] 
 
 
 def _script_safe(data: Any) -> str:
-    """Write data as JSON that cannot end the script element it stands in, whatever names it holds."""
+    """Write data as JSON that cannot close its script element, whatever names it contains."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")

@@ -1,4 +1,4 @@
-"""Data of the explorer: rows of estimates, with their metrics, judges and sources."""
+"""Data for the explorer: rows of estimates, with their metrics, judges and sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from biaslab.atlas.contributed import Contribution
 
-#: Values of conditions that say nothing.
+#: Values of conditions that carry no information.
 _UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
 _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
@@ -31,14 +31,14 @@ _FEWEST_DATED = 12  # judges of whom it is told whether a bias has fallen
 
 
 def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
-    """Return estimates as the explorer's page reads them.
+    """Return estimates in the format of the explorer's page.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        From `biaslab.atlas.estimates`.
+        Rows of `biaslab.atlas.estimates`.
     added : sequence of Contribution
-        That are not part of the atlas, but have some of these rows.
+        Contributions that are not part of the atlas, but have some of these rows.
 
     Returns
     -------
@@ -81,20 +81,20 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
 
 
 def finding(record: Mapping[Any, Any], null: float | None) -> str:
-    """Return whether an estimate is found to lie above or below its null, by the rule of `biaslab.report.findings`.
+    """Return whether an estimate is significantly above or below its null, by the rule of `biaslab.report.findings`.
 
     Parameters
     ----------
     record : mapping
-        A row of `biaslab.atlas.estimates`; its q-value is over the tests of one judge.
+        A row of `biaslab.atlas.estimates`; its q-value is computed over the tests of one judge.
     null : float or None
-        Where there is no bias.
+        Value without bias.
 
     Returns
     -------
     str
-        "above" or "below" (q below .05, the interval and the bounds of what is missing exclude the null), "open" where
-        a test found nothing, "" where nothing was tested.
+        "above" or "below" (q below .05; the interval and the missing-data bounds exclude the null), "open" if the test
+        is not significant, "" if there is no test.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class _Judgements:
 
 
 class _Places:
-    """Things in the order in which they were first named."""
+    """Distinct values, in the order of first occurrence."""
 
     def __init__(self) -> None:
         self._places: dict[Hashable, int] = {}
@@ -175,7 +175,7 @@ def _metrics(rows: pd.DataFrame, added: Sequence[Contribution]) -> Callable[[tup
 
 
 def _fallen(rows: pd.DataFrame, null: float) -> dict[str, Any]:
-    """Tell whether a bias has fallen, and its mean distance from fair in the first and the last month."""
+    """Return whether a bias has declined, and its mean distance from the null in the first and the last month."""
     rows = one_each(rows[rows["ci_high"] > rows["ci_low"]])
     if rows["judge"].nunique() < _FEWEST_DATED:
         return {}

@@ -10,28 +10,28 @@ from biaslab.core.schema import Dataset
 from biaslab.logs.recorded import RecordedJudge, rows_where
 
 PREFIX = "atlas:"
-#: Columns that say how a judge was asked, of which one has to be chosen.
+#: Columns that describe how a judge was asked, of which one value has to be chosen.
 _WAYS = ("dataset", "template", "configuration")
-_NONE = "recorded"  # what stands in a column that does not apply
+_NONE = "recorded"  # value of a column that does not apply
 
 
 def rows_named(name: str, one_way: bool = False) -> pd.DataFrame:
-    """Return the rows that the name of a judge names.
+    """Return the rows that a judge's name refers to.
 
     Parameters
     ----------
     name : str
-        ``atlas:JUDGE@SOURCE``, and after a question mark columns with the value to keep, such as
-        ``?template=CoT&subset=GPTOut``. Where a source has several data sets, the one that is called as the source is
-        meant unless ``dataset`` is among the columns.
+        ``atlas:JUDGE@SOURCE``, followed after a question mark by columns with the value to select, for example
+        ``?template=CoT&subset=GPTOut``. If a source has several data sets, the one with the name of the source is
+        used, unless ``dataset`` is given.
     one_way : bool
-        Refuse rows of several prompts or configurations.
+        Reject rows with several prompts or configurations.
 
     Raises
     ------
     InputError
-        If there is no such judge, source, column or value, or several ways to ask where one is wanted; the message
-        lists those there are.
+        If the judge, source, column or value is unknown, or there are several ways of asking and only one is allowed;
+        the message lists the existing ones.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def rows_named(name: str, one_way: bool = False) -> pd.DataFrame:
 
 
 def load_judge(name: str, dataset: Dataset | None) -> RecordedJudge:
-    """Return the judge of that name, which replays recorded judgements of a data set's texts.
+    """Return the judge of that name, which replays the recorded judgements of a data set's texts.
 
     Raises
     ------
     InputError
-        As `rows_named` does, and if no data set is given or the rows have none of its contexts.
+        As in `rows_named`, and if no data set is given or the rows have none of its contexts.
     """
     rows = rows_named(name, one_way=True)
     if dataset is None:

@@ -10,7 +10,7 @@ from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import WRITTEN, Panel, choose, excludes, joined, labelled, largest
 
 _HALF = 0.5
-_SINCE = "2024-05"  # release of judges that count as today's
+_SINCE = "2024-05"  # release month from which judges count as recent
 _BY_CONSTRUCTION = "trained as judge"  # reward models, which score texts alone
 _ORDER = ("order_consistency", "resampling_consistency")
 
@@ -136,7 +136,7 @@ def _overlap(one: pd.Series, other: pd.Series) -> bool:
 
 
 def _of_what(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the attribute, where it was not the whole answer that was judged."""
+    """Add the attribute, unless the answer as a whole was judged."""
     return rows.assign(of_what=rows["attribute"].where(rows["attribute"] != "overall"))
 
 

@@ -1,4 +1,4 @@
-"""A figure of the atlas: its estimates, and its finding in one sentence."""
+"""A figure of the atlas: its estimates, and its finding as one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from biaslab.core.names import WAYS, title
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Today's judges as people write them.
+#: Recent judges, as people write their names.
 WRITTEN = {
     "claude-sonnet-4-5-20250929": "Claude Sonnet 4.5",
     "gemini-2.5-flash": "Gemini 2.5 Flash",
@@ -48,7 +48,7 @@ class Panel:
 
 
 def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
-    """Select estimates on whole data sets by the values of columns (a list: any of them); add ``data`` and ``kind``.
+    """Select estimates on whole data sets by column values (a list: any of them); add ``data`` and ``kind``.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def largest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def labelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Label each row by these columns, in ``who``, without missing values and "recorded", which all of a log is."""
+    """Label each row by these columns, in ``who``, omitting missing values and "recorded", true of any log."""
     texts = [
         rows[name].astype(str).where(rows[name].notna() & (rows[name] != "recorded"), "").replace(WAYS)
         for name in columns
@@ -86,7 +86,7 @@ def excludes(rows: pd.DataFrame, value: float) -> pd.Series:
 
 
 def joined(names: list[str]) -> str:
-    """Write names one after another: "a, b and c"."""
+    """Join names: "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

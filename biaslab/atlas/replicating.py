@@ -1,7 +1,7 @@
-"""Replication: published numbers next to our estimates from the same judgements.
+"""Replication: published numbers next to biaslab's estimates from the same judgements.
 
-*Their replies, our estimator, their number.* What is printed is in `biaslab.published`, what we find in
-`biaslab.atlas.estimates`; here stands which row answers which number, in `replication_rules` which of them compare.
+*Their replies, our estimator, their number.* Printed numbers are in `biaslab.published`, our estimates in
+`biaslab.atlas.estimates`; this module matches them, and `replication_rules` says which are comparable.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.replication_rules import COMPUTED, converted, outcome
 from biaslab.core.errors import TrialsError
 
-_ROUNDED = 5e-6  # to which the table of estimates is exact
-_UNITS = {"percent": 0.01}  # of printed numbers, in those of our estimates; others are the same
+_ROUNDED = 5e-6  # precision of the table of estimates
+_UNITS = {"percent": 0.01}  # printed unit in that of our estimates, if they differ
 _NAMED = re.compile(r"(\w+)=([^|]+?)(?: \||$)")  # conditions in the label of a row
 _PARTS = ("subset", "system", "human_gap")  # conditions that an estimate of the whole does not have
-#: Printed metric → conditions of the estimate that answers it, beside those that the row itself names.
+#: Printed metric → conditions of the matching estimate, in addition to those named in the row.
 _OURS: dict[tuple[str, str], dict[str, str]] = {
     ("stureborg2024", "krippendorff_alpha"): {
         "probe": "humans", "metric": "human_alpha", "level": "interval", "judge": "humans",
@@ -44,23 +44,23 @@ _SHOWN = [
 
 
 def replications() -> pd.DataFrame:
-    """Return every printed number whose replies are in the atlas, next to our estimate.
+    """Return every printed number whose replies are in the atlas, next to biaslab's estimate.
 
     Returns
     -------
     pandas.DataFrame
-        One row per printed number: ``paper, table, row, column``, where it stands (see `biaslab.published`); ``source,
-        probe, metric, judge, dataset, attribute, template, subset`` of our estimate; ``printed``, as it stands there;
-        ``theirs``, the same in our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials, n_dropped``,
-        ours; ``equal``, whether they agree in all digits that are printed, or in the six that we keep; ``outcome``,
-        *equal*, *different*, or *not comparable* where the two are not the same quantity (another coefficient,
-        denominator or text, or other data), even if they agree; ``why`` it is not equal; ``converted``, theirs counted
-        as ours is, where that can be told from the counts; ``theirs_is, ours_is``, how each is computed.
+        One row per printed number: ``paper, table, row, column``, its location (see `biaslab.published`); ``source,
+        probe, metric, judge, dataset, attribute, template, subset`` of our estimate; ``printed``, the number as
+        printed; ``theirs``, the same in our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials,
+        n_dropped``, ours; ``equal``, whether they agree in all printed digits, or in the six that we keep;
+        ``outcome``, *equal*, *different*, or *not comparable* if the two are not the same quantity (another
+        coefficient, denominator or text, or other data), even if they agree; ``why`` it is not equal; ``converted``,
+        theirs converted to our definition, if the counts allow it; ``theirs_is, ours_is``, how each is computed.
 
     Raises
     ------
     TrialsError
-        If a number has several estimates, or no number of a paper and metric has one.
+        If a number matches several estimates, or no number of a paper and metric matches any.
 
     Examples
     --------

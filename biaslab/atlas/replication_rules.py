@@ -1,4 +1,4 @@
-"""Printed numbers and ours: how each is computed, which of them compare, and why some do not."""
+"""Printed numbers and ours: how each is computed, which of them are comparable, and why some are not."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ EQUAL, DIFFERENT, INCOMPARABLE = "equal", "different", "not comparable"
 
 
 class Computed(NamedTuple):
-    """The way a number is computed in the paper and here."""
+    """How a number is computed in the paper, and here."""
 
     theirs: str
     ours: str
 
 
 class Rule(NamedTuple):
-    """Why a printed number is not ours: of a paper and metric, and of what is named (data set, template, judge)."""
+    """Why a printed number differs from ours, by paper, metric and optionally data set, template or judge."""
 
     paper: str
     metric: str
     why: str
     where: tuple[str, ...] = ()
     outcome: str = INCOMPARABLE
-    always: bool = False  # also where both agree in all digits that are printed, which then is chance
+    always: bool = False  # also if both agree in all printed digits, which is then a coincidence
 
     def applies(self, row: Mapping[Any, Any]) -> bool:
-        """Return whether the rule is about a row."""
+        """Return whether the rule applies to a row."""
         named = {row["dataset"], row["template"], row["judge"]} >= set(self.where)
         return named and (self.paper, self.metric) == (row["paper"], row["metric"])
 
@@ -67,7 +67,7 @@ COMPUTED = {
 }
 
 _UNREAD = "another denominator: verdicts that cannot be read count as wrong there, and not at all here"
-#: The first that applies to a row holds.
+#: The first rule that applies to a row is used.
 RULES = (
     Rule(
         "stureborg2024",
@@ -138,7 +138,7 @@ def outcome(row: Mapping[Any, Any]) -> tuple[str, str]:
     Parameters
     ----------
     row : mapping
-        Of `biaslab.atlas.replications`: ``paper, metric, judge, dataset, template, equal``.
+        A row of `biaslab.atlas.replications`: ``paper, metric, judge, dataset, template, equal``.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def outcome(row: Mapping[Any, Any]) -> tuple[str, str]:
 
 
 def converted(row: Mapping[Any, Any]) -> float:
-    """Return the printed number counted as ours is, where the counts at hand allow it; else NaN."""
+    """Return the printed number converted to our definition, if the counts allow it; else NaN."""
     if row["equal"]:
         return float("nan")
     if row["paper"] == "zeng2024" and row["metric"] == "comparative_accuracy":

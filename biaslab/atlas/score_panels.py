@@ -19,7 +19,7 @@ def length() -> Panel:
     """Show the score gained per doubling of the words, at equal score of the (other) experts."""
     where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
     every = choose(estimates(), **where)
-    rows = _by_kind(every[every["ci_low"].notna()])  # the others have their scores at an end of the scale: no test
+    rows = _by_kind(every[every["ci_low"].notna()])  # the others' scores reach an end of the scale: no test
     models, people = _kinds(rows)
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
     return Panel(
@@ -118,7 +118,7 @@ def null_model() -> Panel:
 
 
 def _by_kind(rows: pd.DataFrame) -> pd.DataFrame:
-    """Name the rows, where a judge was asked in several ways by the way, and sort models before people."""
+    """Label the rows, by the way of asking if a judge has several, and sort models before people."""
     ways = rows.groupby("judge")["configuration"].transform("nunique")
     named = labelled(rows.assign(configuration=rows["configuration"].where(ways > 1)), "judge", "configuration")
     place = named.groupby("who")["estimate"].transform("mean")

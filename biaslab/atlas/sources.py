@@ -1,4 +1,4 @@
-"""The sources of the atlas: where recorded judgements come from, under which licence, and how they were read."""
+"""The sources of the atlas: origin and licence of recorded judgements, and how they were read."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Judgements that somebody published.
+    """Published judgements.
 
     Parameters
     ----------
     name : str
-        What it is called here.
+        Name in the atlas.
     title : str
-        What it is, in a line, with its paper.
+        Description in one line, with the paper.
     repository : str
         Where it was published.
     licence : str
-        Identifier of the licence, empty where there is none.
+        Identifier of the licence, empty if there is none.
     notice : str
         Copyright notice of the licence.
     carried : bool
-        Whether the licence allows to carry the judgements as numbers; of other sources only our estimates are here.
+        Whether the licence allows redistributing the judgements as numbers; for other sources only biaslab's estimates
+        are included.
     files : tuple of str
-        Glob patterns below the folder of raw data.
+        Glob patterns, relative to the folder of raw data.
     left_out : str
-        What of these files is not among the rows.
+        Parts of these files that are not among the rows.
     how_read : str
-        How replies became values.
+        How replies were converted to values.
     commit : str
-        Of the repository; empty where it is not known.
+        Commit of the repository; empty if unknown.
     """
 
     name: str
@@ -60,17 +61,17 @@ class Source:
     commit: str = ""
 
     def read(self, folder: str | Path) -> pd.DataFrame:
-        """Read the raw files, with a reader of the folder ``tools`` of the repository.
+        """Read the raw files, with a reader from the repository's folder ``tools``.
 
         Parameters
         ----------
         folder : path
-            Of raw data, which holds ``files``.
+            Folder of raw data, with the ``files``.
 
         Returns
         -------
         pandas.DataFrame
-            As `biaslab.read_judgements` returns it, with ``reply``; judges have the names of the atlas.
+            As returned by `biaslab.read_judgements`, with ``reply``; judges have the names of the atlas.
 
         Raises
         ------
@@ -95,7 +96,7 @@ def _read_sources() -> Iterator[Source]:
         yield Source(**entry)
 
 
-#: All of them, as ``sources.toml`` beside this module lists them.
+#: All sources, as listed in ``sources.toml`` next to this module.
 SOURCES = tuple(_read_sources())
 
 
@@ -105,7 +106,7 @@ def find_source(name: str) -> Source:
     Raises
     ------
     InputError
-        If there is none; the message has the names that are close.
+        If the name is unknown; the message suggests close ones.
 
     Examples
     --------
@@ -119,7 +120,7 @@ def find_source(name: str) -> Source:
 
 
 def build_tool(name: str) -> ModuleType:
-    """Import a module of ``tools/atlas``, which builds the atlas and is in the repository alone.
+    """Import a module of ``tools/atlas``, which builds the atlas and is only in the repository.
 
     Raises
     ------

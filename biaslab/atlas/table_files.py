@@ -1,4 +1,4 @@
-"""Tables of estimates as files: their columns, how they are written and read."""
+"""Tables of estimates as files: their columns, and how they are written and read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-#: Conditions in the order in which they stand between metric and estimate.
+#: Conditions, in their order between metric and estimate.
 CONDITIONS = (
     "attribute", "other", "template", "configuration", "form", "order", "scale", "answer", "subset", "own", "adjusted",
     "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
@@ -26,12 +26,12 @@ _WORDS = ("method", "note", "repository")  # empty where there is nothing to say
 
 
 def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
-    """Write estimates as `biaslab.atlas.estimates` reads them, with six significant digits."""
+    """Write estimates for `biaslab.atlas.estimates`, with six significant digits."""
     write_csv(estimates, file, float_format="%.6g")
 
 
 def read_table(file: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
-    """Read what `write_estimates` wrote; columns of ``texts`` as text, also where each value looks like a number."""
+    """Read a file written by `write_estimates`; columns in ``texts`` are text, even if all values look like numbers."""
     kinds = dict.fromkeys((*_WORDS, *texts), "str")
     return read_csv(file, low_memory=False, encoding="utf-8", dtype=kinds).fillna(dict.fromkeys(_WORDS, ""))
 

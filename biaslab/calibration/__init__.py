@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _CONTEXTS = (8, 24, 100)
-_MODES = ("exact", "text", "sampled:3", "sampled:5")  # of the full table
+_MODES = ("exact", "text", "sampled:3", "sampled:5")  # modes of the full table
 _Report = Callable[[pd.DataFrame], object]
 
 
@@ -72,61 +72,60 @@ def validate(
 ) -> pd.DataFrame:
     """Measure type-I error, coverage and power of metrics over simulated studies.
 
-    For every `Calibration` that a probe declares, a simulated judge without and one with the planted bias answers the
-    probe's design for a large constructed population, in the declared mode with and without selective refusals
-    (`REFUSALS`). Other generators draw the trials of a population without any judge
+    For every `Calibration` that a probe declares, a simulated judge without the bias and one with it answer the
+    probe's design for a large constructed population, in the declared mode, with and without selective refusals
+    (`REFUSALS`). Other generators draw the trials of a population directly, without a judge
     (`biaslab.calibration.generators`). A study draws contexts with replacement and calls the probe's own ``estimate``.
 
     Parameters
     ----------
     probes : sequence of probe classes, optional
-        All probes by default.
+        By default all probes.
     metrics : sequence of str, optional
-        Only these metrics; by default all that the probes declare.
+        Names of metrics; by default all that the probes declare.
     studies : int
-        Simulated studies a row.
+        Number of simulated studies per row.
     contexts : sequence of int
-        Contexts of a study.
+        Numbers of contexts in a study.
     curve : sequence of int
-        More numbers of contexts, for the power without refusals only.
+        Further numbers of contexts, for the power without refusals only.
     population : int
-        Contexts of the population. The fair judge's metric is at its null only up to their sampling error, which
-        adds about .11 × contexts / population to the type-I error.
+        Number of contexts in the population. The unbiased judge's metric equals its null only up to their sampling
+        error, which adds about .11 × contexts / population to the type-I error.
     jobs : int
-        Processes. The result does not depend on it. Above 1, a script that calls this needs
-        ``if __name__ == "__main__":``.
+        Number of processes; does not affect the result. Above 1, the calling script needs ``if __name__ ==
+        "__main__":``.
     seed : int
-        Of everything random.
+        Seed of all random numbers.
     report : callable, optional
-        Called with the rows of each metric and judge as soon as they are there.
+        Called with the rows of each metric and judge as soon as they are available.
     modes : sequence of str, optional
-        Answer modes: "exact", "text", "sampled:k". By default the one that a metric's calibration declares.
+        Answer modes: "exact", "text", "sampled:k". By default the one declared by a metric's calibration.
     generators : sequence of str
-        "judge", the simulated judge that the calibration declares; "two_judges", that one and a weaker one of the same
-        contexts, of whom the second has the planted bias and `biaslab.compare` estimates the difference; and names in
-        `GENERATORS`. What a generator cannot draw is left out.
+        "judge", the simulated judge declared by the calibration; "two_judges", that one and a weaker one on the same
+        contexts, of which the second has the planted bias, with the difference estimated by `biaslab.compare`; and
+        names in `GENERATORS`. Combinations that a generator cannot draw are skipped.
     out : path, optional
-        A CSV file to which rows are written as they come. What it holds already, with the same numbers, is not run
-        again.
+        A CSV file to which rows are written as they come. Existing rows with the same settings are not rerun.
 
     Returns
     -------
     pandas.DataFrame
-        One row per quantity: ``probe, metric, mode, generator, studies, population, seed, planted`` (is the judge
-        biased), ``refusals`` (does it refuse), ``n_contexts``;
+        One row per quantity: ``probe, metric, mode, generator, studies, population, seed, planted`` (whether the judge
+        is biased), ``refusals`` (whether it refuses), ``n_contexts``;
 
-        ``quantity``: "type_i_error", the share of p < .05 with the fair judge; "coverage", the share of 95 % intervals
-        that cover the true value; "power", the share of p < .05 with the biased judge; "bounds", where replies are
-        missing not at random, the share of worst-case bounds that hold the true value, and "found", the share of fair
-        judges of whom a bias is found although what is missing may decide; "refused", where the metric is undefined or
-        not tested in this mode, for the reason in ``note``;
+        ``quantity``: "type_i_error", the share of p < .05 with the unbiased judge; "coverage", the share of 95 %
+        intervals that contain the true value; "power", the share of p < .05 with the biased judge; "bounds", if
+        replies are not missing at random, the share of worst-case bounds that contain the true value, and "found", the
+        share of unbiased judges reported as biased although missing data may decide; "refused", if the metric is
+        undefined or not tested in this mode, with the reason in ``note``;
 
         ``estimate`` (the share), ``ci_low, ci_high, ci_level`` (its Wilson interval over studies: the Monte-Carlo
         error), ``promised, low, high`` (the band: `BANDS`, and `WIDER` in other modes and with other generators; the
-        promised power is the planned one times the share of studies with a test), ``kept`` (does the interval reach
-        into the band), ``truth`` (the metric over the whole population, without refusals), ``bias`` (mean estimate
-        minus that), ``n_undefined`` (studies without p-value, which count as not rejected, or without interval, which
-        coverage is not about), ``seconds, note``.
+        promised power is the planned one times the share of studies with a test), ``kept`` (whether the interval
+        overlaps the band), ``truth`` (the metric over the whole population, without refusals), ``bias`` (mean estimate
+        minus that), ``n_undefined`` (studies without a p-value, which count as not rejected, or without an interval,
+        which do not enter the coverage), ``seconds, note``.
 
     Raises
     ------
@@ -135,9 +134,10 @@ def validate(
 
     Notes
     -----
-    The true value is that of the metric in the same mode, since decisions, sampled scores and their spread are what
-    most metrics are about. Of differences between agreements, and of alpha, it is that of the exact distributions,
-    which samples only estimate. With a generator's fair judge it is the null, and with humans who err that of humans
+    The true value is that of the metric in the same mode, because most metrics concern decisions, sampled scores or
+    their spread. For differences between agreements, and for alpha, it is that of the exact distributions, which
+    samples estimate. For a generator's unbiased judge it is the null, and with human rating error the value without
+    that error.
     who do not.
     """
     _check(studies, contexts, curve, population, jobs, seed)
@@ -160,19 +160,19 @@ def validate_all(
 ) -> pd.DataFrame:
     """Run the full table: every metric as declared, in all answer modes and with all generators.
 
-    The declared judges have all studies, and a quarter of them where they refuse. Other modes and generators, of which
-    there are many, have a fifth of the studies, and where they are biased, so that only coverage is checked, a tenth;
-    over populations of two fifths of the contexts. Generators answer in their own modes, most of them exactly.
+    Declared judges get all studies, and a quarter of them with refusals. The many other modes and generators get a
+    fifth of the studies, and with bias, which only serves to check coverage, a tenth; their populations have two
+    fifths of the contexts. Generators answer in their own modes, mostly exactly.
 
     Parameters
     ----------
     studies, population, jobs, seed, report, out
-        As for `validate`.
+        As in `validate`.
 
     Returns
     -------
     pandas.DataFrame
-        That of `validate`.
+        As in `validate`.
     """
     _check(studies, _CONTEXTS, (), population, jobs, seed)
     wanted = _chosen(None, None, _MODES, (JUDGE,))
@@ -180,9 +180,9 @@ def validate_all(
         wanted += _chosen(None, None, generator.modes, (name,))
     fewer = max(2, population * 2 // 5)
     cells = [
-        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // part), fewer, seed)
+        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // divisor), fewer, seed)
         for one in wanted
-        for planted, part in ((False, 5), (True, 10))
+        for planted, divisor in ((False, 5), (True, 10))
     ]
     whole: dict[str, Any] = {"studies": studies, "population": population, "refused": max(1, studies // 4)}
     declared = [replace(cell, **whole) if cell.declared else cell for cell in cells]
@@ -190,7 +190,7 @@ def validate_all(
 
 
 def calibrate(*arguments: Any, **options: Any) -> pd.DataFrame:
-    """Call `validate` (deprecated name, since "calibration" usually refers to probabilities)."""
+    """Call `validate` (deprecated name, because "calibration" usually refers to probabilities)."""
     warn("biaslab.calibrate is now biaslab.validate", DeprecationWarning)
     return validate(*arguments, **options)
 
@@ -218,18 +218,18 @@ def _chosen(
         AnswerMode(mode)
     for name in generators:
         _ = name in JUDGES or find_generator(name)
-    found = [
+    cells = [
         (kind, metric, mode, generator)
         for kind, metric in _declared(probes, metrics)
         for generator in generators
         for mode in (modes or [declared_mode(kind, metric)])
         if applies(kind, metric, mode, generator)
     ]
-    if not found:
+    if not cells:
         drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
         known = f"some of {', '.join([*JUDGES, *drawn])}"
         raise InputError("generators", list(generators), known, "others do not apply to these metrics and modes")
-    return found
+    return cells
 
 
 def outside(found: pd.DataFrame) -> pd.DataFrame:
@@ -266,14 +266,14 @@ def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | Non
 def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str | PathLike[str] | None) -> pd.DataFrame:
     """Run the cells that are not in the file; report and write each one as soon as it is done."""
     sheet = Sheet(None if out is None else require_file("out", out))
-    found = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
-    open_cells = {index: cell for index, cell in enumerate(cells) if index not in found}
+    finished = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
+    open_cells = {index: cell for index, cell in enumerate(cells) if index not in finished}
     for index, rows in _each(open_cells, min(jobs, len(open_cells))):
-        found[index] = rows
+        finished[index] = rows
         sheet.add(rows)
         if report is not None:
             report(rows)
-    return pd.concat([found[index] for index in range(len(cells))], ignore_index=True)
+    return pd.concat([finished[index] for index in range(len(cells))], ignore_index=True)
 
 
 def _each(cells: dict[int, Cell], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:

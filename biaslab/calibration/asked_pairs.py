@@ -1,6 +1,6 @@
 """Simulate comparisons asked in two ways: with a rationale, at another temperature, with another prompt.
 
-Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+Independent of `biaslab.SimulatedJudge` and of the probes under test: shares no code with them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pandas as pd
 from biaslab.calibration.draws import Draws, Floats
 
 Way = Literal["reasons", "temperature", "prompt"]
-#: The metric whose trials are drawn, by what is asked otherwise.
+#: The metric whose trials are drawn, by what the second way changes.
 METRICS: dict[Way, str] = {
     "reasons": "cot_accuracy_shift",
     "temperature": "temperature_accuracy_shift",
     "prompt": "template_shift",
 }
-#: What is planted: the share of quality that reasons lose; log odds of a pair per standard deviation of quality, of
-#: which a fair judge sees none; log odds of what is shown first.
+#: Planted effects: the share of quality that reasons remove; log odds of a pair per standard deviation of quality, of
+#: which an unbiased judge perceives none; log odds of the candidate shown first.
 _EFFECT: dict[Way, float] = {"reasons": 0.6, "temperature": 0.5, "prompt": 0.7}
 _CONTEXT_SD, _TASTE, _NOISE = 0.5, 0.5, 0.5
 _SHARP = 1.5  # log odds of a pair per standard deviation of quality
@@ -35,13 +35,13 @@ class AskedPairs:
     Parameters
     ----------
     way : {"reasons", "temperature", "prompt"}
-        What the second way has.
+        What the second way of asking changes.
     reliability : float
-        Of a human score: variance of the true quality as a share of its variance.
+        Reliability of a human score: variance of the true quality as a share of its variance.
     unequal : bool
-        Two to five texts a context, or three.
+        Two to five texts per context, instead of three.
     heavy : bool
-        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
+        Effects of contexts have a t distribution with 3 degrees of freedom instead of a normal one.
     """
 
     way: Way
@@ -55,16 +55,16 @@ class AskedPairs:
         Parameters
         ----------
         contexts : int
-            How many.
+            Number of contexts.
         planted : bool
-            With a difference between the two ways, or without.
+            Whether there is a difference between the two ways.
         draws : Draws
             Random numbers, and how the judge answers.
 
         Returns
         -------
         pandas.DataFrame
-            With the columns that the probe reads, and ``low``, where the candidate shown first loses.
+            With the columns that the probe reads, and ``low``, true if the candidate shown first loses.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class AskedPairs:
     def _pairs(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
         """Return one row per ordered pair: true and perceived difference, and the context's position bias.
 
-        ``own`` is how far the second way moves the context's verdicts.
+        ``own`` is the effect of the second way on the context's verdicts.
         """
         sizes = rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, 3)
         context = np.repeat(np.arange(contexts), sizes)

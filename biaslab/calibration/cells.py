@@ -1,4 +1,4 @@
-"""One cell of a validation: a metric and a judge, fair or biased, in one answer mode, and all its studies."""
+"""One cell of a validation: a metric and a judge, unbiased or biased, in one answer mode, and all its studies."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from biaslab.judges.modes import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.stats import Resampling, decided_by_missing, expected_power, side_of, significant
 
-#: How far a share may lie from what is promised: type-I error .05, coverage .95, power as planned.
+#: Maximum distance of a share from its nominal value: type-I error .05, coverage .95, power as planned.
 BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}
-#: The same in answer modes other than the declared one, and for judges of other generators; power is only shown.
+#: The same for answer modes other than the declared one, and for other generators; power is reported only.
 WIDER = {"type_i_error": 0.02, "coverage": 0.03, "power": 1.0, "bounds": 0.03}
-#: Of a fair judge with replies missing not at random, a bias may be found in this share of studies.
+#: Maximum share of studies that may report a bias of an unbiased judge if replies are not missing at random.
 FOUND = 0.06
-#: A tenth of the requests in which the worse candidate stands first is refused, and with each its pair is lost.
+#: A tenth of the requests in which the worse candidate is shown first is refused, and each loses its pair.
 REFUSALS = {"refusal": 0.1, "selective": True}
-#: The simulated judge that a probe's calibration declares, among the names of generators; and two, who are compared.
+#: Names of generators: the simulated judge declared by a probe's calibration; and a pair of judges to compare.
 JUDGE, TWO = "judge", "two_judges"
-#: What they are.
+#: Descriptions of these.
 JUDGES = {
     JUDGE: "simulated judges that the probes declare",
     TWO: "differences between two simulated judges of the same contexts, by `biaslab.compare`",
 }
-#: Metrics whose value is that of the exact distributions, however answers are read. What other metrics are about is
-#: the answers themselves, such as decisions, and their value is that of a large study in the same mode.
+#: Metrics that estimate the value of the exact distributions, however answers are read. Other metrics concern the
+#: answers themselves, such as decisions, and their value is that of a large study in the same mode.
 _OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"}) | {
     "cot_accuracy_shift",
     "temperature_accuracy_shift",
 }
-#: Metrics that what is missing may move by any amount: an accuracy over pairs that differ, log odds.
+#: Metrics that missing data can shift arbitrarily: accuracy over pairs that differ, log odds.
 _UNBOUNDED = frozenset({"comparative_accuracy", "first_position_logit"})
-#: Probes of which generators draw scores alone.
+#: Probes for which generators draw only scores.
 _SCORES_DRAWN = frozenset({"source"})
 _ALPHA = 0.05
-#: Signs of fewer clusters have no p-value below 1/16: tests by sign flips cannot reject.
+#: With fewer clusters no sign-flip p-value is below 1/16, so the test cannot reject.
 _FEWEST_CLUSTERS = 6
 _REFUSED_BY_DESIGN = (InputError, JudgeError, TrialsError)
 
@@ -70,17 +70,17 @@ class Cell:
     Parameters
     ----------
     kind, metric
-        What is calibrated.
+        The probe class and the metric.
     planted : bool
-        Is the judge biased.
+        Whether the judge is biased.
     mode, generator : str
-        In what form it answers, and what it is: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
+        How it answers, and what it is: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
     contexts, curve : tuple of int
-        Contexts of studies, and more of them for the power alone.
+        Numbers of contexts in studies, and further ones for power only.
     studies, population, seed : int
-        How many studies, contexts of the population, and the seed.
+        Number of studies, number of contexts in the population, and the seed.
     refused : int, optional
-        How many studies where requests are refused; as many by default.
+        Number of studies with refusals; by default equal to ``studies``.
     """
 
     kind: type[Probe]
@@ -112,22 +112,22 @@ class Cell:
 
     @property
     def null(self) -> float:
-        """Value for a fair judge; for two judges, zero difference."""
+        """Value for an unbiased judge; for two judges, zero difference."""
         return 0.0 if self.generator == TWO else self.metric.null or 0.0
 
     @property
     def named(self) -> dict[str, Any]:
         """The columns that identify a cell."""
-        given = {"probe": self.kind.name, "metric": self.metric.name, "mode": self.mode, "generator": self.generator}
+        columns = {"probe": self.kind.name, "metric": self.metric.name, "mode": self.mode, "generator": self.generator}
         numbers = {"studies": self.studies, "population": self.population, "seed": self.seed}
-        return given | {"planted": self.planted} | numbers
+        return columns | {"planted": self.planted} | numbers
 
 
 def declared_mode(kind: type[Probe], metric: Metric) -> str:
     """Return the answer mode in which a metric's calibration is declared: "exact" or "text"."""
-    given = dict(metric.calibration.parameters) if metric.calibration else {}
+    parameters = dict(metric.calibration.parameters) if metric.calibration else {}
     has = hasattr(kind, "answer")
-    return "exact" if has and given.get("answer") != "text" else "text"
+    return "exact" if has and parameters.get("answer") != "text" else "text"
 
 
 def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> bool:
@@ -136,23 +136,23 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
         return True
     if generator == TWO:
         return metric.calibration is not None and weaker(metric.calibration.fair) != metric.calibration.fair
-    found, rank = find_generator(generator), metric.name
-    texts = found.texts
+    generated, rank = find_generator(generator), metric.name
+    texts = generated.texts
     if isinstance(texts, AskedPairs):
         return ASKED[texts.way] == rank
     if (rank in OF_COMPARISONS) != isinstance(texts, PairFeatures) and kind.name in COMPARED:
         return False
     if rank == "comparative_accuracy" and generator == "few_flips":
         return False  # without quality many pairs flip
-    if found.missing and rank in _UNBOUNDED:
+    if generated.missing and rank in _UNBOUNDED:
         return False
     if rank.endswith("_excess") and isinstance(texts, PlainTexts) and texts.correlation and mode != "exact":
-        return False  # the noise of texts alone makes a fair judge correlate less with everything
+        return False  # text noise alone makes an unbiased judge correlate less with everything
     of_pairs = metric.calibration is not None and tuple(metric.calibration.parameters.get("asks", ())) == ("pairs",)
     if of_pairs and kind.name in _SCORES_DRAWN:
         return False
-    drawn_by_the_probe = kind.name == "consistency" and mode != "exact"  # which draws its samples itself
-    return kind.name in found.probes and not drawn_by_the_probe
+    drawn_by_the_probe = kind.name == "consistency" and mode != "exact"  # it draws its samples itself
+    return kind.name in generated.probes and not drawn_by_the_probe
 
 
 def run(cell: Cell) -> pd.DataFrame:
@@ -199,8 +199,8 @@ def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> 
 
 
 def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, Population]:
-    given = {name: value for name, value in cell.calibration.parameters.items() if name != "reliability"}
-    probe = cell.kind(**given)  # a generator's humans err, and their ratings say how much
+    parameters = {name: value for name, value in cell.calibration.parameters.items() if name != "reliability"}
+    probe = cell.kind(**parameters)  # the generator's humans err, and their ratings say by how much
     seed = (cell.seed, zlib.crc32(f"{probe.name} {cell.generator}".encode()))
     trials = generate(generator, probe.name, cell.population, planted, AnswerMode(cell.mode).k, seed)
     return probe, Population.of(probe, cell.metric.name, trials, generator.twins)
@@ -209,7 +209,7 @@ def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, 
 def _asked(
     cell: Cell, answer: AnswerMode, refusals: bool = False, like: Callable[[Mapping[str, Any]], Any] = dict
 ) -> tuple[Probe, Any, Any]:
-    """Return the probe, the simulated judge in an answer mode, whose settings may be others, and whom it judges."""
+    """Return the probe, the simulated judge in an answer mode, optionally with other settings, and the data set."""
     declared, own = cell.calibration, answer.name == declared_mode(cell.kind, cell.metric)
     probe = cell.kind(**{**declared.parameters, **({} if own else declared.elsewhere)})
     dataset = population_for(declared, cell.population, cell.seed)
@@ -219,7 +219,7 @@ def _asked(
 
 
 def _adapted(cell: Cell) -> tuple[Generator, bool]:
-    """Return the generator and whether it is biased: the bias in a judge's accuracy is that it sees some quality."""
+    """Return the generator and whether it is biased: for accuracy, "bias" means that the judge perceives quality."""
     generator = find_generator(cell.generator)
     if cell.metric.name != "comparative_accuracy":
         return generator, cell.planted
@@ -244,13 +244,13 @@ def _truth(cell: Cell, population: Population) -> float:
 
 
 def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Run the studies of one size; yield the row of the test, that of the interval, and that of bounds."""
+    """Run the studies of one size; yield the rows of the test, the interval, and the bounds."""
     started, truth, contexts = time.perf_counter(), where["truth"], where["n_contexts"]
     estimates = _studied(probe, cell, population, where)
     test = ("type_i_error", _ALPHA)
     if cell.planted:
-        left = population.estimate if where["refusals"] else truth  # those who refuse may be the clearest
-        tested = float(estimates["p_value"].notna().mean())  # a study without one, as at a ceiling, cannot reject
+        left = population.estimate if where["refusals"] else truth  # refusals may remove the clearest pairs
+        tested = float(estimates["p_value"].notna().mean())  # without one, it cannot reject
         test = ("power", tested * _planned(left - cell.null, population.spread, contexts))
     shared = where | {
         "seconds": time.perf_counter() - started,
@@ -264,7 +264,7 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
         (("coverage", 1 - _ALPHA), covered, estimates["ci_low"].isna()),
     ):
         band = (0.0, 1.0) if missing else _band(cell, quantity, promised, contexts)
-        misses = quantity == "coverage" and _is_guarded(cell)  # what is refused misses nothing
+        misses = quantity == "coverage" and _is_guarded(cell)  # undefined intervals do not count as misses
         judged = (hits | undefined if misses else hits[~undefined]) if quantity == "coverage" else hits
         yield shared | {"quantity": quantity} | _share(judged, int(undefined.sum()), promised, band)
     if missing:
@@ -318,9 +318,9 @@ def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
 def _bounds(estimates: pd.DataFrame, truth: float) -> dict[str, Any]:
     """Return how often worst-case bounds contain the true value; only sampling error can make them fail."""
     undefined = estimates["bound_low"].isna()
-    said = {"note": "the estimates have no bounds"} if undefined.all() else {}
+    note = {"note": "the estimates have no bounds"} if undefined.all() else {}
     hits = estimates["bound_low"].le(truth) & estimates["bound_high"].ge(truth)
-    return _share(hits, int(undefined.sum()), 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | said
+    return _share(hits, int(undefined.sum()), 1 - _ALPHA, (1 - _ALPHA - WIDER["bounds"], 1.0)) | note
 
 
 def _share(hits: pd.Series, undefined: int, promised: float, band: tuple[float, float]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from scipy.special import expit, ndtr
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-#: Standard deviation of a text's score about its mean, in points.
+#: Standard deviation of a text's score around its mean, in points.
 ANSWER_SD = 0.7
 
 
@@ -29,7 +29,7 @@ def places(sizes: Codes) -> tuple[Codes, Codes]:
 
 
 def written(ratings: Floats) -> list[str]:
-    """Write the ratings of each text as one text."""
+    """Format the ratings of each text as one string."""
     return [" ".join(map(repr, row)) for row in ratings.tolist()]
 
 
@@ -40,9 +40,9 @@ class Draws:
     Parameters
     ----------
     k : int, optional
-        Samples of an answer; exact answers where nothing is said. 1 is one text.
+        Samples per answer; None for exact answers. 1 is a single text.
     rng, answers : numpy.random.Generator
-        Of texts, humans and the judge, and of what it answers once these are drawn.
+        Random numbers for texts, humans and the judge, and for its answers given these.
     """
 
     k: int | None
@@ -51,7 +51,7 @@ class Draws:
 
     @classmethod
     def seeded(cls, k: int | None, seed: Sequence[int]) -> Self:
-        """Return those of a seed; two that differ in `k` alone have the same judge."""
+        """Return the draws for a seed; two that differ only in `k` have the same judge."""
         return cls(k, np.random.default_rng([*seed, 0]), np.random.default_rng([*seed, 1]))
 
     def effects(self, contexts: int, heavy: bool) -> Floats:
@@ -81,7 +81,7 @@ class Draws:
 
     @property
     def sampled(self) -> dict[str, Any]:
-        """Columns that say on how many samples an answer rests; one text (1) is no share of any."""
+        """Columns for the number of samples behind an answer; a single text (1) is not a share."""
         few = self.k is None or self.k == 1
         return {"label_mass": np.nan if self.k == 1 else 1.0, "samples": np.nan if few else float(self.k or 0)}
 

@@ -1,6 +1,6 @@
-"""Populations drawn directly from a statistical model, with features of real data, instead of from a simulated judge.
+"""Populations drawn directly from a statistical model with features of real data, instead of from a simulated judge.
 
-They share no code with `biaslab.SimulatedJudge`: an instrument that was designed with one generator is checked with
+They share no code with `biaslab.SimulatedJudge`, so that an instrument designed with one generator is tested with
 others.
 """
 
@@ -32,29 +32,29 @@ _EFFECT = {
 
 @dataclass(frozen=True)
 class Generator:
-    """A generated population: what draws its texts and judgements, and what is lost of them; neutral by default.
+    """A generated population: how its texts and judgements are drawn, and what is missing; neutral by default.
 
     Parameters
     ----------
     about : str
-        In words.
+        Description.
     probes : tuple of str
         Probes whose trials can be drawn.
     texts : PlainTexts, ShownOtherwise, PairFeatures or AskedPairs
-        What draws them: scores and pairs of plain texts; edits, prompts and comparisons of a text with itself;
-        comparisons of texts that differ in a feature; comparisons that are asked in two ways, of one metric.
+        Draws scores and pairs of plain texts; edits, prompts and comparisons of a text with itself; comparisons of
+        texts that differ in a feature; or comparisons asked in two ways, for one metric.
     own : OwnTexts
-        What draws those of self-preference.
+        Draws the trials of self-preference.
     missing : float
-        Share of replies that are lost; those that prefer the candidate shown second, or score low, four times as often
-        as others.
+        Share of replies that are missing; those that prefer the candidate shown second, or have low scores, are four
+        times as likely to be missing.
     twins : int
-        How often each context stands in a study, with the same requests.
+        How often each context is repeated in a study, with the same requests.
     modes : tuple of str
         Answer modes of the full table: see `biaslab.judges.modes`.
     guarded : bool
-        Whether tests may be refused, and reject less: so little is known of human errors, or so much is missing. A
-        refused study has no interval that misses the truth.
+        Whether tests may be withheld, and reject less often, because too little is known of human errors or too much
+        is missing. A withheld study has no interval that could miss the truth.
     """
 
     about: str
@@ -73,17 +73,17 @@ class Generator:
         return texts.quality > 1 if isinstance(texts, PlainTexts) else isinstance(texts, ShownOtherwise) and texts.sure
 
     def errs(self, probe: str) -> bool:
-        """Check whether errors of humans move what a probe estimates."""
+        """Check whether human rating error affects a probe's estimates."""
         texts = self.own if probe in _OWN else self.texts
         return isinstance(texts, (PlainTexts, OwnTexts, PairFeatures)) and texts.reliability < 1 and probe != "source"
 
     def of_quality(self, quality: float) -> Generator:
-        """Return the same plain texts, whose pairs have these log odds for each standard deviation of quality."""
+        """Return the same plain texts with these log odds per standard deviation of quality."""
         return replace(self, texts=replace(self.texts, quality=quality)) if isinstance(self.texts, PlainTexts) else self
 
     @property
     def without_errors(self) -> Generator:
-        """The same with humans who do not err."""
+        """The same population without human rating error."""
         return replace(self, texts=replace(self.texts, reliability=1.0), own=replace(self.own, reliability=1.0))
 
 
@@ -94,7 +94,7 @@ _WAYS: tuple[tuple[Way, str, str], ...] = (
 )
 _KINDS: dict[str, dict[str, Any]] = {"": {}, "_clustered": {"unequal": True, "heavy": True, "reliability": 0.6}}
 _CLUSTERED = "two to five texts a context, effects of contexts with heavy tails, human scores of reliability .6"
-#: Pairs that are asked in two ways, and the same of contexts that are less alike.
+#: Pairs asked in two ways, and the same with more variable contexts.
 _ASKED = {
     f"asked_{way}{name}": Generator(
         f"pairs, {words}" if not name else f"the same, {_CLUSTERED}",
@@ -219,7 +219,7 @@ def find_generator(name: str) -> Generator:
     Raises
     ------
     InputError
-        If there is none; the message lists those there are.
+        If the name is unknown; the message lists the known ones.
 
     Examples
     --------
@@ -239,17 +239,17 @@ def generate(
     Parameters
     ----------
     generator : Generator
-        What it is like.
+        The population.
     probe : str
-        Whose trials they are: one of ``generator.probes``.
+        The probe whose trials to draw: one of ``generator.probes``.
     contexts : int
-        How many.
+        Number of contexts.
     planted : bool
-        With a bias, or without.
+        Whether the judge is biased.
     k : int, optional
-        Samples of an answer; exact answers where nothing is said. 1 is one text.
+        Samples per answer; by default answers are exact. 1 is a single text.
     seed : sequence of int
-        Of everything random. Two calls that differ in `k` alone have the same judge.
+        Seed of all random numbers. Two calls that differ only in `k` have the same judge.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Simulate judgements of a judge's own texts and of others' texts.
 
-Shares no code with `biaslab.SimulatedJudge` and none with the probe that reads them.
+Independent of `biaslab.SimulatedJudge` and of the probe under test: shares no code with them.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ class OwnTexts:
     Parameters
     ----------
     better : float
-        By how many standard deviations own texts are better than others.
+        How much better own texts are than others, in standard deviations.
     reliability : float
-        Of the mean human score: variance of the true quality as a share of its variance.
+        Reliability of the mean human score: variance of the true quality as a share of its variance.
     annotators : int
-        Ratings of each text.
+        Number of ratings per text.
     rated : bool
-        Whether single ratings are known, or their mean alone.
+        Whether individual ratings are known, or only their mean.
     ceiling : float
-        By how many points scores are higher.
+        Shift of scores, in points.
     unequal : bool
-        Two to four texts a context, or three.
+        Two to four texts per context, instead of three.
     heavy : bool
-        Effects of contexts, which their verdicts share, have a t distribution with 3 degrees of freedom, not a normal.
+        Effects of contexts, shared by their verdicts, have a t distribution with 3 degrees of freedom instead of a
+        normal one.
     """
 
     better: float = 0.0
@@ -54,16 +55,16 @@ class OwnTexts:
         Parameters
         ----------
         contexts : int
-            How many.
+            Number of contexts.
         bias : float
-            What own texts gain: log odds in a pair, and points of a score.
+            Advantage of own texts: log odds in a pair, and points of a score.
         draws : Draws
             Random numbers, and how the judge answers.
 
         Returns
         -------
         pandas.DataFrame
-            With the columns that `biaslab.probes.SelfPreference` reads, and ``low``, where the own text loses or a
+            With the columns that `biaslab.probes.SelfPreference` reads, and ``low``, true if the own text loses or a
             score is low.
 
         Examples
@@ -73,8 +74,8 @@ class OwnTexts:
         (np.int64(8), np.int64(6))
         """
         texts = self._texts(contexts, draws)
-        given = texts, bias, _CONTEXT_SD * draws.effects(contexts, self.heavy), draws
-        return pd.concat([self._pairs(*given), self._scores(*given)], ignore_index=True)
+        population = texts, bias, _CONTEXT_SD * draws.effects(contexts, self.heavy), draws
+        return pd.concat([self._pairs(*population), self._scores(*population)], ignore_index=True)
 
     def _texts(self, contexts: int, draws: Draws) -> pd.DataFrame:
         """Return one row per text: context, index, system, true quality and human ratings."""

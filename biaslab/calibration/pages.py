@@ -39,11 +39,11 @@ def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str) -> 
     Parameters
     ----------
     found : pandas.DataFrame
-        Made by `biaslab.validate`.
+        As returned by `biaslab.validate`.
     path : path
-        The page, which is replaced.
+        The page to write; replaced if it exists.
     command : str
-        With which the table was made.
+        The command that made the table.
     """
     with replacing(Path(path)) as partial:
         partial.write_text(render(found, command, date.today()), encoding="utf-8")
@@ -55,9 +55,9 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
     Parameters
     ----------
     found, command
-        As for `write_page`.
+        As in `write_page`.
     day : datetime.date
-        When the table was made.
+        Date of the table.
 
     Examples
     --------
@@ -86,19 +86,21 @@ def _line(names: Any, rows: pd.DataFrame) -> str:
         return "| " + " | ".join([*names, f"refused: {refused['note'].iloc[0]}", "", "", ""]) + " |"
     fair, biased = rows[~rows["planted"].astype(bool)], rows[rows["planted"].astype(bool)]
     quantity = "bounds" if (rows["quantity"] == "bounds").any() else "coverage"
-    covered = [_shares(part, quantity) for part in (fair, biased)]
+    covered = [_shares(studies, quantity) for studies in (fair, biased)]
     bias = rows["bias"].iloc[rows["bias"].abs().argmax()] if rows["bias"].notna().any() else float("nan")
     return "| " + " | ".join([*names, _shares(fair, "type_i_error"), *covered, _decimal(bias, "+.3f")]) + " |"
 
 
 def _shares(rows: pd.DataFrame, quantity: str) -> str:
-    """Write the shares of one quantity by increasing number of contexts; bounds are labelled as such."""
-    found = rows[rows["quantity"] == quantity].sort_values("n_contexts")
-    said = [_decimal(share, ".3f") for share in found["estimate"].astype(float)]
-    marked = [text if kept else f"**{text}**" for text, kept in zip(said, found["kept"].astype(bool), strict=True)]
+    """Format the shares of one quantity by increasing number of contexts; bounds are labelled as such."""
+    of_quantity = rows[rows["quantity"] == quantity].sort_values("n_contexts")
+    formatted = [_decimal(share, ".3f") for share in of_quantity["estimate"].astype(float)]
+    marked = [
+        text if kept else f"**{text}**" for text, kept in zip(formatted, of_quantity["kept"].astype(bool), strict=True)
+    ]
     return ("bounds: " if quantity == "bounds" and marked else "") + " / ".join(marked)
 
 
 def _decimal(value: float, form: str) -> str:
-    """Write a number without the leading zero."""
+    """Format a number without the leading zero."""
     return format(value, form).replace("0.", ".", 1)

@@ -1,6 +1,6 @@
 """Simulate comparisons of texts that differ in length or perplexity.
 
-Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+Independent of `biaslab.SimulatedJudge` and of the probes under test: shares no code with them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from biaslab.calibration.draws import Draws, places
 
 #: Probes whose trials can be drawn.
 PROBES = ("verbosity", "familiarity")
-#: Metrics of comparisons; the others of these probes are of scores.
+#: Metrics of comparisons; the other metrics of these probes are of scores.
 METRICS = ("verbosity_logit", "familiarity_logit", "longer_wins_excess")
-#: What is planted: log odds per doubling.
+#: Planted effects, in log odds per doubling.
 _EFFECT = {"verbosity": 0.2, "familiarity": -0.3}
-_DOUBLINGS = {"verbosity": 1.0, "familiarity": 0.6}  # standard deviation of words, and of perplexities
+_DOUBLINGS = {"verbosity": 1.0, "familiarity": 0.6}  # standard deviations of log2 words, and of log perplexity
 _TEXTS, _MIDDLE = 3, 5.0
 _CONTEXT_SD, _TASTE, _NOISE = 0.5, 0.3, 0.3
 
@@ -30,18 +30,18 @@ class PairFeatures:
     Parameters
     ----------
     correlation : float
-        Of the feature with the true quality.
+        Correlation of the feature with the true quality.
     reliability : float
-        Of the mean human score: variance of the true quality as a share of its variance.
+        Reliability of the mean human score: variance of the true quality as a share of its variance.
     annotators : int
-        Ratings of each text.
+        Number of ratings per text.
     rated : bool
-        Whether single ratings are known, or their mean alone.
+        Whether individual ratings are known, or only their mean.
     unequal : bool
-        Two to five texts a context, or three.
+        Two to five texts per context, instead of three.
     heavy : bool
-        Preferences for what is shown first, which a context's verdicts share, have a t distribution with 3 degrees of
-        freedom, not a normal one.
+        Position effects, shared by a context's verdicts, have a t distribution with 3 degrees of freedom instead of a
+        normal one.
     """
 
     correlation: float = 0.0
@@ -57,18 +57,18 @@ class PairFeatures:
         Parameters
         ----------
         probe : {"verbosity", "familiarity"}
-            Whose trials they are.
+            The probe whose trials to draw.
         contexts : int
-            How many.
+            Number of contexts.
         planted : bool
-            With a bias, or without.
+            Whether the judge is biased.
         draws : Draws
             Random numbers, and how the judge answers.
 
         Returns
         -------
         pandas.DataFrame
-            With the columns that the probe reads, and ``low``, where the longer or less likely text loses.
+            With the columns that the probe reads, and ``low``, true if the longer or less likely text loses.
 
         Examples
         --------

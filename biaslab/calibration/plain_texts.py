@@ -1,6 +1,6 @@
 """Simulate scores, pairs and features of texts from one model of quality.
 
-Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+Independent of `biaslab.SimulatedJudge` and of the probes under test: shares no code with them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab.calibration.draws import ANSWER_SD, Codes, Draws, Floats, places, written
 
-_SMALLEST, _LARGEST = 2, 16  # candidates of a context, where contexts differ in size
+_SMALLEST, _LARGEST = 2, 16  # numbers of candidates, if contexts differ in size
 _CONTEXT_SD, _NOISE = 0.5, 0.7
 
 
@@ -24,22 +24,22 @@ class PlainTexts:
     Parameters
     ----------
     heavy : bool
-        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
+        Effects of contexts have a t distribution with 3 degrees of freedom instead of a normal one.
     sizes : {"equal", "unequal", "informative"}
-        Three candidates a context, or 2 to 16; *informative*: contexts with more candidates also differ more and, where
-        a bias is planted, have more of it.
+        Three candidates per context, or 2 to 16; *informative*: contexts with more candidates are also more variable
+        and, if a bias is planted, more biased.
     ceiling : float
-        By how many points scores are higher.
+        Shift of scores, in points.
     quality : float
-        Log odds of a pair for each standard deviation of quality: where it is high, few pairs flip.
+        Log odds of a pair per standard deviation of quality: if it is high, few pairs flip.
     reliability : float
-        Of the mean human score: variance of the true quality as a share of its variance.
+        Reliability of the mean human score: variance of the true quality as a share of its variance.
     correlation : float
-        Of the feature with the true quality.
+        Correlation of the feature with the true quality.
     unsure : float
-        How many times as wide the distribution of answers is without the source, about the same mean.
+        Factor by which the distribution of answers is wider without the source, with the same mean.
     annotators : int
-        Ratings of each text.
+        Number of ratings per text.
     """
 
     heavy: bool = False
@@ -57,18 +57,18 @@ class PlainTexts:
         Parameters
         ----------
         probe : {"position", "consistency", "source", "verbosity", "familiarity"}
-            Whose trials they are.
+            The probe whose trials to draw.
         contexts : int
-            How many.
+            Number of contexts.
         bias : float
-            What is planted, in the unit of the probe.
+            The planted bias, in the unit of the probe.
         draws : Draws
             Random numbers, and how the judge answers.
 
         Returns
         -------
         pandas.DataFrame
-            With the columns that the probe reads, and ``low``, where the first text loses or a score is low.
+            With the columns that the probe reads, and ``low``, true if the first text loses or a score is low.
         """
         drawing = _Drawing(self, self._items(contexts, draws), bias, draws)
         if probe == "position":
@@ -102,7 +102,7 @@ class _Items:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """A population that is being drawn: its candidates and bias, and random numbers."""
+    """A population being drawn: its candidates and bias, and random numbers."""
 
     of: PlainTexts
     items: _Items
@@ -150,7 +150,7 @@ class _Drawing:
 
     def with_and_without(self) -> pd.DataFrame:
         """Return two scores for every candidate; without the source a biased judge perceives quality less well."""
-        items, humans = self.items, int(self.draws.rng.integers(2**31))  # the same human scores beside both
+        items, humans = self.items, int(self.draws.rng.integers(2**31))  # the same human scores for both
         parts = []
         for source, seen, wide in (("with", 1.0, 1.0), ("without", 1 - self.bias * items.share, self.of.unsure)):
             mean = 3 + self.of.ceiling + items.shift + seen * items.quality + _NOISE * self._noise()
@@ -161,7 +161,7 @@ class _Drawing:
     def repeated_scores(self) -> pd.DataFrame:
         """Return three samples of each score in two configurations; the bias shifts the second from the first.
 
-        Annotators draw from the distributions of the first, made narrower by the bias.
+        Annotators draw from the distributions of the first configuration, made narrower by the bias.
         """
         centre = 3 + self.of.ceiling + self.items.quality + self.items.shift
         other = centre + 2 * self.bias * self.draws.answers.normal(size=len(centre))

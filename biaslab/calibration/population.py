@@ -19,8 +19,8 @@ from biaslab.stats import Resampling
 from biaslab.stats.together import suppressed_data_warnings, texts_as_objects
 from biaslab.study.collect import collect
 
-_PILOT = 200  # contexts from which the spread of a difference is taken
-_TOGETHER = 25  # studies that are estimated in one call, which saves a third of the time
+_PILOT = 200  # contexts used to estimate the spread of a difference
+_TOGETHER = 25  # studies per call of the estimator, which saves a third of the time
 _ATTRIBUTES = {"coherence": "How well the sentences fit together.", "fluency": "How well each sentence reads."}
 _ANNOTATORS = 3
 _DISAGREEMENT = 1.0
@@ -39,27 +39,26 @@ def construct_population(
     Parameters
     ----------
     contexts, candidates : int
-        How many contexts, and candidates of each, at least 2.
+        Number of contexts, and of candidates in each, at least 2.
     seed : int
-        Of the human scores.
+        Random seed of the human scores.
     attributes : {1, 2}
-        "coherence", whose mean scores are uniform between 1 and 5, or that and "fluency", whose mean score is half
-        coherence and half a uniform number of its own.
+        "coherence", with mean scores uniform between 1 and 5, or that and "fluency", whose mean score is the average
+        of coherence and an independent uniform number.
     longest : int
-        Words of the longest text; the number of doublings up to it is uniform.
+        Length of the longest text in words; the number of doublings up to it is uniform.
     systems : sequence of str
-        Systems of the candidates of a context, in turn; nameless by default.
+        Systems of a context's candidates, in turn; by default candidates have no system.
 
     Returns
     -------
     Dataset
-        With three annotators about each mean score. Every text stands in one context only, so that no two contexts
-        share a reply.
+        With three annotators around each mean score. No text occurs in two contexts, so contexts share no replies.
 
     Raises
     ------
     InputError
-        If a number is too small or too large.
+        If a number is out of range.
 
     Examples
     --------
@@ -99,7 +98,7 @@ def construct_population(
 
 
 def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:
-    """Build the population that a calibration declares."""
+    """Build the population declared by a calibration."""
     return construct_population(
         contexts, calibration.candidates, seed, calibration.attributes, calibration.longest, calibration.systems
     )
@@ -116,22 +115,22 @@ def _annotators(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray
 
 @dataclass(frozen=True)
 class Population:
-    """The trials of a full population, and the value of a metric there.
+    """The trials of a whole population, and the value of a metric there.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of all contexts.
+        Trials of all contexts.
     estimate : float
-        The metric over all contexts; NaN where it is undefined.
+        The metric over all contexts; NaN if undefined.
     spread : float
-        Standard error of the metric × √contexts: how much contexts vary, from which power is planned.
+        Standard error of the metric × √contexts: the variation between contexts, for planning power.
     rows, starts, counts : numpy.ndarray
-        Row numbers context by context, and where each context starts in them and how many it has.
+        Row numbers by context, and for each context the start and number of its rows.
     twins : int
-        How often every context that is drawn stands in a study, under different names and with the same requests.
+        How often every drawn context is repeated in a study, under different names and with the same requests.
     note : str
-        What the estimate says of itself, such as why it is undefined.
+        Note of the estimate, for example why it is undefined.
     tested : bool
         Whether the metric has a test there.
     """
@@ -154,10 +153,10 @@ class Population:
     @classmethod
     def of(cls, probe: Probe, metric: str, trials: pd.DataFrame, twins: int = 1) -> Population:
         """Estimate the metric over the trials of a population."""
-        found = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
-        spread = float(found["se"]) * np.sqrt(found["n_contexts"])
-        known = cls.known(trials, float(found["estimate"]), spread, twins, str(found["note"]))
-        return replace(known, tested=bool(np.isfinite(found["p_value"])))
+        estimate = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
+        spread = float(estimate["se"]) * np.sqrt(estimate["n_contexts"])
+        known = cls.known(trials, float(estimate["estimate"]), spread, twins, str(estimate["note"]))
+        return replace(known, tested=bool(np.isfinite(estimate["p_value"])))
 
     @classmethod
     def known(cls, trials: pd.DataFrame, estimate: float, spread: float, twins: int = 1, note: str = "") -> Population:
@@ -165,7 +164,7 @@ class Population:
         codes, names = pd.factorize(trials["context_id"])
         counts = np.bincount(codes, minlength=len(names))
         trials = texts_as_objects(trials)
-        trials.attrs = {}  # which every frame that is made of one copies
+        trials.attrs = {}  # otherwise copied to every derived frame
         if "key" in trials:
             trials["key"] = pd.factorize(trials["key"])[0]
         rows = np.argsort(codes, kind="stable")
@@ -175,8 +174,8 @@ class Population:
     def draw(self, contexts: int, rngs: Sequence[np.random.Generator]) -> pd.DataFrame:
         """Draw contexts with replacement, once per generator; a context drawn twice counts as two.
 
-        Each study is a data set of its own, whose name is its number. Names of contexts, and keys of requests, are
-        numbers too, for speed; drawn contexts share no request.
+        Each study is a separate data set, named by its number. Names of contexts, and keys of requests, are numbers
+        too, for speed; drawn contexts share no requests.
         """
         fresh = -(-contexts // self.twins)
         picked = [np.repeat(rng.integers(len(self.counts), size=fresh), self.twins)[:contexts] for rng in rngs]
@@ -193,7 +192,7 @@ class Population:
 
 
 def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
-    """Estimate one metric of every data set with the probe's own ``estimate``; of several kinds of answers single ones.
+    """Estimate one metric of every data set with the probe's ``estimate``, for single answers if there are kinds.
 
     Returns
     -------
@@ -210,26 +209,26 @@ def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: R
         return one_each(probe.estimate(trials, [metric]), trials, metric, probe)
 
 
-def one_each(found: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Probe) -> pd.DataFrame:
+def one_each(estimates: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Probe) -> pd.DataFrame:
     """Return the one row of each data set.
 
     Raises
     ------
     InputError
-        If there are several.
+        If a data set has several rows.
     """
-    several = found["dataset"].duplicated().any()
-    if several and "answer" in found:
-        found = found[found["answer"] == "single"]
-    if len(found) != trials["dataset"].nunique() or found["dataset"].duplicated().any():
-        raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(found)}")
-    return found
+    several = estimates["dataset"].duplicated().any()
+    if several and "answer" in estimates:
+        estimates = estimates[estimates["answer"] == "single"]
+    if len(estimates) != trials["dataset"].nunique() or estimates["dataset"].duplicated().any():
+        raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(estimates)}")
+    return estimates
 
 
 def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) -> Iterator[tuple[pd.DataFrame, int]]:
     """Yield the trials of n simulated studies in batches, each with a resampling seed.
 
-    Study k is the same whatever n.
+    Study k is the same for every n.
     """
     for start in range(0, n, _TOGETHER):
         rngs = [np.random.default_rng([*seed, contexts, k]) for k in range(start, min(start + _TOGETHER, n))]
@@ -239,7 +238,7 @@ def studies(population: Population, contexts: int, n: int, seed: Sequence[int]) 
 def weaker(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a judge that perceives half the quality and shares all noise with the given judge.
 
-    Both then rise and fall together over contexts, and have the same biases; as two models of one family would.
+    The two are then correlated over contexts, and have the same biases, like two models of one family.
 
     Examples
     --------
@@ -252,25 +251,25 @@ def weaker(settings: Mapping[str, Any]) -> dict[str, Any]:
 def judged_by_two(
     probe: Probe, metric: str, judges: tuple[Judge, Judge], dataset: Dataset, *, planned: bool
 ) -> Population:
-    """Let two judges answer the probe's full design, and take the difference of the metric.
+    """Let two judges answer the probe's full design, and estimate the difference in the metric.
 
     Parameters
     ----------
     probe, metric, dataset
-        What is asked about whom, and what is estimated of it.
+        The probe, the metric, and the data set to judge.
     judges : tuple of Judge
         The reference, and the other.
     planned : bool
-        Whether the spread of the difference is needed, from which its power is planned; NaN otherwise.
+        Whether to estimate the spread of the difference, from which power is planned; NaN otherwise.
     """
     trials = [collect(probe, judge, dataset, progress=False) for judge in judges]
-    found = [estimate_each(probe, each, metric, Resampling(n=100)).iloc[0] for each in trials]
+    estimates = [estimate_each(probe, each, metric, Resampling(n=100)).iloc[0] for each in trials]
     both, spread = pd.concat(trials, ignore_index=True), math.nan
     if planned:
         names = both["context_id"].unique()[:_PILOT]
         pilot = difference_each(probe, both[both["context_id"].isin(names)], metric, Resampling(n=100)).iloc[0]
         spread = float(pilot["se"]) * math.sqrt(pilot["n_contexts"])
-    return Population.known(both, float(found[1]["estimate"] - found[0]["estimate"]), spread)
+    return Population.known(both, float(estimates[1]["estimate"] - estimates[0]["estimate"]), spread)
 
 
 def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
@@ -283,5 +282,5 @@ def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling:
     """
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with suppressed_data_warnings():
-        found = compare(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
-    return one_each(found[found["role"] == "difference"], trials, f"{metric}_difference", probe)
+        compared = compare(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
+    return one_each(compared[compared["role"] == "difference"], trials, f"{metric}_difference", probe)

@@ -1,4 +1,4 @@
-"""The validation table on disk: rows are written as they are finished, and existing rows are not rerun."""
+"""The validation table on disk: rows are written as they are completed, and existing rows are not rerun."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from biaslab.core.errors import InputError
 
 
 class Sheet:
-    """Rows of completed cells, in a CSV file or, without one, in memory.
+    """Rows of completed cells, in a CSV file or, without a path, in memory.
 
     Parameters
     ----------
     path : Path, optional
-        The file; it need not be there.
+        The file; it need not exist.
 
     Raises
     ------
     InputError
-        If the file is no table of a calibration.
+        If the file is not a table of a validation.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -32,7 +32,7 @@ class Sheet:
             self._rows = _read(path)
 
     def find(self, cell: Cell) -> pd.DataFrame | None:
-        """Return the rows of a cell if it was run with the same numbers; the code version is not checked."""
+        """Return the rows of a cell if it was run with the same settings; the code version is not checked."""
         if self._rows.empty:
             return None
         known = np.logical_and.reduce([self._rows[name] == value for name, value in cell.named.items()])

@@ -1,6 +1,6 @@
 """Simulate judgements of texts shown differently: edited, under another prompt, or paired with themselves.
 
-Shares no code with `biaslab.SimulatedJudge` and none with the probes that read them.
+Independent of `biaslab.SimulatedJudge` and of the probes under test: shares no code with them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pandas as pd
 from biaslab.calibration.draws import ANSWER_SD, Codes, Draws, Floats, places
 
 PROBES = ("edit", "template", "vacuum")
-#: What is planted: points of a score for an edit, or for a prompt; log odds of what is shown first.
+#: Planted effects: points of a score for an edit, or for a prompt; log odds of the candidate shown first.
 _EFFECT = {"edit": 0.25, "template": 0.2, "vacuum": 0.45}
-_LOGITS = 1.2  # of a pair for a point of a score
+_LOGITS = 1.2  # log odds of a pair per point of a score
 _VARIANTS = ("unedited", "edited", "null edit")
 
 
@@ -26,15 +26,15 @@ class ShownOtherwise:
     Parameters
     ----------
     ceiling : float
-        By how many points scores are higher.
+        Shift of scores, in points.
     reliability : float
-        Of a human score: variance of the true quality as a share of its variance.
+        Reliability of a human score: variance of the true quality as a share of its variance.
     unequal : bool
-        Two to six texts a context, or three.
+        Two to six texts per context, instead of three.
     heavy : bool
-        Effects of contexts have a t distribution with 3 degrees of freedom, not a normal one.
+        Effects of contexts have a t distribution with 3 degrees of freedom instead of a normal one.
     sure : bool
-        The judge hardly errs: scores are whole points, and how a text is shown rarely moves them.
+        The judge hardly errs: scores are whole points, and presentation rarely changes them.
     """
 
     ceiling: float = 0.0
@@ -49,11 +49,11 @@ class ShownOtherwise:
         Parameters
         ----------
         probe : {"edit", "template", "vacuum"}
-            Whose trials they are.
+            The probe whose trials to draw.
         contexts : int
-            How many.
+            Number of contexts.
         planted : bool
-            With a bias, or without.
+            Whether the judge is biased.
         draws : Draws
             Random numbers, and how the judge answers.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def make_probes(
     kinds: Sequence[type[Probe]],
-    given: Sequence[str] | None,
+    parameters: Sequence[str] | None,
     options: Mapping[str, Any],
     protocols: Sequence[Path] | None = None,
 ) -> list[Probe]:
@@ -29,7 +29,7 @@ def make_probes(
     ----------
     kinds : sequence of type
         The probe classes.
-    given : sequence of str or None
+    parameters : sequence of str or None
         ``NAME=VALUE`` for every probe with that parameter, or ``PROBE.NAME=VALUE`` for one probe. Overrides `options`.
     options : mapping
         Options of the command; None, or an option that a probe lacks, keeps the probe's default.
@@ -43,7 +43,7 @@ def make_probes(
         If no probe has such a parameter, a value is not allowed, or no probe takes a protocol.
     """
     by_form = _by_form(protocols or (), kinds)
-    written, names = pairs(given, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
+    written, names = pairs(parameters, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
     own = {kind: hints(kind) for kind in kinds}
     known = sorted(dict.fromkeys(name for each in own.values() for name in each), key=lambda name: "." in name)
     for name in written:
@@ -70,13 +70,13 @@ def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, P
             taken = ", ".join(f"{name} ({' or '.join(each)})" for name, each in forms.items() if each)
             taken = taken or "none of them accepts one"
             raise InputError("protocol", f"{protocol.name} (for {protocol.form}s)", f"one that fits: {taken}")
-        if protocol.form in found:
-            names = f"{found[protocol.form].name} and {protocol.name}"
+        if protocol.form in by_form:
+            names = f"{by_form[protocol.form].name} and {protocol.name}"
             raise InputError(
                 "protocol", names, f"one protocol for {protocol.form}s", "measure them one after the other"
             )
-        found[protocol.form] = protocol
-    return found
+        by_form[protocol.form] = protocol
+    return by_form
 
 
 def forms_of(kind: type[Probe]) -> list[str]:
@@ -84,25 +84,25 @@ def forms_of(kind: type[Probe]) -> list[str]:
     return [form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"]
 
 
-def _preferred(kind: type[Probe], given: Iterable[str]) -> list[str]:
+def _preferred(kind: type[Probe], forms: Iterable[str]) -> list[str]:
     """Return which of these forms a probe accepts, its default form first."""
-    usual = [f"{form}s" for form in given if (f"{form}s",) == tuple(getattr(kind, "asks", ()))]
-    return sorted((form for form in given if form in forms_of(kind)), key=lambda form: f"{form}s" not in usual)
+    usual = [f"{form}s" for form in forms if (f"{form}s",) == tuple(getattr(kind, "asks", ()))]
+    return sorted((form for form in forms if form in forms_of(kind)), key=lambda form: f"{form}s" not in usual)
 
 
 @cache
 def hints(kind: type[Probe]) -> dict[str, Any]:
     """Return the type of each probe parameter; resampling parameters are named like ``resampling.level``."""
-    found: dict[str, Any] = {}
+    hints_by_name: dict[str, Any] = {}
     types = get_type_hints(kind)
     for each in fields(kind):
         hint = types[each.name]
         if is_dataclass(hint):
             inner = get_type_hints(hint)
-            found |= {f"{each.name}.{field.name}": inner[field.name] for field in fields(hint) if field.repr}
+            hints_by_name |= {f"{each.name}.{field.name}": inner[field.name] for field in fields(hint) if field.repr}
         elif each.init:
-            found[each.name] = hint
-    return found
+            hints_by_name[each.name] = hint
+    return hints_by_name
 
 
 def _of(kind: type[Probe], written: Mapping[str, str]) -> dict[str, Any]:
@@ -119,10 +119,10 @@ def _make(kind: type[Probe], options: Mapping[str, Any], values: Mapping[str, An
     from biaslab.stats import Resampling
 
     known = kind.__dataclass_fields__
-    given = {name: value for name, value in options.items() if name in known and value is not None}
-    if "seed" in given:
-        given["resampling"] = Resampling(seed=given["seed"])
+    arguments = {name: value for name, value in options.items() if name in known and value is not None}
+    if "seed" in arguments:
+        arguments["resampling"] = Resampling(seed=arguments["seed"])
     for name, value in values.items():
         field, _, inner = name.partition(".")
-        given[field] = replace(given.get(field, Resampling()), **{inner: value}) if inner else value
-    return kind(**given)
+        arguments[field] = replace(arguments.get(field, Resampling()), **{inner: value}) if inner else value
+    return kind(**arguments)

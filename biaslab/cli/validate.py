@@ -75,18 +75,18 @@ def validate(
     numbers: dict[str, Any] = {"studies": studies, "population": population, "jobs": jobs, "seed": seed}
     numbers |= {"report": _show, "out": out}
     if everything:
-        found = calibration.validate_all(**numbers)
+        rows = calibration.validate_all(**numbers)
     else:
         kinds = [find_probe(name) for name in probe] if probe else None
-        given = {"contexts": contexts, "modes": mode, "generators": generator}
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
-        found = calibration.validate(kinds, metric, **numbers, **chosen)
+        selection = {"contexts": contexts, "modes": mode, "generators": generator}
+        chosen: dict[str, Any] = {name: value for name, value in selection.items() if value}
+        rows = calibration.validate(kinds, metric, **numbers, **chosen)
     if out is not None:
-        typer.echo(f"{count(len(found), 'row')} in {out}")
+        typer.echo(f"{count(len(rows), 'row')} in {out}")
     if page is not None:
-        write_page(found, page, _command(everything, studies, population, seed, out))
-    left = calibration.outside(found)
-    typer.echo(f"{len(found) - len(left)} of {len(found)} rates lie within their band")
+        write_page(rows, page, _command(everything, studies, population, seed, out))
+    left = calibration.outside(rows)
+    typer.echo(f"{len(rows) - len(left)} of {len(rows)} rates lie within their band")
     for row in left.itertuples():
         typer.echo(f"biaslab: {calibration.describe(row)}", err=check)
     if check and len(left):
@@ -95,10 +95,10 @@ def validate(
 
 def _refuse_a_choice(option: str, wanted: bool, **chosen: object) -> None:
     """Raise `InputError` if a whole table is requested together with a selection."""
-    given = [name for name, value in chosen.items() if value]
-    if wanted and given:
+    selected = [name for name, value in chosen.items() if value]
+    if wanted and selected:
         raise InputError(
-            option, ", ".join(f"--{name}" for name in given), "no selection with it", "drop one of the options"
+            option, ", ".join(f"--{name}" for name in selected), "no selection with it", "drop one of the options"
         )
 
 
@@ -109,24 +109,24 @@ def _keep_promises(studies: int, seed: int, out: Path | None, page: Path | None,
     from biaslab.calibration.promises import keep_promises, render_promises
     from biaslab.core.csv_files import write_csv
 
-    found = keep_promises(studies, seed=seed)
-    for row in found.itertuples():
+    rows = keep_promises(studies, seed=seed)
+    for row in rows.itertuples():
         band = f"band {row.low:g} to {row.high:g}{'' if row.kept else ', outside'}"
         typer.echo(f"{row.promise}: {row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {band}: {row.sentence}")
     if out is not None:
-        write_csv(found, out)
+        write_csv(rows, out)
     if page is not None:
         command = f"biaslab validate --promises --studies {studies} --seed {seed}"
         with replacing(page) as partial:
-            partial.write_text(render_promises(found, command, date.today().isoformat()), encoding="utf-8")
-    if check and not found["kept"].all():
+            partial.write_text(render_promises(rows, command, date.today().isoformat()), encoding="utf-8")
+    if check and not rows["kept"].all():
         raise typer.Exit(_LEFT_BAND)
 
 
 def _command(everything: bool, studies: int, population: int, seed: int, out: Path | None) -> str:
     """Return the command that reproduces the table."""
-    given = f"--studies {studies} --population {population} --seed {seed}"
-    return f"biaslab validate {'--all ' if everything else ''}{given}{f' --out {out.name}' if out else ''}"
+    settings = f"--studies {studies} --population {population} --seed {seed}"
+    return f"biaslab validate {'--all ' if everything else ''}{settings}{f' --out {out.name}' if out else ''}"
 
 
 def _show(rows: pd.DataFrame) -> None:

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from biaslab.core.errors import InputError
 
-#: A label alone, lines "attribute: label", lines "score: label", or a JSON object.
+#: How scores are written: the label alone, lines "attribute: label", lines "score: label", or a JSON object.
 Form = Literal["bare", "lines", "text", "json"]
-#: Where reasons are asked.
+#: Whether reasons are requested, and where they go.
 Reasons = Literal["none", "before", "after"]
 
 
@@ -17,43 +17,44 @@ Reasons = Literal["none", "before", "after"]
 class About:
     """Describe the content of a request for simulated and recorded judges, which do not read prompts.
 
-    It is no part of the request's key: what a language model answers hangs on the words alone.
+    Not part of the request key: a language model's reply depends on the words alone.
 
     Parameters
     ----------
     context_id : str
         The context.
     candidate_ids : tuple of str
-        The candidates in the order shown: one of a score, two of a pair, none where the source itself is judged.
+        The candidates in the order shown: one for a score, two for a pair, none if the source itself is judged.
     texts : tuple of str
-        Their texts as shown.
+        Their texts, as shown.
     attributes : tuple of str
-        What is judged, in the order to answer; of scores those that are still to be given. With the form ``bare`` one
-        number is for all of them.
+        What is judged, in the order of the answers; for scores, those still to be given. With the form ``bare``, one
+        number covers all of them.
     source : bool
         Whether the source is shown.
     labels : tuple of str
-        Of a pair: the answers offered, for the first, for the second, and perhaps for a tie. Of scores: what a reply
-        looks like for each label of the scale, where a protocol says so.
+        For pairs: the answers offered for the first, the second and, if allowed, a tie. For scores: how a reply writes
+        each label of the scale, if a protocol defines that.
     scale : str
-        Of scores: the name of the scale, as `biaslab.core.scales.scale_named` knows it.
+        For scores: the name of the scale, for `biaslab.core.scales.scale_named`.
     form : {"bare", "lines", "text", "json"}
-        Of scores: the label alone, lines ``attribute: label``, lines ``score: label``, or a JSON object.
+        For scores: the label alone, lines ``attribute: label``, lines ``score: label``, or a JSON object.
     reasons : {"none", "before", "after"}
-        Whether reasons are asked, before or after the score or the verdict.
+        Whether reasons are requested before or after the score or verdict.
     previous : float, optional
-        Of scores: the score, on the scale, that stands just before the one asked.
+        For scores: the preceding score in the prompt, on the scale.
     edits : tuple of str
-        Names of the edits of the candidates in the order shown, "" for none; empty where nothing is edited.
+        Names of the edits applied to the candidates, in the order shown; "" for an unedited one. Empty if none is
+        edited.
     template : str
-        Name of the variant of the prompt, where several are compared; empty elsewhere.
+        Name of the prompt variant if several are compared, else empty.
     protocol : biaslab.Protocol, optional
-        What reads a reply, where it is not read as biaslab's own prompts are.
+        Parses the reply if it is not in the format of biaslab's own prompts.
 
     Raises
     ------
     InputError
-        If there is not one text, or not one edit, for each candidate.
+        If the number of texts or of edits differs from the number of candidates.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class About:
     template: str = ""
     protocol: Any = field(default=None, compare=False, repr=False)
 
-    def __init__(  # by hand: one is made a judgement, and what `dataclass` writes takes three times as long
+    def __init__(  # by hand: one is made per judgement, and the `__init__` of `dataclass` takes three times as long
         self,
         context_id: str,
         candidate_ids: tuple[str, ...],
@@ -98,6 +99,6 @@ class About:
         held["attributes"], held["source"], held["labels"], held["scale"] = attributes, source, labels, scale
         held["form"], held["reasons"], held["previous"], held["edits"] = form, reasons, previous, edits
         held["template"], held["protocol"] = template, protocol
-        for name, given in (("edits", edits or candidate_ids), ("texts", texts)):
-            if len(given) != len(candidate_ids):
-                raise InputError(name, given, f"one value for each of {', '.join(candidate_ids) or 'no candidates'}")
+        for name, values in (("edits", edits or candidate_ids), ("texts", texts)):
+            if len(values) != len(candidate_ids):
+                raise InputError(name, values, f"one value for each of {', '.join(candidate_ids) or 'no candidates'}")

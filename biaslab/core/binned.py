@@ -1,4 +1,4 @@
-"""Separate estimates of single bins, such as of the human gap, from those over all items."""
+"""Separate estimates for single bins, such as bins of the human gap, from those over all items."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from biaslab.core.checked import checked
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Condition columns that hold the mean of a bin; missing where an estimate is over all items.
+#: Condition columns that hold the mean of a bin; missing in estimates over all items.
 BINS = ("human_gap",)
 
 
 @checked
 def without_breakdowns(estimates: pd.DataFrame, by: str | Sequence[str] = BINS) -> pd.DataFrame:
-    """Return the estimates over all items, without those of single bins or parts, which count the same items twice.
+    """Return the estimates over all items, dropping those of bins or subsets, which count the same items twice.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         The estimates frame.
     by : str or sequence of str
-        Condition columns that break estimates down, such as ``"subset"`` in `biaslab.atlas.estimates`; missing where an
-        estimate is of all. Columns that the frame lacks are passed over.
+        Condition columns that break estimates down, such as ``"subset"`` in `biaslab.atlas.estimates`; they are
+        missing in estimates over everything. Columns not in the frame are ignored.
 
     Returns
     -------
     pandas.DataFrame
-        The rows in which these columns are missing.
+        The rows in which all these columns are missing.
 
     Examples
     --------

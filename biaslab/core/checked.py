@@ -1,7 +1,7 @@
 """Raise `InputError` that names the argument if a public function is called with a wrong type.
 
-`checked` costs a call next to nothing as long as nothing fails. What escapes a function and is no error of biaslab is
-looked at once more: where an argument is not what its annotation says, `biaslab.core.errors.InputError` names it.
+`checked` costs next to nothing as long as a call succeeds. If an exception that is not biaslab's own escapes, the
+arguments are compared with their annotations, and a mismatch raises `biaslab.core.errors.InputError`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ def checked(made: Any = None, *, eager: bool = False) -> Any:
     Parameters
     ----------
     made : function or class
-        One whose parameters are annotated.
+        The function or class to decorate; its parameters are annotated.
     eager : bool
-        Compare the arguments with the annotations although nothing fails, for what would be kept and fail later: those
-        of a function before it is called, those of a class after its own checks, which say more. Takes some
-        microseconds an argument, so it is not for what is made for every request.
+        Compare the arguments with the annotations even if nothing fails, for values that are stored and would fail
+        later: before the call for a function, after its own checks (whose messages are more specific) for a class.
+        Takes some microseconds per argument, so do not use it on what is created for every request.
 
     Raises
     ------
     InputError
-        From whatever is called, if an argument does not fit its annotation; `TrialsError` if a frame is another one.
+        From the decorated callable, if an argument does not fit its annotation; `TrialsError` if it is the wrong
+        frame.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def checked(made: Any = None, *, eager: bool = False) -> Any:
 
 
 def checked_class(kind: type[Any], eager: bool = False) -> type[Any]:
-    """Add such errors to a class and its own public methods; return the class."""
+    """Decorate a class and its own public methods; return the class."""
     own = vars(kind)
     if inspect.isfunction(own.get("__init__")):
         kind.__init__ = _wrapped(own["__init__"], after=eager)
@@ -64,7 +65,7 @@ def checked_class(kind: type[Any], eager: bool = False) -> type[Any]:
 
 
 def check_methods(kind: type[Any]) -> None:
-    """Add such errors to a class's own public methods."""
+    """Decorate a class's own public methods."""
     for name, method in list(vars(kind).items()):
         if name.startswith("_") or getattr(method, "__isabstractmethod__", False):
             continue
@@ -77,7 +78,7 @@ def check_methods(kind: type[Any]) -> None:
 def checked_fields(kind: type[Any]) -> None:
     """Compare the fields of a frozen dataclass with their annotations, after its own checks.
 
-    For a base whose subclasses are not decorated. What is left at its default is not compared.
+    For a base class whose subclasses are not decorated. Fields left at their defaults are skipped.
     """
     own = kind.__post_init__
 
@@ -103,7 +104,7 @@ def checked_fields(kind: type[Any]) -> None:
 
 
 def checked_function(function: Made, eager: bool = False) -> Made:
-    """Add such errors to one function, once."""
+    """Decorate one function; a second call has no effect."""
     if getattr(function, "__checked__", False) or not inspect.isfunction(inspect.unwrap(function)):
         return function
     return cast("Made", _wrapped(function, before=eager))
@@ -112,8 +113,8 @@ def checked_function(function: Made, eager: bool = False) -> Made:
 def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
     """Wrap a function to check its arguments when it fails and, optionally, before or after the call.
 
-    The wrapper has the namespace of the function's module, so that its doctests are found as those of any other; what
-    `call` needs is therefore in its closure.
+    The wrapper shares the namespace of the function's module so that doctest finds its examples; whatever `call` needs
+    is therefore in its closure.
     """
     passes, blamed, fault = _PASSES, blame, Exception
 
@@ -137,7 +138,7 @@ def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
     wrapper = FunctionType(made.__code__, namespace, function.__name__, None, made.__closure__)
     update_wrapper(wrapper, function)
     wrapper.__checked__ = True  # type: ignore[attr-defined]
-    for name in ("cache_clear", "cache_info"):  # of what functools.cache made
+    for name in ("cache_clear", "cache_info"):  # attributes added by functools.cache
         if hasattr(function, name):
             setattr(wrapper, name, getattr(function, name))
     return wrapper
@@ -165,16 +166,16 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
     Parameters
     ----------
     function : function
-        What was called.
+        The function that was called.
     args, kwargs
-        With what.
+        Its arguments.
     error : Exception, optional
-        What escaped it. Only then are values looked at too: whether there is nothing in them, or no number.
+        The exception that escaped. Only if there is one are values checked as well: empty, or not finite.
 
     Raises
     ------
     InputError
-        Names the argument, its value, what is allowed and what to do.
+        Names the argument, its value, what is allowed and the remedy.
     """
     if isinstance(error, _PASSES):
         return
@@ -182,14 +183,14 @@ def blame(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error
 
     try:
         bound = _signature(function).bind(*args, **kwargs)
-    except TypeError:  # the call itself is wrong, and Python says so
+    except TypeError:  # the call itself does not match the signature; Python's message says so
         return
     expected = hints(function, next(iter(args), None))
     named = _named(bound)
     faults = [wrong_kind(name, value, expected[name]) for name, value in named if name in expected]
     if error is not None:
         faults += [*(wrong_frame(*each) for each in named), wrong_column(named, error)]
-        # a function that was given may be what failed, for reasons of its own
+        # a callback passed as an argument may have failed for reasons of its own
         faults += [wrong_value(*each) for each in named if not any(inspect.isroutine(value) for _, value in named)]
     for fault in faults:
         if fault is not None:
@@ -202,7 +203,7 @@ def _signature(function: Any) -> inspect.Signature:
 
 
 def _named(bound: inspect.BoundArguments) -> list[tuple[str, Any]]:
-    """Return the arguments of a call with their names; those of ``*args`` share one."""
+    """Return the arguments of a call by parameter name; those of ``*args`` share one name."""
     named: list[tuple[str, Any]] = []
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind

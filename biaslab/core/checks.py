@@ -1,4 +1,4 @@
-"""Check user input: raise an `InputError` that names the value and what is allowed."""
+"""Check user input: raise an `InputError` that names the value and the allowed ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from biaslab.core.errors import InputError, MissingDependencyError
 
-#: What `pip install 'biaslab[NAME]'` brings beyond the rest: the packages that each extra of pyproject.toml lists.
+#: Extras of pyproject.toml (`pip install 'biaslab[NAME]'`) and the packages that each adds.
 EXTRAS = {
     "local": ("accelerate", "gguf", "psutil", "torch", "transformers"),
     "notebooks": ("ipywidgets", "jupyterlab", "papermill"),
@@ -22,7 +22,7 @@ EXTRAS = {
 
 
 def is_there(path: str | PathLike[str]) -> bool:
-    r"""Return whether a file or folder exists; False also for an invalid path, such as 300 letters in one name.
+    r"""Return whether a file or folder exists; False also for an invalid path, such as one with a 300-letter name.
 
     Examples
     --------
@@ -72,13 +72,13 @@ def shares_of(weights: Sequence[float], size: int) -> tuple[float, ...]:
 
 
 def require_temperature(value: object) -> None:
-    """Raise `InputError` unless a value is a temperature: a number from 0, which is greedy, to 10."""
+    """Raise `InputError` unless a value is a temperature: a number from 0 (greedy) to 10."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 10:
         raise InputError("temperature", value, "a number from 0 to 10", "0 is greedy, 1 the model's own distribution")
 
 
 def require_sampling(answer: str, replicates: int, temperature: float) -> None:
-    """Raise `InputError` unless replicates and temperature fit the answer; label probabilities are asked once."""
+    """Raise `InputError` unless replicates and temperature fit the answer: label probabilities are asked for once."""
     require_whole("replicates", replicates, 1)
     require_temperature(temperature)
     if answer != "text" and replicates > 1:
@@ -86,7 +86,7 @@ def require_sampling(answer: str, replicates: int, temperature: float) -> None:
 
 
 def require_one_of(name: str, value: object, allowed: Sequence[object], remedy: str = "") -> None:
-    """Raise `InputError` unless a value is one of those allowed; the message suggests close ones."""
+    """Raise `InputError` unless a value is one of those allowed; the message suggests close matches."""
     if value not in allowed:
         raise unknown(name, value, allowed, remedy)
 
@@ -101,7 +101,7 @@ def require_some_of(name: str, values: object, allowed: Sequence[object]) -> Non
 
 
 def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "") -> InputError:
-    """Return the error about an unknown value, suggesting close ones.
+    """Return the error for an unknown value, suggesting close matches.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def unknown(name: str, value: object, allowed: Iterable[object], remedy: str = "
     return InputError(name, value, f"one of {_listed(known)}", "; ".join(remedies))
 
 
-_AS_CLOSE = 0.15  # a name that is so much less alike than the likeliest one is not meant
+_AS_CLOSE = 0.15  # a name whose similarity is this much below the best match is not suggested
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:
@@ -124,11 +124,11 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
     >>> did_you_mean("n_contxts", ["n_contexts", "seed"]), did_you_mean("wit", ["coherence"])
     ('did you mean n_contexts?', '')
     """
-    from difflib import SequenceMatcher, get_close_matches  # only where something is wrong
+    from difflib import SequenceMatcher, get_close_matches  # imported only when something is wrong
 
-    names, said = {str(name).lower(): str(name) for name in known}, str(value).lower()
-    likely = get_close_matches(said, names, n=3)
-    ratios = [SequenceMatcher(None, name, said).ratio() for name in likely]
+    names, wanted = {str(name).lower(): str(name) for name in known}, str(value).lower()
+    likely = get_close_matches(wanted, names, n=3)
+    ratios = [SequenceMatcher(None, name, wanted).ratio() for name in likely]
     close = [names[name] for name, ratio in zip(likely, ratios, strict=True) if ratio > ratios[0] - _AS_CLOSE]
     return f"did you mean {' or '.join(close)}?" if close else ""
 
@@ -180,7 +180,7 @@ def require_extra(extra: str, what: str) -> None:
     extra : str
         One of `EXTRAS`.
     what : str
-        What needs them, as the beginning of a sentence.
+        What needs the packages; the message begins with it.
     """
     missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
     if missing:

@@ -1,8 +1,8 @@
 """Write and read CSV files, preventing formula injection in spreadsheets (CWE-1236).
 
-A judge may be called ``=HYPERLINK(…)``. A spreadsheet that opens a table runs what begins with one of ``= + - @``, a
-tab or a line break, so such text is written with an apostrophe before it, which spreadsheets take for "this is text".
-`read_csv` takes it away again, so that what biaslab reads is what it wrote. Text that is a number stays as it is.
+A judge may be called ``=HYPERLINK(…)``. Spreadsheets execute cells that begin with one of ``= + - @``, a tab or a line
+break, so such text is written with a leading apostrophe, which marks it as text. `read_csv` removes the apostrophe, so
+data survive a round trip. Text that parses as a number is left alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?")
 
 
 def guarded(cell: Any) -> Any:
-    """Return a cell in the form written to a CSV file; only text is changed.
+    """Return a cell as it is written to a CSV file; only text is changed.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def csv_of(frame: pd.DataFrame, float_format: str | None = None) -> str:
     Parameters
     ----------
     frame : pandas.DataFrame
-        Of numbers, truth values and text.
+        Contains numbers, booleans and text.
     float_format : str, optional
-        How numbers are written, such as ``"%.6g"``; by default so that they read back the same.
+        Format of numbers, such as ``"%.6g"``; by default they are written with full precision.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def csv_of(frame: pd.DataFrame, float_format: str | None = None) -> str:
     safe = _each_text(frame, guarded)
     for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC):
         text = str(safe.to_csv(index=False, lineterminator="\n", quoting=quoting, float_format=float_format))
-        if "\r" not in text:  # a carriage return ends a row unless it is quoted, which pandas leaves out
+        if "\r" not in text:  # an unquoted carriage return ends a row, and pandas does not quote it
             break
     return text
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from biaslab.core.trials import Scalar
 
-#: What a judge gives: a verdict on two candidates, a score of one, a ranking of several; "" where it does not matter.
+#: What a judge answers with: a verdict on a pair, a score, a ranking of several; "" if it does not matter.
 Form = Literal["", "pair", "score", "list"]
 
 
@@ -16,29 +16,29 @@ Form = Literal["", "pair", "score", "list"]
 class Calibration:
     """Declare how to calibrate a metric: the bias to plant in a simulated judge, and the population.
 
-    `biaslab.validate` asks a fair and a biased judge, and estimates over many simulated studies the type-I error of
-    the test, the coverage of the interval, and the power.
+    `biaslab.validate` asks an unbiased and a biased judge, and estimates the type-I error of the test, the coverage of
+    the interval, and the power over many simulated studies.
 
     Parameters
     ----------
     fair, planted : mapping
-        Settings of `biaslab.SimulatedJudge` by name: without the bias, so that the metric is at its null, and with it.
-        A bias that 24 contexts find in 50 to 80 % of studies tells most about the power.
+        Settings of `biaslab.SimulatedJudge` by name: without the bias (metric at its null) and with it. A bias that is
+        detected in 50 to 80 % of studies with 24 contexts is most informative about power.
     parameters : mapping
-        Constructor parameters of the probe, such that the metric has one value.
+        Constructor parameters of the probe for which the metric has a single value.
     elsewhere : mapping
-        Those that are others in answer modes than the declared one.
+        Parameters that differ in answer modes other than the declared one.
     conservative : tuple of str
-        Answer modes in which the test may reject less, and the interval cover more, than promised: with a margin about
-        the null, or of few counts.
+        Answer modes in which the test may reject less often, and the interval cover more often, than the nominal
+        level: metrics with a margin around the null, or based on few counts.
     candidates : int
-        Candidates of a context.
+        Number of candidates per context.
     attributes : int
-        Attributes of the population, 1 or 2.
+        Number of attributes of the population, 1 or 2.
     longest : int
-        Words of the longest text; all texts are one word long by default.
+        Length of the longest text in words; by default all texts are one word long.
     systems : tuple of str
-        Systems that the candidates of a context are from, in turn; nameless by default.
+        Systems that wrote the candidates of a context, in turn; by default candidates have no system.
     """
 
     fair: Mapping[str, Scalar]
@@ -59,9 +59,9 @@ class Comparison:
     Parameters
     ----------
     of : str
-        What the judges were asked for, in a few words, such as ``"verdicts on pairs"``.
+        What the judges were asked for, in a few words, for example ``"verdicts on pairs"``.
     alike : tuple of str
-        Conditions that have to have the same value, such as the scale of what is counted in points.
+        Conditions that must be equal, such as the scale if the metric is counted in points.
     """
 
     of: str
@@ -72,28 +72,28 @@ class Comparison:
 class Figure:
     """Declare a standard figure of a probe: which estimates it shows, and along which conditions.
 
-    `biaslab.plots.standard` draws it; its fields are arguments of `biaslab.plots.draw`.
+    Drawn by `biaslab.plots.standard`; the fields are arguments of `biaslab.plots.draw`.
 
     Parameters
     ----------
     name : str
-        Of its files, after the probe's name.
+        Suffix of the file name, after the probe's name.
     metric : str or tuple of str
-        The metrics that it shows.
+        The metrics to show.
     by : str or tuple of str, optional
-        Condition columns on the vertical axis.
+        Condition columns for the vertical axis.
     x : str, optional
-        Numeric condition on the horizontal axis, in place of ``by``.
+        Numeric condition for the horizontal axis, instead of ``by``.
     hue, row : str, optional
-        Condition columns that are told apart by colour, and by panels below one another.
+        Condition columns shown as colours and as rows of panels.
     col : str or tuple of str, optional
-        Condition columns that are told apart by panels side by side.
+        Condition columns shown as columns of panels.
     where : mapping
-        Values of conditions, or lists of them, of the rows that are shown.
+        Filter: values of conditions, or lists of values, of the rows to show.
     label : str, optional
-        Of the horizontal axis.
+        Label of the horizontal axis.
     log : bool
-        Estimates have a logarithmic axis.
+        Whether the axis of the estimates is logarithmic.
 
     Examples
     --------
@@ -120,33 +120,35 @@ class Metric:
     Parameters
     ----------
     name : str
-        Name in the estimates frame.
+        Name in the column ``metric`` of the estimates frame.
     label : str
-        What it is, in a few words, such as ``"P(A), decisions for the first"``.
+        Short description, such as ``"P(A), decisions for the first"``.
     unit : str
-        What it is counted in, such as ``"share"``, ``"logits"`` or ``"points"``.
+        Unit, such as ``"share"``, ``"logits"`` or ``"points"``.
     null : float, optional
-        Where there is no bias, or nothing but chance.
+        Value without bias, or under chance alone.
     above, below : str
-        Verdict on an estimate above or below the null, after "the judge": ``"prefers the candidate shown first"``.
+        Verdict for an estimate above or below the null, to follow "the judge": ``"prefers the candidate shown
+        first"``.
     advice : str or tuple of str
-        What to do where that is shown; two, for above and below, where that differs.
+        What to do if the bias is shown; a pair if the advice differs for above and below.
     use : str or tuple of str
-        What a judge is not to be used for where that is shown, such as ``"pairs shown in one order only"``; two, for
-        above and below, where that differs, the empty one where no use suffers. A card's first line is of these.
+        What a judge with this bias should not be used for, such as ``"pairs shown in one order only"``; a pair if it
+        differs for above and below, with "" if no use is affected. The first line of a card is built from these.
     matters : float, optional
-        The smallest distance from the null that matters in practice: a convention, which decides whether a study that
-        finds nothing could have found anything. A card takes other values.
+        The smallest distance from the null that matters in practice: a convention, used to tell whether a study that
+        finds nothing could have found anything. Cards accept other values.
     quality : bool
-        It tells how well the judge agrees with reference scores, which is no bias.
+        Whether the metric measures agreement with reference scores rather than a bias.
     primary : bool
-        It is tested, and q-values are over such metrics. A primary metric is calibrated.
+        Whether the metric is tested and included in q-values. Primary metrics are calibrated.
     calibration : Calibration, optional
-        What to plant to see whether test and interval keep their promises.
+        The bias to plant when checking the test and the interval by simulation.
     comparison : Comparison, optional
-        What makes estimates of different judges compare; none where they depend on the texts or on how was asked.
+        When estimates of different judges are comparable; None if they depend on the texts or on how the question was
+        asked.
     form : {"", "pair", "score", "list"}
-        From which answers it is estimated; "" where its probe has one form, or it does not matter.
+        The form of answers it is estimated from; "" if its probe has one form or it does not matter.
     """
 
     name: str

@@ -3,9 +3,9 @@
 ::
 
     BiaslabError
-    ├── InputError (also a ValueError)    a parameter, a name or a column is not what is allowed
+    ├── InputError (also a ValueError)    a parameter, name or column is invalid
     │   ├── DatasetError                  a data set breaks the schema: names row and column
-    │   └── TrialsError                   a trials or estimates frame lacks what is read from it
+    │   └── TrialsError                   a trials or estimates frame lacks required content
     │       └── UnreadableLogError        more than half of a log gives no judgement
     ├── JudgeError                        a judge cannot answer; carries the request
     │   ├── UnsupportedRequestError       the judge does not answer this kind of request
@@ -13,7 +13,7 @@
     │   ├── CutOffError                   replies end before their answer: a model that reasons needs more room
     │   ├── ModelLoadError                the model could not be loaded
     │   ├── ServerError                   a server refused, failed or answers nonsense; carries its status
-    │   │   └── UnreachableError          no server is there, or none any more
+    │   │   └── UnreachableError          there is no server, or it has gone
     │   └── OutOfMemoryError              one single request does not fit in memory
     ├── StoreError                        the store cannot be used; carries its path
     │   ├── ForeignStoreError             the file is something else, and was not modified
@@ -59,18 +59,18 @@ def _unpickled(kind: type[BiaslabError], words: tuple[object, ...]) -> BiaslabEr
 
 
 class InputError(BiaslabError, ValueError):
-    """A parameter, a name or a column is not what is allowed.
+    """A parameter, name or column is invalid.
 
     Parameters
     ----------
     name : str
-        What was given: the parameter, column or option.
+        The parameter, column or option at fault.
     value : object
         The value that was refused.
     allowed : str
-        What is allowed, in words.
+        What is allowed.
     remedy : str, optional
-        What to do about it.
+        What to do.
 
     Examples
     --------
@@ -133,11 +133,11 @@ class ServerError(JudgeError):
     Parameters
     ----------
     message : str
-        What went wrong and what to do. Never holds the API key.
+        What went wrong and what to do. Never contains the API key.
     request : Request, optional
         The request that could not be answered.
     status : int, optional
-        The HTTP status, where there was one.
+        The HTTP status, if there was one.
     """
 
     def __init__(self, message: str, request: Request | None = None, *, status: int | None = None) -> None:
@@ -146,7 +146,7 @@ class ServerError(JudgeError):
 
 
 class UnreachableError(ServerError):
-    """There is no server, or not any more: every further request would fail too."""
+    """There is no server, or it has gone: every further request would fail too."""
 
 
 class OutOfMemoryError(JudgeError):
@@ -157,7 +157,7 @@ class OutOfMemoryError(JudgeError):
     message : str
         What went wrong and what to do.
     index : int
-        Which of the sequences that were computed together did not fit; the judge turns it into the request.
+        Index of the sequence in the batch that did not fit; the judge maps it to the request.
     """
 
     def __init__(self, message: str, request: Request | None = None, *, index: int = 0) -> None:
@@ -205,7 +205,7 @@ class OutputError(BiaslabError):
     path : str or Path
         The file.
     error : OSError
-        Why.
+        The cause.
 
     Examples
     --------
@@ -242,12 +242,12 @@ class NearestDesignWarning(UserWarning):
 class InexactLabelsWarning(UserWarning):
     """A server's log-probabilities depend on the order of requests, so labels are read from its top tokens.
 
-    The bounds of these are those of any other server; `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold them.
+    `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold the resulting bounds, as for any other server.
     """
 
 
 def _short(value: object, limit: int = 120) -> str:
-    if hasattr(value, "columns") and hasattr(value, "shape"):  # a frame, whose rows would fill the page
+    if hasattr(value, "columns") and hasattr(value, "shape"):  # a frame, whose repr would fill the page
         rows, columns = value.shape
         return f"a {type(value).__name__} of {rows} rows and {columns} columns"
     text = " ".join(repr(value).split()) if hasattr(value, "shape") else repr(value)

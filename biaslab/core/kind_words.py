@@ -57,10 +57,10 @@ FRAMES = {
         ("paper", "table"),
     ),
 }
-#: Parameters whose frames do not always have these columns.
+#: Frame parameters for which these columns are optional.
 _OTHER_FRAMES = frozenset({"found", "judgements", "judged", "texts", "remedies"})
 
-#: What a class is called and how one comes by it, by its name.
+#: What to call an object of a class, and how to get one, by class name.
 _CLASSES = {
     "Dataset": ("a data set, as from biaslab.load_dataset", "load one: biaslab.load_dataset('graded')"),
     "Judge": (
@@ -119,7 +119,7 @@ _CLASSES = {
     "date": ("a date", "such as 2026-01-31"),
     "Patience": ("a Patience", "create one: biaslab.judges.api.Patience()"),
 }
-#: How one comes by what was called by its name.
+#: How to get one, by the words above.
 _LOADERS = {
     "Judge": "create one: biaslab.load_judge({!r}, data)",
     "Dataset": "load one: biaslab.load_dataset({!r})",
@@ -150,28 +150,28 @@ def words_for(annotation: Any, name: str = "") -> str:
     >>> words_for(int | None), words_for(Sequence[str]), words_for(Literal["a", "b"])
     ('a whole number or None', 'a list of names', "one of 'a', 'b'")
     """
-    kinds, is_array_like = parts_of(annotation)
+    members, is_array_like = parts_of(annotation)
     arrays = ["a list of numbers"] if is_array_like else []
-    ordered = sorted(kinds, key=lambda kind: kind is type(None))
+    ordered = sorted(members, key=lambda kind: kind is type(None))
     return " or ".join(dict.fromkeys([*arrays, *(_one(kind, name)[0] for kind in ordered)]))
 
 
 def remedy_for(annotation: Any, name: str, value: object) -> str:
     """Return the remedy for a value that does not fit an annotation."""
-    kinds = [kind for kind in parts_of(annotation)[0] if kind is not type(None)]
-    if isinstance(value, str) and any(_origin(kind) in _LISTS and str in get_args(kind) for kind in kinds):
+    members = [kind for kind in parts_of(annotation)[0] if kind is not type(None)]
+    if isinstance(value, str) and any(_origin(kind) in _LISTS and str in get_args(kind) for kind in members):
         return f"write [{value!r}]"
-    loaders = [_LOADERS[kind.__name__] for kind in kinds if getattr(kind, "__name__", "") in _LOADERS]
+    loaders = [_LOADERS[kind.__name__] for kind in members if getattr(kind, "__name__", "") in _LOADERS]
     if isinstance(value, str) and loaders:
         return loaders[0].format(value)
-    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    choices = [choice for kind in members if get_origin(kind) is Literal for choice in get_args(kind)]
     if meant := did_you_mean(value, choices):
         return meant
     if inspect.isclass(value) and value.__module__.startswith("biaslab"):
         return f"create one: {value.__name__}()"
-    if not kinds:
+    if not members:
         return "pass a list, an array or a column of a frame"
-    return _one(kinds[0], name)[1]
+    return _one(members[0], name)[1]
 
 
 def _one(kind: Any, name: str) -> tuple[str, str]:
@@ -214,7 +214,7 @@ def _of_mapping(kind: Any, name: str) -> tuple[str, str]:
 
 @cache
 def parts_of(annotation: Any) -> tuple[tuple[Any, ...], bool]:
-    """Return the members of a union without those of `numpy.typing.ArrayLike`, and whether these are among them."""
+    """Return the members of a union except those of `numpy.typing.ArrayLike`, and whether the latter are included."""
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     if not set(parts) >= _ARRAY_LIKE:
         return parts, False

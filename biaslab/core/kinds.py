@@ -1,7 +1,7 @@
-"""Compare values with annotations; imported only after a call failed, or if arguments are checked eagerly.
+"""Compare values with annotations; imported only after a call has failed, or if arguments are checked eagerly.
 
-`typeguard` compares; what it does not know is here: that numbers of numpy are numbers and true is none, that one
-string is no list of names, and which columns a frame has that is one of ours.
+`typeguard` does the comparison. This module adds what it does not know: numpy numbers are numbers, booleans are not, a
+single string is not a list of names, and which columns biaslab's frames have.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAMES = frozenset({"context", "names", "family", "condition", "first_names", "m
 
 
 def hints(function: Any, owner: object = None) -> dict[str, Any]:
-    """Return the annotations of a function that can be resolved; those of a dataclass where its fields were written."""
+    """Return the resolvable annotations of a function; for a dataclass, from the class that declares each field."""
     kind: Any = type(owner)
     return _hints(inspect.unwrap(function), kind)
 
@@ -87,11 +87,11 @@ def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputErr
     frames = [(name, value) for name, value in named if isinstance(value, pd.DataFrame)]
     if not isinstance(error, KeyError) or not frames:
         return None
-    said = " ".join(map(str, error.args))
+    message = " ".join(map(str, error.args))
     for name, value in named:
         wanted = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
         for column in wanted:
-            if isinstance(column, str) and column in said and not any(column in frame for _, frame in frames):
+            if isinstance(column, str) and column in message and not any(column in frame for _, frame in frames):
                 known = frames[0][1].columns
                 allowed = f"a column of {frames[0][0]}: {_few(known)}"
                 return InputError(name, column, allowed, did_you_mean(column, known))
@@ -102,7 +102,7 @@ def wrong_column(named: Sequence[tuple[str, Any]], error: Exception) -> InputErr
         return None
     [(name, frame)] = lacking
     expected = FRAMES.get(name, Frame("a frame with the required columns", f"check the columns of {name}"))
-    return TrialsError(name, frame, f"{expected.words}; it lacks {said}", expected.remedy)
+    return TrialsError(name, frame, f"{expected.words}; it lacks {message}", expected.remedy)
 
 
 def _few(names: Iterable[Any]) -> str:
@@ -124,10 +124,10 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
     >>> is_kind(["coherence"], Sequence[str]), is_kind("coherence", Sequence[str]), is_kind(None, Sequence[str] | None)
     (True, False, True)
     """
-    kinds, is_array_like = parts_of(annotation)
+    members, is_array_like = parts_of(annotation)
     if is_array_like:
-        return any(is_kind(value, kind) for kind in kinds) or _is_array(value, name in _NAMES)
-    if type(value) in kinds:  # nothing is left to compare
+        return any(is_kind(value, kind) for kind in members) or _is_array(value, name in _NAMES)
+    if type(value) in members:  # no other type is possible
         return True
     token = _COMPARING.set(True)
     try:
@@ -139,7 +139,7 @@ def is_kind(value: object, annotation: Any, name: str = "") -> bool:
         )
     except typeguard.TypeCheckError:
         return False
-    except Exception:  # what cannot be compared is not blamed
+    except Exception:  # never blame what cannot be compared
         return True
     finally:
         _COMPARING.reset(token)
@@ -162,14 +162,14 @@ def _is_array(value: object, names: bool) -> bool:
 def _resolved(text: str, namespace: Mapping[str, Any]) -> Any:
     try:
         hints_by_name = get_type_hints(SimpleNamespace(__annotations__={"it": text}), dict(namespace))
-    except Exception:  # a name that is not there says nothing
+    except Exception:  # an unresolved name tells nothing
         return Any
     return hints_by_name["it"]
 
 
 @cache
 def _namespace(module: str) -> dict[str, Any]:
-    """Return the names of a module, with those that it imports for annotations alone."""
+    """Return the names of a module, including those imported only for annotations."""
     loaded = sys.modules[module]
     names, source = dict(vars(loaded)), getattr(loaded, "__file__", None)
     with contextlib.suppress(OSError, SyntaxError, TypeError, UnicodeDecodeError):
@@ -183,7 +183,7 @@ def _namespace(module: str) -> dict[str, Any]:
 
 
 def _imported(line: ast.stmt) -> dict[str, Any]:
-    """Return what an import statement gives names to; nothing for another statement."""
+    """Return the names that an import statement binds; empty for any other statement."""
     if isinstance(line, ast.ImportFrom) and line.module:
         source = import_module(line.module)
         return {each.asname or each.name: getattr(source, each.name) for each in line.names}
@@ -193,7 +193,7 @@ def _imported(line: ast.stmt) -> dict[str, Any]:
 
 
 def _checker(fits: Callable[[Any, Any], bool]) -> Callable[..., None]:
-    """Make a checker as typeguard takes it of a test of value and origin of the annotation."""
+    """Turn a test of value and annotation origin into a typeguard checker."""
 
     def check(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
         if not fits(value, origin):
@@ -207,7 +207,7 @@ def _is_number(value: Any, origin: Any) -> bool:
 
 
 def _check_list(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:
-    """Take for a list what has a length and items, of numpy and pandas too; leave an iterator as it is."""
+    """Accept anything with a length and items (also of numpy and pandas) as a list; leave iterators untouched."""
     is_one = isinstance(value, str | bytes | Mapping | pd.DataFrame) or hasattr(value, "_fields")
     if is_one or not hasattr(value, "__iter__") or (isinstance(value, Iterator) and origin is not Iterable):
         raise typeguard.TypeCheckError("is not a list")
@@ -222,7 +222,7 @@ def _check_list(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> No
 
 
 def _check_class(value: Any, origin: Any, args: tuple[Any, ...], memo: Any) -> None:  # noqa: ARG001
-    """Compare classes; of a protocol the names count, as they do of its objects, not how parameters are called."""
+    """Compare classes; for protocols only the member names count, not the signatures of methods."""
     [wanted] = args or (object,)
     names = _members(wanted)
     fits = inspect.isclass(value) and all(hasattr(value, name) or name in _annotated(value) for name in names)
@@ -259,7 +259,7 @@ _PROTOCOL = _checker(_offers)
 
 
 def _lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Callable[..., None] | None:  # noqa: ARG001
-    """Choose how to compare; only while biaslab does, so that nobody else's typeguard changes."""
+    """Choose a checker, only while biaslab compares, so that typeguard behaves normally for everybody else."""
     if not _COMPARING.get():
         return None
     if getattr(origin, "__qualname__", "") == "Dataset":

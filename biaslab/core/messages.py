@@ -26,7 +26,7 @@ def as_messages(messages: Messages) -> tuple[Message, ...]:
     Raises
     ------
     InputError
-        If there is none, or one has an unknown role or a content that is not a string.
+        If there are no messages, or one has an unknown role or content that is not a string.
     """
     if isinstance(messages, str):
         return (Message("user", messages),)

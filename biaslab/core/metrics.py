@@ -1,8 +1,8 @@
 """Look up metrics, as declared by their probes, by name.
 
-A probe declares its metrics when its class is made, in a notebook as in this package. What is not imported yet is found
-by the entry points of installed packages: the group ``biaslab.probes`` has probes by their name, ``biaslab.metrics``
-modules that declare metrics.
+A probe declares its metrics when its class is created, whether in this package or in a notebook. Probes not yet
+imported are found through the entry points of installed packages: the group ``biaslab.probes`` lists probes by name,
+``biaslab.metrics`` modules that declare metrics.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def declare_metrics(probe: str, metrics: Iterable[Metric], again: bool = False) 
     Parameters
     ----------
     probe : str
-        What stands in the column ``probe`` of the estimates frame.
+        Value of the column ``probe`` in the estimates frame.
     metrics : iterable of Metric
-        Those that are estimated under this name.
+        The metrics estimated under this name.
     again : bool
-        Replace those of the same names, as where a cell of a notebook is run once more.
+        Replace existing metrics of the same names, for example when a notebook cell is run again.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     name : str
         Name of the metric in an estimates frame.
     probe : str, optional
-        Name of the probe in the frame. Metrics of one name, such as ``agreement``, are not the same in all probes.
+        Name of the probe in the frame. Metrics of the same name, such as ``agreement``, differ between probes.
     """
     own = _of(probe)
     if name in own:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
-else:  # whose import takes longer than that of biaslab
+else:  # importing it at run time takes longer than importing biaslab
     Loader, MetaPathFinder = type("Loader", (), {}), object  # MovedModules needs two different bases
 
 _INTO = {
@@ -24,7 +24,7 @@ _INTO = {
     "atlas": ("published",),
     "store": ("trials",),
 }
-#: Modules that stood directly in the package, by the names that they have inside it now.
+#: Modules that were once top-level, and the names of their current packages.
 MOVED = {name: f"{room}.{name}" for room, names in _INTO.items() for name in names} | {"judgements": "logs.readers"}
 
 
@@ -38,10 +38,10 @@ class MovedModules(Loader, MetaPathFinder):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Import the module by its own name, and alias the submodules it loads.
 
-        Without that, importing one of these later would put the module in place of a function of the same name.
+        Otherwise a later import of a submodule would replace a function of the same name with the module.
         """
         now = _now(spec.name)
-        if spec.name.split(".")[1] not in sys.modules["biaslab"].__all__:  # else a name that stays, as biaslab.plots
+        if spec.name.split(".")[1] not in sys.modules["biaslab"].__all__:  # names in __all__ stay: biaslab.plots
             warnings.warn(f"{spec.name} has been renamed to {now}", DeprecationWarning, stacklevel=2)
         module = importlib.import_module(now)
         self._own = module.__spec__
@@ -57,7 +57,7 @@ class MovedModules(Loader, MetaPathFinder):
 def install() -> None:
     """Make the aliases importable."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
-        sys.meta_path.insert(0, MovedModules())  # before files are looked for beside the new name
+        sys.meta_path.insert(0, MovedModules())  # before the path is searched for files under the new name
 
 
 def _now(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Names as papers write them: data sets, and ways to ask whose names in a log are codes."""
+"""Names as papers write them: data sets, and question formats that a log encodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLES = {
     "xsum": "XSum",
 }
 
-#: Ways to ask for scores of SummEval (Shen et al. 2023), whose names in the log are codes.
+#: Question formats for scores of SummEval (Shen et al. 2023), encoded in the log.
 WAYS = {
     "altmcq": "five statements, other words",
     "altrts": "reasons, then score, other words",
@@ -52,7 +52,7 @@ def title(dataset: str) -> str:
 
 
 def written(dataset: str) -> str:
-    """Return the name of a data set as papers write it, with the part that is meant.
+    """Return the name of a data set as papers write it, including the subset.
 
     Examples
     --------

@@ -21,13 +21,13 @@ class Nearest:
     Parameters
     ----------
     design : Design
-        What is asked instead.
+        The design to use instead.
     words : str
-        What it does otherwise, as a verb phrase after the name of the design: "reads text instead of …".
+        How it differs, as a verb phrase that follows the name of the design: "reads text instead of …".
     reads : Design, optional
-        What the embedded model is asked first; then ``design`` is `Given`, and is handed its trials.
+        The design for the embedded model, asked first; ``design`` is then `Given`, and receives its trials.
     omits : str
-        What it leaves out, as such a phrase: said also of a judge that reads no prompt, of which ``words`` are not.
+        What it leaves out, as such a phrase; unlike ``words``, also reported for judges that read no prompts.
     """
 
     design: Design
@@ -58,16 +58,16 @@ def reading_text(design: Any, refused: Request, **changes: object) -> Nearest | 
     Parameters
     ----------
     design : dataclass
-        With a parameter ``answer``.
+        Has a parameter ``answer``.
     refused : Request
-        What a judge refuses.
+        A request that the judge refuses.
     **changes
-        What else differs, by parameter.
+        Further parameters to change.
 
     Returns
     -------
     Nearest or None
-        None if the refused request is no `Choice`, or text is read already.
+        None if the refused request is not a `Choice`, or the design already reads text.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from typing import Any
 from biaslab.core.errors import InputError, OutputError
 
 MISSING = "–"
-_ABANDONED = 7 * 24 * 3600  # seconds since the last writing
+_ABANDONED = 7 * 24 * 3600  # seconds since the last write
 
 
 def count(number: int, noun: str) -> str:
@@ -34,7 +34,7 @@ def count(number: int, noun: str) -> str:
 def number(value: Any, digits: int = 3) -> str:
     """Format a number with a proper minus sign and without negative zero; an en dash if missing.
 
-    What lies halfway between two digits but for its last bits is written as if it lay there.
+    Values that lie halfway between two digits, up to floating-point error, are rounded as exact halves.
 
     Examples
     --------
@@ -67,16 +67,16 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
     Parameters
     ----------
     name : str
-        What gave it, for the message.
+        Parameter or option that gave the path, for the message.
     target : str or path
-        The file.
+        The path.
     *endings : str
-        How its name may end; in any way where none is given.
+        Allowed endings; any if none is given.
 
     Raises
     ------
     InputError
-        If it ends otherwise, is a folder, or lies where no folder can be made.
+        If the ending is not allowed, the path is a folder, or its folder cannot be created.
 
     Examples
     --------
@@ -103,12 +103,12 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
 def replacing(target: str | PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path; on success its file replaces the target, on error it is deleted.
 
-    What a killed process left there is removed once nobody has written to it for a week.
+    Temporary files left by killed processes are removed after a week without writing.
 
     Raises
     ------
     OutputError
-        If it cannot be written; the message names the target.
+        If the file cannot be written; the message names the target.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
     ['table.csv']
     """
     place = Path(target)
-    for abandoned in place.parent.glob(f".{glob.escape(place.name)}.*.partial"):  # by a process that was killed
+    for abandoned in place.parent.glob(f".{glob.escape(place.name)}.*.partial"):  # left by a process that was killed
         with suppress(OSError):
             if time.time() - abandoned.stat().st_mtime > _ABANDONED:
                 abandoned.unlink()

@@ -1,8 +1,8 @@
 """Parameters of notebooks: read the tagged cell, and check and compare the values injected by papermill.
 
-Papermill runs on with the default where a name is misspelt, and hands a text over where a number is meant. So `import
-biaslab` looks, in a kernel, for the cell that papermill wrote, and refuses names that the cell before does not set, and
-values of another type than its own.
+Papermill silently runs with the default if a parameter is misspelt, and passes text where a number is expected. So in
+a kernel, `import biaslab` inspects the cell injected by papermill, and rejects names that the notebook's parameter
+cell does not set, and values of another type.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, Literal
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
 
-#: What every notebook of biaslab sets, by which its cell of parameters is told from any other cell.
+#: Set by every notebook of biaslab; identifies the parameter cell.
 CONTRACT = frozenset({"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"})
-#: Where things are kept, which changes nothing about a figure.
+#: Paths of outputs, which do not affect a figure.
 PLACES = ("store", "out")
-_LONG = 3  # parameters that the name of a folder names
+_LONG = 3  # number of parameters spelt out in a folder name
 _QUOTED = re.compile(r'"(\w+)"')
-_INJECTED = "# Parameters\n"  # how papermill begins the cell that it writes
+_INJECTED = "# Parameters\n"  # first line of the cell injected by papermill
 
 
 def defaults(source: str) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def defaults(source: str) -> dict[str, Any]:
 def types_of(notebook: Path) -> dict[str, Any]:
     """Return the parameters of a notebook with the types of their values, for `biaslab.core.written.read`.
 
-    Any may be None. The type is that of the default; where that is None, a comment that begins with "list" or "number"
-    says what is meant, and behind a number a word in quotes that it may stand there. Papermill's own reading drops
-    lines with a second "=", as in a comment.
+    None is always allowed. The type is that of the default; if the default is None, a comment that begins with "list"
+    or "number" gives it (for a number, words in quotes are allowed too). Papermill's own parser cannot be used: it
+    drops lines that contain a second "=", for example in a comment.
     """
     return _types(parameters_cell(notebook))
 
@@ -75,7 +75,7 @@ def bundled() -> Path:
 def recorded(notebook: Path) -> dict[str, Any]:
     """Return the original parameters of a notebook, from its metadata or else its cell.
 
-    JupyterLab saves a cell that somebody edited, and leaves the metadata alone.
+    Editing the cell in JupyterLab leaves the metadata unchanged.
     """
     metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
     own: dict[str, Any] = metadata.get("biaslab", {}).get("parameters") or defaults(parameters_cell(notebook))
@@ -128,12 +128,12 @@ def check_injected() -> None:
 def require_known(cells: Sequence[str]) -> None:
     r"""Raise `InputError` if a cell injected by papermill does not fit the parameter cell before it.
 
-    It may set no other names, and a value is of the type of the notebook's own, as `types_of` says it, or None.
+    Names must be set by the parameter cell, and values must have the types given by `types_of`, or be None.
 
     Parameters
     ----------
     cells : sequence of str
-        Sources, in the order of their execution.
+        Sources of the cells in execution order.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def require_known(cells: Sequence[str]) -> None:
                 if name not in known:
                     allowed = f"parameters of the notebook: {', '.join(known)}"
                     raise InputError(name, value, allowed, did_you_mean(name, known))
-                if own[name] is not None:  # where nothing says what is meant, anything may be
+                if own[name] is not None:  # without a declared type, any value is accepted
                     _require_type(name, value, known[name])
 
 
@@ -163,7 +163,7 @@ def _require_type(name: str, value: Any, kind: Any) -> None:
     from biaslab.core.kinds import is_kind
 
     looks_so = is_kind("", kind) and isinstance(value, int | float)
-    written = is_kind([], kind) and isinstance(value, str)  # with commas
+    written = is_kind([], kind) and isinstance(value, str)  # a list, written with commas
     if not (looks_so or written or is_kind(value, kind)):
         raise InputError(name, value, words_for(kind, name), remedy_for(kind, name, value))
 
@@ -172,7 +172,7 @@ def sets_parameters(cell: str) -> bool:
     """Return whether a cell sets all parameters of the contract."""
     try:
         return defaults(cell).keys() >= CONTRACT
-    except SyntaxError:  # a magic, or a slip
+    except SyntaxError:  # an IPython magic, or invalid syntax
         return False
 
 

@@ -15,7 +15,7 @@ def progress_bar(*args: Any, **options: Any) -> plain[Any]:
     Parameters
     ----------
     *args, **options
-        Passed to ``tqdm.auto.tqdm``.
+        Arguments of ``tqdm.auto.tqdm``.
 
     Examples
     --------

@@ -13,23 +13,23 @@ from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
 from biaslab.core.parameters import bundled, differing, folder_of, injected, recorded, sets_parameters
 
-#: In a kernel's environment: the folder from which `biaslab figures` was called, which settles it.
+#: Set in a kernel's environment by `biaslab figures`: the calling folder, which takes precedence.
 PROJECT = "BIASLAB_PROJECT"
 SETTINGS = "biaslab.toml"
-_OURS = ("00_tour.ipynb", "position.ipynb")  # a folder that holds both is one of biaslab's notebooks
+_OURS = ("00_tour.ipynb", "position.ipynb")  # a folder that contains both is one of biaslab's notebook folders
 _EXECUTED = "papermill_runs"
 
 
 def find_project(start: str | os.PathLike[str] = ".") -> Path:
     """Return the project folder of a folder.
 
-    On the way up from ``start`` that is the first folder which holds ``biaslab.toml``, or the one above biaslab's
-    notebooks or their executed copies; ``start`` itself where there is neither.
+    That is the nearest folder at or above ``start`` that contains ``biaslab.toml``, or the parent of biaslab's
+    notebooks or their executed copies, whichever comes first; ``start`` itself if there is neither.
 
     Parameters
     ----------
     start : str or path
-        A folder; the working directory by default.
+        A folder; by default the working directory.
 
     Examples
     --------
@@ -53,21 +53,21 @@ def find_project(start: str | os.PathLike[str] = ".") -> Path:
 def enter_project(notebook: str | None = None) -> None:
     """Change a notebook's working directory to the project folder, wherever its kernel was started.
 
-    Relative paths in a notebook, of the store and the figures above all, are then those of the command line: an answer
-    that was paid for on one way is there on the other. See `find_project` for which folder that is; the environment
-    variable ``BIASLAB_PROJECT`` names another.
+    Relative paths in a notebook, above all those of the store and the figures, then match those of the command line,
+    so replies paid for in one are reused in the other. `find_project` defines the folder; the environment variable
+    ``BIASLAB_PROJECT`` overrides it.
 
     Parameters
     ----------
     notebook : str, optional
-        Its name, where it is one of biaslab's. While its parameters are others than those it came with, its variable
-        ``out`` is a folder of their own in ``figures``, so that no figure of another study is written over. An ``out``
-        that somebody gave stays.
+        Name of the notebook, if it is one of biaslab's. If its parameters differ from the original ones, its variable
+        ``out`` becomes a separate folder in ``figures``, so that figures of another study are not overwritten. A value
+        of ``out`` set by the user is kept.
 
     Raises
     ------
     InputError
-        If the variable names no folder, or biaslab has no such notebook.
+        If the variable is not a folder, or biaslab has no such notebook.
     """
     named = os.environ.get(PROJECT)
     if named and not Path(named).is_dir():

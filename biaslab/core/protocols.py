@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from biaslab.core.schema import Dataset
 
-#: Kinds of tokens that have a price, and what a run can be limited in.
+#: Kinds of tokens with a price, and quantities that limit a run.
 PRICES = ("input", "cached", "output")
 LIMITS = ("requests", "tokens", "minutes", "dollars")
 
@@ -35,39 +35,39 @@ class Judge(Protocol):
     Attributes
     ----------
     id : str
-        Pins everything a reply depends on (model, revision, dtype, quantisation, chat template): it is part of the key
-        under which replies are stored.
+        Identifies everything a reply depends on (model, revision, dtype, quantisation, chat template); part of the key
+        of stored replies.
     kinds : frozenset of type
-        Which request kinds it answers.
+        The request kinds it answers.
     """
 
     @property
     def id(self) -> str:
-        """Identifies the judge in keys of stored replies."""
+        """Identifies the judge in the keys of stored replies."""
 
     @property
     def kinds(self) -> frozenset[type]:
-        """The kinds of requests that it answers."""
+        """The request kinds it answers."""
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` that carries the request if one of them cannot be answered; ask nothing."""
+        """Raise a `JudgeError` with the first request that cannot be answered; ask nothing."""
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request once, in any order, each as soon as it is known."""
+        """Answer every request once, in any order, yielding each reply as soon as it is known."""
 
 
 @runtime_checkable
 class Design(Protocol):
-    """Plan judgements and read their replies: a probe or a scorer, as `biaslab.collect` takes it. Pure.
+    """Plans judgements and reads their replies: a probe or scorer, as taken by `biaslab.collect`. Pure.
 
-    A design in rounds has `design` take a second parameter ``trials``, the trials so far: `biaslab.collect` calls it
-    again with them until it yields nothing. One that goes on with what a judge wrote says so by a true attribute
-    ``keeps_replies``: then trials hold the text of each reply in a column ``reply``.
+    The ``design`` of a sequential design takes a second parameter ``trials``, the trials so far; `biaslab.collect`
+    calls it until it yields nothing. If later rounds build on the judge's text, the attribute ``keeps_replies`` is
+    true, and the column ``reply`` of the trials holds the text of each reply.
 
     Attributes
     ----------
     name : str
-        What is measured; of a probe the phenomenon, which is also the name of its module and notebook.
+        What is measured; for a probe the phenomenon, also the name of its module and notebook.
     """
 
     name: ClassVar[str]
@@ -86,16 +86,16 @@ def is_sequential(design: Design) -> bool:
 
 @runtime_checkable
 class Probe(Design, Protocol):
-    """Design judgements of one bias and estimate it: a frozen dataclass. Pure: it never uses a judge.
+    """Plans judgements for one bias and estimates it: a frozen dataclass. Pure: it never calls a judge.
 
-    `biaslab.probes.base.Probe` is the class that all probes of the package derive from.
+    All probes of the package derive from `biaslab.probes.base.Probe`.
 
     Attributes
     ----------
     metrics : tuple of Metric
-        Everything that it estimates: how it is read, what is primary, how that is calibrated.
+        Everything it estimates, with interpretation, whether it is primary, and calibration.
     primary : tuple of str
-        The names of the primary ones, over which q-values are computed.
+        Names of the primary metrics, over which q-values are computed.
     """
 
     metrics: ClassVar[tuple[Metric, ...]]
@@ -108,7 +108,7 @@ class Probe(Design, Protocol):
 def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
     """Raise `UnsupportedRequestError` for the first request of a kind that the judge does not answer.
 
-    One that sets a budget for thoughts is answered by judges that can be given one (`biaslab.core.BaseJudge.thinks`).
+    Requests with a thinking budget need a judge that accepts one (`biaslab.core.BaseJudge.thinks`).
     """
     for request in requests:
         if thinking_of(request) is not None and not getattr(judge, "thinks", False):
@@ -149,35 +149,35 @@ class Stoppable(Protocol):
 class BaseJudge:
     """Base of judges: a subclass defines ``id``, ``kinds``, and ``ask`` or ``packs``; the rest has defaults.
 
-    A judge need not derive from it: `as_judge` gives any `Judge` the same defaults.
+    Deriving from it is optional: `as_judge` gives any `Judge` the same defaults.
 
     Attributes
     ----------
     id, kinds
         See `Judge`.
     breadth : int
-        Requests that keep the judge busy nearly all the time: at least so many are handed to it together. 0 for any.
+        Number of requests that keeps the judge busy; at least this many are passed to it together. 0 for any.
     prices : mapping of str to float, or None
-        Dollars for a million tokens, by some of `PRICES`; empty where they are not known. None: tokens cost nothing.
+        Dollars per million tokens, by keys of `PRICES`; empty if unknown. None: tokens cost nothing.
     limits : mapping of str to float
-        What one run may spend at most, by some of `LIMITS`, as `biaslab.Budget` takes them.
+        Maximum a run may spend, by keys of `LIMITS`, as in `biaslab.Budget`.
     reads_prompts : bool
-        False of a judge that is shown texts without a prompt: then a probe does so without saying that it departs from
-        its design.
+        False if the judge sees texts without a prompt: probes then do not report this as a departure from their
+        design.
     score_scale : str
-        Name of the scale of the numbers that it gives to `Score` requests, such as ``"reward"``; empty if they are
-        shares of whatever scale is asked for, 0 its lowest and 1 its highest value.
+        Name of the scale of its replies to `Score` requests, such as ``"reward"``. Empty if replies are fractions of
+        the requested scale, from 0 (lowest) to 1 (highest).
     thought_tokens : int
-        Tokens that it may write before each answer, as a model that thinks does; plans and budgets count them.
+        Tokens it may write before each answer if it reasons first; counted by plans and budgets.
     thinks : bool
-        Whether it obeys the budget for thoughts that a request sets (`biaslab.core.thinking`); if not, such requests
-        are refused before anything is asked.
+        Whether it obeys the thinking budget of a request (`biaslab.core.thinking`); if not, such requests are refused
+        before anything is asked.
     encodes : bool
         Whether `encode` counts tokens; if not, plans estimate them.
     members : tuple of Judge
-        Of a panel: the judges that are asked the same, each of which a store keeps under its own id.
+        For a panel: the judges that are asked the same requests; their replies are stored under their own ids.
     asks : tuple of BaseJudge
-        The judges that this one asks, each what `expand` returns; empty if it answers itself.
+        The judges it delegates to, each of which gets what `expand` returns; empty if it answers itself.
     """
 
     id: str
@@ -194,23 +194,23 @@ class BaseJudge:
     asks: tuple[BaseJudge, ...] = ()
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` that carries the request if one of them cannot be answered; ask nothing."""
+        """Raise a `JudgeError` with the first request that cannot be answered; ask nothing."""
         require_kinds(self, requests)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request once, in any order, each as soon as it is known; `Stoppable` if the packs are."""
+        """Answer every request once, in any order, as soon as possible; `Stoppable` if the iterator of `packs` is."""
         return _OneByOne(self.packs(requests))
 
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
-        """Answer like `ask`, yielding replies that arrive together as one pack, which a store writes in one step."""
+        """Answer like `ask`, yielding replies that arrive together as one pack, stored in one transaction."""
         return _PacksOfOne(self, self.ask(requests))
 
     def expand(self, request: Request) -> Sequence[Request]:
-        """Return the requests to the judges in ``asks`` for one request."""
+        """Return the requests to the judges in ``asks`` that one request leads to."""
         return [request]
 
     def of_members(self, members: Sequence[Judge]) -> Judge:
-        """Return the same panel with other members, such as the same judges wrapped with a store."""
+        """Return the same panel with other members, for example the same judges wrapped with a store."""
         raise NotImplementedError
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
@@ -222,7 +222,7 @@ class BaseJudge:
         return nullcontext()
 
 
-Packing = Broad = Expanding = Encoding = BaseJudge  # former names of what a judge may offer
+Packing = Broad = Expanding = Encoding = BaseJudge  # former names of the optional protocols
 
 
 def as_judge(judge: Judge) -> BaseJudge:

@@ -9,8 +9,8 @@ from biaslab.core.errors import JudgeError
 from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Rank, Request, Score
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply
 
-_MOST_MASS = 1 + 1e-3  # rounding
-_LARGE = 700.0  # the exponential of more is no float
+_MOST_MASS = 1 + 1e-3  # allows for rounding
+_LARGE = 700.0  # exp(x) overflows for larger x
 _PAIR = "yield request, Reply(…) for each request"
 _REPLIES = {
     Choice: "a Reply with logprobs, one natural logarithm per label, or with a text",
@@ -23,12 +23,12 @@ _REPLIES = {
 
 
 def answers_of(judge: Any, answers: Any) -> Any:
-    """Return the iterator over what ``ask`` returned.
+    """Return an iterator over the result of ``ask``.
 
     Raises
     ------
     JudgeError
-        If it returned nothing, or something that is no iterable of requests and replies.
+        If the result is None or not an iterable of requests and replies.
     """
     if hasattr(answers, "__next__"):
         return answers
@@ -38,12 +38,12 @@ def answers_of(judge: Any, answers: Any) -> Any:
 
 
 def received(judge: Any, answer: Any) -> tuple[Request, Reply]:
-    """Return one answer if it is a request with a reply to it.
+    """Return one answer after checking that it is a request with its reply.
 
     Raises
     ------
     JudgeError
-        Unless it is such a pair, and the reply has what the request asks for.
+        If it is not such a pair, or the reply lacks what the request asks for.
     """
     if not isinstance(answer, tuple | list) or len(answer) != 2 or not isinstance(answer[1], Reply):
         wanted = next((words for kind, words in _REPLIES.items() if _asks(answer, kind)), "a biaslab.Reply")
@@ -99,7 +99,7 @@ def _named(judge: Any) -> str:
 
 
 def short(value: object) -> str:
-    """Format a value in at most 60 characters, for a message."""
+    """Format a value in at most 60 characters."""
     if isinstance(value, tuple) and len(value) == 2:
         return f"a request with {short(value[1])}"
     text = " ".join(repr(value).split())

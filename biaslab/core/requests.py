@@ -33,20 +33,20 @@ class Choice(_Copied):
     labels : tuple of str
         At least two different answers, each a literal continuation of the conversation.
     about : About, optional
-        What the words are about; no part of the key, of equality or of the hash.
+        What the prompt shows; not part of the key, equality or hash.
     parts : tuple of str
-        What a plain string was put together from, where other requests have the same parts: keys are faster so.
+        The parts that a plain string was joined from, if other requests share them; speeds up keys.
     replicate : int
-        Of a judge that thinks first: which of several thoughts precedes the answer, each with its own random numbers.
+        For a judge that reasons first: index of the sampled thought; each has its own random seed.
     thinking : int or str, optional
-        Budget for a thought before the answer: tokens, 0 for none, or an effort (minimal, low, medium, high); see
-        `biaslab.core.thinking`. By default as the judge does anyway, and then it is no part of the key.
+        Thinking budget before the answer: tokens, 0 for none, or an effort (minimal, low, medium, high); see
+        `biaslab.core.thinking`. By default the judge's own setting, which does not enter the key.
 
     Raises
     ------
     InputError
-        If a message has an unknown role, the labels are fewer than two, empty or repeated, the parts are not those of
-        the message, the replicate is negative, or the budget is none.
+        If a message has an unknown role, there are fewer than two labels, labels are empty or repeated, the parts do
+        not add up to the message, the replicate is negative, or the thinking budget is invalid.
     """
 
     kind: ClassVar[str] = "choice"
@@ -93,15 +93,15 @@ class Completion(_Copied):
     temperature : float
         0 is greedy; otherwise the softmax temperature, at most 10.
     max_tokens : int
-        Tokens to generate at most.
+        Maximum number of tokens to generate.
     replicate : int
-        Which of several samples of one conversation this is; every replicate has its own random numbers.
+        Index of the sample of this conversation; each has its own random seed.
     seed : int
-        Moves the random numbers of all replicates; the same request always has the same reply.
+        Offset of the seeds of all replicates; equal requests always have equal replies.
     about : About, optional
-        What the words are about; no part of the key, of equality or of the hash.
+        What the prompt shows; not part of the key, equality or hash.
     thinking : int or str, optional
-        Budget for a thought before the answer, beside ``max_tokens`` for the answer itself; as of `Choice`.
+        Thinking budget before the answer, in addition to ``max_tokens``; as in `Choice`.
 
     Raises
     ------
@@ -138,8 +138,8 @@ class Completion(_Copied):
             held["temperature"], held["max_tokens"] = float(temperature) + 0.0, int(max_tokens)
             held["replicate"], held["seed"], held["thinking"] = int(replicate), int(seed), as_thinking(thinking)
         except Exception as error:
-            given = (self, messages, temperature, max_tokens, replicate, seed, about, thinking)
-            blame(Completion.__init__, given, {}, error)
+            values = (self, messages, temperature, max_tokens, replicate, seed, about, thinking)
+            blame(Completion.__init__, values, {}, error)
             raise
 
 
@@ -152,9 +152,9 @@ class Likelihood(_Copied):
     text : str
         The text whose tokens are scored; not empty.
     given : str
-        Plain text that stands before it and is not scored. No chat template is applied.
+        Preceding plain text, not scored. No chat template is applied.
     about : About, optional
-        What the words are about; no part of the key, of equality or of the hash.
+        What the prompt shows; not part of the key, equality or hash.
 
     Raises
     ------
@@ -173,20 +173,20 @@ class Likelihood(_Copied):
 
 @dataclass(frozen=True)
 class Score(_Copied):
-    """Ask an evaluator for one number, the quality of a text (Wang et al. 2023).
+    """Ask an evaluator for the quality of a text as one number (Wang et al. 2023).
 
     Parameters
     ----------
     text : str
-        What is judged; not empty.
+        The text to score; not empty.
     source : str
-        What it was made from; empty where it is not shown.
+        The source of the text; empty if not shown.
     reference : str
-        What a good one looks like; empty where it is not shown.
+        A reference text; empty if not shown.
     attribute : str
-        What is judged of it, such as ``"coherence"``; empty for quality as a whole.
+        The attribute to score, such as ``"coherence"``; empty for overall quality.
     about : About, optional
-        What the words are about; no part of the key, of equality or of the hash.
+        What is shown; not part of the key, equality or hash.
 
     Raises
     ------
@@ -209,20 +209,20 @@ class Score(_Copied):
 class Compare(_Copied):
     """Ask a judge without prompts (a function or reward model) which of two texts is better.
 
-    Its reply has a ``score``, the probability that the first wins.
+    The ``score`` of the reply is the probability that the first text wins.
 
     Parameters
     ----------
     first, second : str
         The texts in the order shown; not empty.
     source : str
-        What they were made from; empty where it is not shown.
+        The source of the texts; empty if not shown.
     reference : str
-        What a good one looks like; empty where it is not shown.
+        A reference text; empty if not shown.
     attribute : str
-        What they are compared on, such as ``"coherence"``; empty for quality as a whole.
+        The attribute to compare, such as ``"coherence"``; empty for overall quality.
     about : About, optional
-        What is shown; no part of the key, of equality or of the hash.
+        What is shown; not part of the key, equality or hash.
 
     Raises
     ------
@@ -246,20 +246,20 @@ class Compare(_Copied):
 class Rank(_Copied):
     """Ask a judge without prompts (a function or reward model) which of several texts is best, or to rank them.
 
-    Its reply has a ``text``, ``[2]`` or ``[2] > [1] > [3]`` by places from 1; or ``logprobs``, one a text.
+    The reply has a ``text``, ``[2]`` or ``[2] > [1] > [3]`` by positions from 1, or ``logprobs``, one per text.
 
     Parameters
     ----------
     texts : tuple of str
-        Two or more, in the order shown; none empty.
+        At least two, in the order shown; none empty.
     source : str
-        What they were made from; empty where it is not shown.
+        The source of the texts; empty if not shown.
     reference : str
-        What a good one looks like; empty where it is not shown.
+        A reference text; empty if not shown.
     attribute : str
-        What they are compared on, such as ``"coherence"``; empty for quality as a whole.
+        The attribute to compare, such as ``"coherence"``; empty for overall quality.
     about : About, optional
-        What is shown; no part of the key, of equality or of the hash.
+        What is shown; not part of the key, equality or hash.
 
     Raises
     ------
@@ -281,7 +281,7 @@ class Rank(_Copied):
         self.__dict__["texts"] = texts
 
 
-#: Stands in the column ``template`` of pairs whose texts a judge scores one by one, so that none is shown first.
+#: Value of the column ``template`` for pairs whose texts are scored one by one, so that neither is shown first.
 EACH_ALONE = "each alone"
 
 Prompt = Choice | Completion | Likelihood
@@ -295,7 +295,7 @@ def as_prompt(request: Request) -> Prompt:
     Raises
     ------
     UnsupportedRequestError
-        If it is for an evaluator.
+        If the request is for an evaluator without prompts.
     """
     if isinstance(request, Score | Compare | Rank):
         name = type(request).__name__
@@ -317,7 +317,7 @@ def thinking_of(request: Request) -> ThinkingBudget | None:
 
 
 def with_thinking(request: Request, budget: ThinkingBudget) -> Request:
-    """Return a request with a thinking budget; kinds that take none are unchanged.
+    """Return a request with a thinking budget; kinds without one are returned unchanged.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Scales for scores: the literal answers, their values, and their wording in prompts.
 
-The five of Stureborg et al. 2024 (arXiv 2405.01724, §3.2, Table 2) stand in `SCALES`.
+`SCALES` holds the five scales of Stureborg et al. 2024 (arXiv 2405.01724, §3.2, Table 2).
 
 Examples
 --------
@@ -23,29 +23,29 @@ from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 
 _SPAN = re.compile(r"(\d{1,6})-(\d{1,6})")
-_LONGEST = 1000  # steps of a scale that is told by its ends
+_LONGEST = 1000  # maximum number of steps of a scale given by its end points
 _WHOLE = re.compile(r"a whole number from (\d+) \(worst\) to (\d+) \(best\)")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """One scale.
+    """A scoring scale.
 
     Parameters
     ----------
     name : str
-        Such as ``"1-10"``.
+        Name, such as ``"1-10"``.
     labels : tuple of str
         The literal answers, at least two.
     values : tuple of float
-        What each label is worth, ascending.
+        The value of each label, ascending.
     wording : str
-        How a prompt states the scale, ready to stand after "with".
+        Description of the scale in a prompt, to follow "with".
 
     Raises
     ------
     InputError
-        If there are fewer than two labels, not one value per label, or values that do not ascend.
+        If there are fewer than two labels, a different number of values, or values that are not ascending.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Scale:
         return self.values[-1]
 
     def at(self, number: float) -> float:
-        """Map an evaluator's number from the unit scale to this scale; unchanged without bounds."""
+        """Map an evaluator's number from the unit interval to this scale; unchanged if the scale is unbounded."""
         return number if math.isinf(self.high) else self.low + number * (self.high - self.low)
 
     def unit(self, value: float) -> float:
@@ -105,7 +105,7 @@ def whole_numbers(low: int, high: int) -> Scale:
 
 
 def _words() -> Scale:
-    """1-5 with a word before it: "weak" takes a third off, "strong" adds one."""
+    """1-5 with an optional modifier: "weak" subtracts a third, "strong" adds one."""
     steps = [(f"{word} {n}".strip(), n + third / 3) for n in range(1, 6) for word, third in _MODIFIERS.items()]
     labels, values = zip(*steps, strict=True)
     wording = (
@@ -116,7 +116,7 @@ def _words() -> Scale:
 
 
 def _floats() -> Scale:
-    """1-5 in thirds, like grade points: each label is worth what it says."""
+    """1-5 in steps of a third, like grade points."""
     labels = ("1.0", *(f"{n}.{part}" for n in range(1, 5) for part in ("33", "67")), "2.0", "3.0", "4.0", "5.0")
     labels = tuple(sorted(labels, key=float))
     wording = "a number from 1.0 (worst) to 5.0 (best) in steps like grade points: 1.0, 1.33, 1.67, 2.0 and so on"
@@ -127,10 +127,11 @@ _MODIFIERS = {"weak": -1, "": 0, "strong": 1}
 _ALL = (whole_numbers(1, 5), _words(), _floats(), whole_numbers(1, 10), whole_numbers(1, 100))
 SCALES: dict[str, Scale] = {scale.name: scale for scale in _ALL}
 """The scales of Stureborg et al. by name. Their Table 2 counts 13 answers with word modifiers, as if "weak 1" and
-"strong 5" were left out; here every number takes both words, so there are 15."""
+"strong 5" were excluded; here every number takes both modifiers, which makes 15.
+"""
 
 REWARD = Scale("reward", ("-inf", "inf"), (-math.inf, math.inf), "any number")
-"""Scale of judges with unbounded numbers; estimates use their standard deviation within a cell as one point."""
+"""Scale of judges with unbounded scores; estimates use the standard deviation within a cell as one point."""
 
 
 def find_scale(name: str) -> Scale:
@@ -139,7 +140,7 @@ def find_scale(name: str) -> Scale:
     Raises
     ------
     InputError
-        If there is none of that name; the message lists all.
+        If there is no scale of that name; the message lists all.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def find_scale(name: str) -> Scale:
 
 
 def scale_named(name: str) -> Scale:
-    """Return one of `SCALES`, `REWARD`, or whole numbers such as "1-3", for recorded scores.
+    """Return one of `SCALES`, `REWARD`, or a whole-number scale such as "1-3", for recorded scores.
 
     Raises
     ------
@@ -172,7 +173,7 @@ def scale_named(name: str) -> Scale:
 
 
 def stated_scale(prompt: str) -> Scale | None:
-    """Return the scale whose wording comes last in a prompt, or None.
+    """Return the scale that a prompt describes last, or None.
 
     Examples
     --------

@@ -26,22 +26,23 @@ class Dataset:
     Parameters
     ----------
     name : str
-        Short name, printed in every trials and estimates frame.
+        Short name, a column of every trials and estimates frame.
     candidates : pandas.DataFrame
         One row per context × candidate: ``context_id, context, candidate_id, system, text, reference``. All strings;
-        ``reference`` and ``system`` may be empty. ``(context_id, candidate_id)`` is unique, and a context has one text.
-        Further columns of strings, such as a rubric, are `variables`, which the slots of a `biaslab.Protocol` can show.
+        ``reference`` and ``system`` may be empty. ``(context_id, candidate_id)`` is unique, and each context has one
+        text. Additional string columns, such as a rubric, are `variables`, which the slots of a `biaslab.Protocol` can
+        show.
     human : pandas.DataFrame
         One row per context × candidate × attribute × annotator: ``context_id, candidate_id, attribute, annotator,
-        score``. May be empty. An annotator may skip an item: then there is no row.
+        score``. May be empty. Items that an annotator skipped have no row.
     attributes : mapping of str to str
-        Name of each attribute → its definition, in one sentence that a prompt can quote.
+        Attribute name → its definition, one sentence that a prompt can quote.
     scale : tuple of float
         Lowest and highest human score.
     noun : str
-        What a candidate is called in prompts: ``"summary"``, ``"response"``, ``"text"``.
+        What prompts call a candidate: ``"summary"``, ``"response"``, ``"text"``.
     provenance : str
-        Where it comes from, its licence, and whether it was constructed; shown wherever the data set is.
+        Origin, licence, and whether the data set was constructed; displayed with the data set.
 
     Raises
     ------
@@ -131,7 +132,7 @@ class Dataset:
     def of_contexts(self, contexts: Iterable[str]) -> Dataset:
         """Return the contexts with these ids, in the order of this data set, with all their candidates and scores."""
         kept = set(contexts)
-        candidates, human = (part[part["context_id"].isin(kept)] for part in (self.candidates, self.human))
+        candidates, human = (frame[frame["context_id"].isin(kept)] for frame in (self.candidates, self.human))
         return replace(self, candidates=candidates, human=human)
 
     def require_attributes(self, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -31,12 +31,12 @@ def named_tables(kind: str) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     kind : {"judges", "protocols"}
-        What is named.
+        What the tables define.
 
     Raises
     ------
     InputError
-        If the file is no TOML, or holds something else.
+        If the file is not valid TOML, or contains anything else.
     """
     path = find_file()
     if path is None:

@@ -1,8 +1,8 @@
 """End a run on a signal without losing paid replies: start nothing new, store what arrives, then end.
 
-Ctrl-C (SIGINT), a pre-emption (SIGTERM) and a closed terminal (SIGHUP) are the same to a run that has requests
-on their way. It has ``BIASLAB_GRACE`` seconds for their replies, 25 unless that is set, fewer than the 30 after which
-clusters kill. A second signal ends at once.
+Ctrl-C (SIGINT), pre-emption (SIGTERM) and a closed terminal (SIGHUP) are handled alike if requests are in flight: the
+run waits ``BIASLAB_GRACE`` seconds for their replies (25 by default, less than the 30 after which clusters kill a
+process). A second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 
 from biaslab.core.errors import InputError
 
-#: Environment variable with the seconds that a run has after a signal.
+#: Environment variable: grace period after a signal, in seconds.
 GRACE = "BIASLAB_GRACE"
 _SECONDS = 25.0
-#: The signals that are heeded, where the process does with them what it does by default: what a caller set stays.
+#: Signals that are handled, unless the caller has set a handler of its own.
 _DEFAULTS: dict[int, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
@@ -41,8 +41,8 @@ class Run:
     Attributes
     ----------
     is_inside : bool
-        Whether its own code runs, which then raises and lets go itself; else it is let go by the handler, for nobody
-        knows whether its caller will ever go on with it.
+        Whether the run's own code is executing: then it raises and cleans up itself. Otherwise (a suspended generator,
+        which its caller may never resume) the handler lets go for it.
     """
 
     def __init__(self, let_go: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ class _Heed:
         if self.received is not None:
             self._end_now(number)
         self.received, self.deadline = number, time.monotonic() + grace()
-        if self.draining:  # what comes in is being kept already
+        if self.draining:  # arriving replies are being stored already
             self.waits = True
             return
         for run in reversed(self.runs):
@@ -111,7 +111,7 @@ def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
     Parameters
     ----------
     let_go : callable
-        Begins nothing new and keeps what comes in; may be called several times.
+        Starts nothing new and stores arriving replies; may be called several times.
     """
     run = Run(let_go)
     if threading.current_thread() is not threading.main_thread():
@@ -120,7 +120,7 @@ def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
     if not _HEED.runs:
         _HEED.install()
     if not _HEED.draining:
-        _HEED.forget()  # a signal that ended an earlier run, which somebody still holds, is no first one of this
+        _HEED.forget()  # a signal to an earlier run that is still referenced is not this run's first
     _HEED.runs.append(run)
     try:
         yield run
@@ -128,7 +128,7 @@ def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
         number = _HEED.received
         if isinstance(error, Stopped) or number is None:
             raise
-        raise _raised(number) from error  # Ray, where it waits, makes an exit with status 1 of ours
+        raise _raised(number) from error  # while Ray waits, it turns our signal into an exit with status 1
     finally:
         _HEED.runs.remove(run)
         if not _HEED.runs and threading.current_thread() is threading.main_thread():
@@ -162,7 +162,7 @@ def grace() -> float:
     Raises
     ------
     InputError
-        If ``BIASLAB_GRACE`` is no number of at least 0.
+        If ``BIASLAB_GRACE`` is not a non-negative number.
     """
     setting = os.environ.get(GRACE, "").strip()
     try:

@@ -16,7 +16,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises
     ------
     RepeatedKeyError
-        If one key has two values that differ.
+        If a key has two different values.
 
     Examples
     --------

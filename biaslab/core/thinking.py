@@ -8,27 +8,27 @@ from typing import TypeAlias
 
 from biaslab.core.errors import InputError
 
-#: Tokens that a thought of each effort may take.
+#: Maximum thinking tokens of each effort.
 EFFORTS: Mapping[str, int] = {"none": 0, "minimal": 1024, "low": 4096, "medium": 16_384, "high": 32_768}
-#: Tokens at most, 0 for an answer without a thought, or an effort.
+#: Maximum tokens (0 for no thinking), or an effort.
 ThinkingBudget: TypeAlias = int | str
 _ALLOWED = f"a whole number of tokens, 0 for no thinking, or one of {', '.join(EFFORTS)}"
 
 
 def as_thinking(value: ThinkingBudget | None, name: str = "thinking") -> ThinkingBudget | None:
-    """Return a budget in canonical form; None for the judge's own.
+    """Return a thinking budget in canonical form; None for the judge's own setting.
 
     Parameters
     ----------
     value : int or str, optional
-        Tokens, also written as text, or an effort; ``"none"`` and ``"off"`` are 0.
+        Tokens (also as text) or an effort; ``"none"`` and ``"off"`` mean 0.
     name : str
-        What it is called, for messages.
+        Name of the parameter, for messages.
 
     Raises
     ------
     InputError
-        If it is no budget.
+        If the value is not a thinking budget.
 
     Examples
     --------

@@ -17,14 +17,14 @@ Status = Literal[
     "incomplete", "repeated", "invented",
 ]  # fmt: skip
 STATUSES: tuple[Status, ...] = get_args(Status)
-#: Finish reason of a reply that ended at the limit of its tokens.
+#: Finish reason of a reply that ended at the token limit.
 AT_LIMIT = "length"
-#: Finish reasons with which a server says that it, or its model, declined to answer; whatever the text is.
+#: Finish reasons that mean the server or model declined to answer, whatever the text.
 DECLINED = frozenset({"content_filter", "refusal"})
-#: Finish reason of a reply whose distribution over labels is none, or says too little of labels that were not shown.
+#: Finish reason of a reply whose label distribution is invalid, or has too little mass on labels that were shown.
 UNUSABLE: Status = "unusable"
 Scalar = str | int | float | bool | None
-_MANY = 10_000  # new objects: looking at them takes as long as declaring them old
+_MANY = 10_000  # new objects: above this, scanning them costs as much as freezing them
 
 
 @dataclass(frozen=True)
@@ -68,37 +68,37 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """Raw reply of a judge, to be parsed by probes.
+    """Raw reply of a judge, parsed by probes.
 
     Parameters
     ----------
     logprobs : tuple of float, optional
-        Natural logarithms, at most 0, ``-inf`` allowed. For `Choice`: one a label, in the request's order, **not**
-        normalised, so that ``sum(exp(logprobs))`` is the probability mass the labels have. For `Likelihood`: one a
-        token of the text (the first token is left out when nothing stands before it).
+        Natural logarithms, at most 0; ``-inf`` is allowed. For `Choice`: one per label, in the request's order,
+        **not** normalised, so ``sum(exp(logprobs))`` is the probability mass of the labels. For `Likelihood`: one per
+        token of the text (without the first token if nothing precedes it).
     text : str, optional
-        For `Completion`: the generated text; of a model that reasons first, the answer alone.
+        For `Completion`: the generated text; for reasoning models, the answer alone.
     finish_reason : str, optional
-        For `Completion`: ``"stop"``, ``"length"`` or what the server said. For `Choice`: ``"unusable"`` if what was
-        sent is no distribution, or bounds only; then ``text`` says why.
+        For `Completion`: ``"stop"``, ``"length"`` or the server's own reason. For `Choice`: ``"unusable"`` if the
+        values are not a distribution, or only bounds; ``text`` then says why.
     score : float, optional
-        For `Score`: how good the text is, 0 being the worst and 1 the best that the evaluator was taught; a regression
-        may go a little beyond.
+        For `Score`: the quality of the text, from 0 (worst) to 1 (best) in the evaluator's training data; regression
+        models may go slightly beyond.
     usage : Usage
-        Tokens paid for.
+        Tokens billed.
     model : str, optional
-        What a server said it ran, such as ``"gpt-4o-2024-08-06 fp_6b68a8204b"``: name and fingerprint.
+        The model reported by the server, name and fingerprint: ``"gpt-4o-2024-08-06 fp_6b68a8204b"``.
     unseen : float, optional
-        For `Choice` by a server that shows only its likeliest tokens: the probability of answers that it did not show,
-        or not far enough to tell which label they are.
+        For `Choice` by a server that returns only its top tokens: the probability of answers it did not return, or
+        that were too short to tell which label they begin.
     bounded : tuple of int
-        Labels, by index, whose log-probability is only an upper bound, since the server did not show them.
+        Indices of labels whose log-probability is only an upper bound because the server did not return them.
     samples : int, optional
-        For `Choice`: the log-probabilities are shares of so many samples; exact where nothing is said.
+        For `Choice`: number of samples if the log-probabilities are sample shares; None if they are exact.
     thought : str, optional
-        What a model that reasons wrote before its answer, where that is shown; it is never read for a verdict.
+        The reasoning text before the answer, if available; never parsed for a verdict.
     temperature : float, optional
-        The temperature that a server sampled at, where it takes none but its own.
+        The temperature that was used, if the server accepts only its own.
     """
 
     logprobs: tuple[float, ...] | None = None
@@ -113,7 +113,7 @@ class Reply:
     thought: str | None = None
     temperature: float | None = None
 
-    def __init__(  # by hand, as that of `Trial`
+    def __init__(  # by hand, like that of `Trial`
         self,
         logprobs: tuple[float, ...] | None = None,
         text: str | None = None,
@@ -135,26 +135,26 @@ class Reply:
 
 @dataclass(frozen=True)
 class Trial:
-    """One planned judgement: a request and its condition.
+    """A planned judgement: a request and its condition.
 
     Parameters
     ----------
     request : Request
-        What is asked.
+        The request.
     context_id : str
-        The context, which is the sampling unit of every estimate.
+        The context, the sampling unit of every estimate.
     attribute : str
-        What is judged, such as ``"coherence"``.
+        The attribute, such as ``"coherence"``.
     candidate_id : str
-        The candidate that is scored or, of a pair, shown first.
+        The candidate that is scored or, in a pair, shown first.
     opponent_id : str, optional
-        The candidate of a pair that is shown second.
+        The candidate shown second in a pair.
     replicate : int
-        Which repetition of the same judgement this is.
+        Index of the repetition.
     condition : mapping
-        Columns of the trials frame that tell conditions apart or carry covariates.
+        Columns of the trials frame that identify conditions or hold covariates.
     labels : tuple of str
-        The answers that the text of a reply is read against, where the request itself does not list them.
+        The answers to look for in the text of a reply, if the request does not list them.
     """
 
     request: Request
@@ -166,7 +166,7 @@ class Trial:
     condition: Mapping[str, Scalar] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
 
-    def __init__(  # by hand: one is made a judgement, and what `dataclass` writes takes twice as long
+    def __init__(  # by hand: one is made per judgement, and the `__init__` of `dataclass` takes twice as long
         self,
         request: Request,
         context_id: str,
@@ -187,7 +187,7 @@ class Trial:
 def uncollected() -> Iterator[None]:
     """Pause the garbage collector while many objects without cycles are created.
 
-    What was made meanwhile counts as old afterwards, so that only the collector's rare full rounds look at it.
+    The new objects are then moved to the oldest generation, which only rare full collections scan.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -195,7 +195,7 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if enabled:
-            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # that nobody else freezes takes a while to see
+            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # slow, so checked last
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

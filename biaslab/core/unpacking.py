@@ -13,12 +13,12 @@ from typing import IO, Any
 
 from biaslab.core.errors import InputError
 
-#: Environment variable that raises the limit, in GB.
+#: Environment variable that raises the limit (in GB).
 LIMIT = "BIASLAB_UNPACKED_GB"
 _GB = 10**9
 _MOST = 2 * _GB
-_SURE = 256 * 10**6  # so much anything may become
-_RATIO = 500  # logs are packed to a hundredth at best; bombs to a thousandth and less
+_SURE = 256 * 10**6  # any file may decompress to this size
+_RATIO = 500  # logs compress to a hundredth at best, bombs to a thousandth or less
 _PART = 2**20
 _PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
@@ -33,10 +33,10 @@ class Allowance:
     Parameters
     ----------
     name : str
-        The file, for the message.
+        File name, for the message.
     size : int
-        Its size on the disk. It may become 500 times that or 256 MB, whichever is more, and 2 GB at most, unless the
-        environment variable ``BIASLAB_UNPACKED_GB`` says otherwise.
+        Compressed size in bytes. The limit is 500 times that or 256 MB, whichever is larger, but at most 2 GB, unless
+        the environment variable ``BIASLAB_UNPACKED_GB`` is set.
 
     Examples
     --------
@@ -51,14 +51,14 @@ class Allowance:
         self._whole = self._left = min(_MOST, max(_SURE, _RATIO * size)) if allowed is None else allowed
 
     def unpacked(self, data: bytes) -> bytes:
-        """Return decompressed data, also of several layers.
+        """Return decompressed data, also from nested compression.
 
         Raises
         ------
         InputError
-            If it becomes larger than is allowed; the message says how to allow more.
+            If the result is larger than allowed; the message says how to raise the limit.
         OSError, EOFError, zlib.error, lzma.LZMAError
-            If it is damaged.
+            If the data are damaged.
         """
         while opened := next((how for magic, how in _PACKED.items() if data.startswith(magic)), None):
             data = self.read(opened(io.BytesIO(data)))
@@ -67,9 +67,9 @@ class Allowance:
     def read(self, stream: IO[bytes] | io.BufferedIOBase) -> bytes:
         """Read a stream to its end, raising like `unpacked`."""
         whole = io.BytesIO()
-        while part := stream.read(_PART):
-            self.take(len(part))
-            whole.write(part)
+        while chunk := stream.read(_PART):
+            self.take(len(chunk))
+            whole.write(chunk)
         return whole.getvalue()
 
     def take(self, size: int) -> None:

@@ -23,7 +23,7 @@ from biaslab.core.errors import InputError
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 _EXAMPLES = {bool: "true", int: "3", float: "0.5"}
-_NO = object()  # the text is no value of the type
+_NO = object()  # sentinel: the text is not a value of the type
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none", str: "a text"}
 
 
@@ -33,32 +33,32 @@ def read(name: str, text: str, hint: Any) -> Any:
     Parameters
     ----------
     name : str
-        The parameter, for the message.
+        Name of the parameter, for the message.
     text : str
-        What was written. ``none`` is None where that is allowed.
+        The text. ``none`` is None if allowed.
     hint : type
-        Resolved annotation: ``bool``, ``int``, ``float``, ``str``, ``Literal``, a union of such, a sequence of them
-        (written with commas), a mapping (``name=value`` with commas) or a pair of numbers (``1-10``).
+        Resolved annotation: ``bool``, ``int``, ``float``, ``str``, ``Literal``, a union of these, a sequence of them
+        (separated by commas), a mapping (``name=value``, separated by commas) or a pair of numbers (``1-10``).
 
     Returns
     -------
     object
-        A list for a sequence; whether the value suits the parameter is its owner's to check.
+        A list for a sequence. Further checks are left to the owner of the parameter.
 
     Raises
     ------
     InputError
-        If the text is no such value; the message says what is.
+        If the text is not such a value; the message says what is.
     """
     for kind in _kinds(hint):
         value = _read_as(name, text.strip(), kind)
         if value is not _NO:
             return value
-    kinds = _kinds(hint)
-    choices = [choice for kind in kinds for choice in get_args(kind) if get_origin(kind) is Literal]
-    example = next((f"such as {name}={_EXAMPLES[kind]}" for kind in kinds if kind in _EXAMPLES), "")
+    members = _kinds(hint)
+    choices = [choice for kind in members for choice in get_args(kind) if get_origin(kind) is Literal]
+    example = next((f"such as {name}={_EXAMPLES[kind]}" for kind in members if kind in _EXAMPLES), "")
     meant = did_you_mean(text, choices) or example
-    raise InputError(name, text, " or ".join(map(_describe, kinds)), meant)
+    raise InputError(name, text, " or ".join(map(_describe, members)), meant)
 
 
 def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, str]:
@@ -67,7 +67,7 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
     Raises
     ------
     InputError
-        If one has no equals sign, or a name comes twice.
+        If one has no equals sign, or a name is repeated.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
     """
     written: dict[str, str] = {}
     for each in options or ():
-        name, equals, value = (part.strip() for part in each.partition("="))
+        name, equals, value = (side.strip() for side in each.partition("="))
         if not (name and equals):
             raise InputError(option, each, form)
         if name in written:
@@ -86,7 +86,7 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
 
 
 def _kinds(hint: Any) -> list[Any]:
-    """Return the members of a union, the most restrictive first."""
+    """Return the members of a union, most restrictive first."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     order = [Literal, NoneType, bool, int, float]
     ranks = {id(kind): next((i for i, k in enumerate(order) if k in (kind, get_origin(kind))), 9) for kind in members}
@@ -109,11 +109,11 @@ def _read_as(name: str, text: str, kind: Any) -> Any:
         match = _RANGE.fullmatch(text)
         return (float(match[1]), float(match[2])) if match else _NO
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        pairs = [part.partition("=") for part in text.split(",")] if text else []
+        pairs = [item.partition("=") for item in text.split(",")] if text else []
         good = all(key and equals and value for key, equals, value in pairs)
         return {key.strip(): read(name, value, inner[1]) for key, _, value in pairs} if good else _NO
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return [read(name, part, inner[0]) for part in text.split(",")]
+        return [read(name, item, inner[0]) for item in text.split(",")]
     return _NO
 
 

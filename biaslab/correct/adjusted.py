@@ -1,4 +1,4 @@
-"""Covariate-adjusted scores at equal human score, such as the length-controlled mean and win rate."""
+"""Covariate-adjusted scores at equal human score, for example the length-controlled mean and win rate."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Slope:
     Parameters
     ----------
     value : float
-        The slope; NaN where the labelled part cannot tell it.
+        The slope; NaN if the labelled part does not identify it.
     parts : ndarray, shape (names,)
-        What each context adds to its error.
+        Each context's contribution to its error.
     """
 
     value: float
@@ -44,7 +44,7 @@ class Slope:
     def of(cls, items: pd.DataFrame, contexts: list[str], probability: pd.Series | None, within: bool) -> Slope:
         """Fit value ~ covariate + human on the labelled items, with an intercept per context or a common one.
 
-        Errors are those of whole contexts, each divided by √(1 − h), h being its leverage on the slope.
+        Errors are residuals of whole contexts, each divided by √(1 − h), where h is its leverage on the slope.
         """
         known = items[items[["value", "human", "covariate"]].notna().all(axis=1)]
         place = pd.Index(contexts).get_indexer(pd.Index(known["context_id"]))
@@ -58,11 +58,11 @@ class Slope:
         design = np.column_stack(x)
         if len(known) < len(x) + 2 or np.linalg.matrix_rank(design, tol=1e-9) < len(x):
             return cls(math.nan, np.zeros(len(contexts)))
-        found = np.linalg.lstsq(design, y, rcond=None)[0]
+        coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
         lever = np.linalg.solve(design.T @ design, design.T)[0]
-        errors = np.bincount(place, lever * (y - design @ found), len(contexts))
+        errors = np.bincount(place, lever * (y - design @ coefficients), len(contexts))
         held = np.bincount(place, lever**2, len(contexts)) / float(lever @ lever)
-        return cls(float(found[0]), np.where(held > 0, errors / kept(held), 0.0))
+        return cls(float(coefficients[0]), np.where(held > 0, errors / kept(held), 0.0))
 
 
 def adjusted(
@@ -73,20 +73,20 @@ def adjusted(
     Parameters
     ----------
     items, all_items : pandas.DataFrame
-        Those that are estimated, and all that the judge saw, with ``context_id, value, human, covariate``.
+        The items of the estimate, and all that the judge saw, with ``context_id, value, human, covariate``.
     sums : Sums
-        Of the items.
+        Sums over the items.
     contexts : list of str
         All names, in order.
     slope : Slope
-        Of the covariate.
+        Slope on the covariate.
     reference : bool
-        Whether the covariate is compared with that of all items; of differences it is compared with 0.
+        Whether the covariate is centred at its mean over all items; for differences, at 0.
 
     References
     ----------
-    Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475; there at equal length, here, since there are
-    labels, less what length buys at equal human score.
+    Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475. They adjust to equal length; with labels,
+    this removes the effect of length at equal human score.
     """
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
@@ -97,8 +97,8 @@ def adjusted(
     value, everywhere = ratio(summed(less, contexts, None).judged)
     away = ratio(summed(whole.assign(value=whole["covariate"]), contexts, None).judged)[0]
     if reference:
-        given = all_items[all_items["covariate"].notna()]
-        middle, parts = ratio(summed(given.assign(value=given["covariate"]), contexts, None).judged)
+        known = all_items[all_items["covariate"].notna()]
+        middle, parts = ratio(summed(known.assign(value=known["covariate"]), contexts, None).judged)
         value, everywhere, away = value + slope.value * middle, everywhere + slope.value * parts, away - middle
     labelled = -away * slope.parts
     sample = sums.rated if not is_rounding(away) else sums.contexts

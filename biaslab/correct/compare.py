@@ -46,46 +46,45 @@ def compare(
 ) -> pd.DataFrame:
     """Compare judges, or prompts, temperatures or versions of one judge, on the contexts that both judged.
 
-    Drift is one case: the trials of last month and those of today, told apart by a column of one's own.
+    Drift is a special case: the trials of last month and today's, distinguished by an additional column.
 
     Parameters
     ----------
     found : pandas.DataFrame or sequence of pandas.DataFrame
-        Trials, made by `biaslab.collect` or `biaslab.read_judgements`, of one probe or several. Or estimates; they do
-        not know which contexts they share, so that their difference is that of independent samples.
+        Trials, made by `biaslab.collect` or `biaslab.read_judgements`, of one or several probes. Or estimates, which
+        do not reveal shared contexts, so that their difference is treated as one between independent samples.
     by : str
-        Column that tells apart what is compared.
+        Column that identifies what is compared.
     metrics : sequence of str, optional
-        By default the primary ones of each probe.
+        By default the primary metrics of each probe.
     reference : optional
-        Value of ``by`` from which all others differ; the first one by default.
+        Value of ``by`` with which all others are compared; by default the first.
     probe : Probe, optional
-        Of trials of one probe: its parameters. By default those that it has by default.
+        For trials of a single probe: the probe with its parameters. By default the probe with default parameters.
     progress : bool
         Show a progress bar.
 
     Returns
     -------
     pandas.DataFrame
-        An estimates frame. Each metric has three rows a cell and pair, by ``role``: "reference" and "other", the
+        An estimates frame. Each metric has three rows per cell and pair, by ``role``: "reference" and "other", the
         estimates of both on their common contexts, and "difference", the other's minus the reference's, as metric
-        ``<metric>_difference`` (null 0). ``compared`` holds the values of ``by``. q-values are over the differences.
-        ``attrs["contexts_left_out"]`` counts contexts that only one of a pair judged, at most.
+        ``<metric>_difference`` (null 0). ``compared`` holds the values of ``by``. q-values are computed over the
+        differences. ``attrs["contexts_left_out"]`` is the maximum number of contexts that only one of a pair judged.
 
     Raises
     ------
     InputError
-        If ``by`` is no column, has one value only, or the reference is none of them; or a metric is unknown.
+        If ``by`` is not a column, has a single value, or lacks the reference; or a metric is unknown.
     TrialsError
-        If two have fewer than two contexts in common, or no cell of the probe; the message says in what they differ.
+        If a pair has fewer than two contexts, or no cell of the probe, in common; the message says how they differ.
 
     Notes
     -----
-    Both estimates are about the same contexts and rise and fall together: the variance of their difference is that of
-    leaving out one context at a time, Var(θ₂ − θ₁) = (G − 1) / G Σ (Δ₍g₎ − Δ)², and interval and test are those of
-    Student's t with G − 1 degrees of freedom. Contexts that share requests are left out together. Where one judge was
-    asked for label probabilities and the other for text, metrics that depend on it, such as logits, differ for that
-    reason too.
+    Both estimates are based on the same contexts and therefore correlated: the variance of their difference comes from
+    leaving out one context at a time, Var(θ₂ − θ₁) = (G − 1) / G Σ (Δ₍g₎ − Δ)², and interval and test use Student's t
+    with G − 1 degrees of freedom. Contexts that share requests are left out together. If one judge was asked for label
+    probabilities and the other for text, metrics that depend on this, such as logits, also differ for that reason.
 
     References
     ----------
@@ -114,14 +113,14 @@ def compare(
     if first not in values:
         raise InputError("reference", first, f"one of {', '.join(map(str, values))}")
     require_columns(frame, ("probe", "judge", "dataset"), "found")
-    parts = [
+    pairs = [
         _Pair(by, (first, other), rows, own, metrics).compared(progress)
         for rows, own in _of_probes(frame, probe)
         for other in values
         if other != first
     ]
-    together = pd.concat(parts, ignore_index=True)
-    together.attrs["contexts_left_out"] = max(part.attrs["contexts_left_out"] for part in parts)
+    together = pd.concat(pairs, ignore_index=True)
+    together.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
     return together
 
 
@@ -142,8 +141,8 @@ class _Pair:
 
     def compared(self, progress: bool) -> pd.DataFrame:
         """Return the rows of the pair."""
-        found = self._of_estimates() if self.probe is None else self._of_trials(self.probe, progress)
-        rows, conditions, left_out = found
+        estimates = self._of_estimates() if self.probe is None else self._of_trials(self.probe, progress)
+        rows, conditions, left_out = estimates
         primary = {row["metric"] for row in rows if row["role"] == "difference"}
         frame = estimates_frame(rows, self.name, sorted(primary), ("role", "compared", *conditions))
         frame.attrs["contexts_left_out"] = left_out
@@ -185,12 +184,12 @@ class _Pair:
     def _cells(self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]) -> list[dict[Key, Mapping[Any, Any]]]:
         """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
-        found = [rows_by_cell(frame, columns) for frame in frames]
-        both = [key for key in found[0] if key in found[1]]
+        cells = [rows_by_cell(frame, columns) for frame in frames]
+        both = [key for key in cells[0] if key in cells[1]]
         if not both:
-            what = where_apart(found, columns, [str(name) for name in self.names])
-            raise TrialsError("conditions", what, "at least one common cell", "ask both under the same conditions")
-        return [{key: rows[key] for key in both} for rows in found]
+            differing = where_apart(cells, columns, [str(name) for name in self.names])
+            raise TrialsError("conditions", differing, "at least one common cell", "ask both under the same conditions")
+        return [{key: rows[key] for key in both} for rows in cells]
 
     def _rows(self, key: Key, pair: Sequence[Mapping[Any, Any]], difference: Any) -> Iterator[dict[str, Any]]:
         """Yield the rows of one cell: both estimates and their difference."""

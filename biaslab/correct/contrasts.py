@@ -17,28 +17,28 @@ from biaslab.stats import context_correlations
 
 Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "agreement"]
 ESTIMANDS = get_args(Estimand)
-#: A tie is half a win.
+#: A tie counts as half a win.
 _TIE = 0.5
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """One number to estimate.
+    """A quantity to estimate.
 
     Parameters
     ----------
     metric : str
-        Its name in the estimates frame.
+        Name in the estimates frame.
     system, other : str
-        Of whom it is, and against whom.
+        The system, and the one it is compared with.
     items : pandas.DataFrame
         One row per item: ``context_id, value, human, covariate``.
     null : float, optional
-        Where there is nothing to find.
+        Null value.
     bounds : tuple of float
-        Least and greatest possible value.
+        Smallest and largest possible value.
     reference : bool
-        Whether the covariate of an item is compared with the mean of all items, or with 0.
+        Whether an item's covariate is centred at the mean over all items, or at 0.
     """
 
     metric: str
@@ -56,12 +56,12 @@ class Contrast:
 
 
 def contrasts(cell: Cell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[Contrast]:
-    """Yield the numbers to estimate for a cell.
+    """Yield the quantities to estimate for a cell.
 
     Raises
     ------
     InputError
-        If a system is unknown, or the estimand is one of scores while pairs were judged.
+        If a system is unknown, or the estimand requires scores but pairs were judged.
     """
     known = systems_of(cell)
     chosen = known if systems is None else list(systems)
@@ -96,18 +96,18 @@ def mean_score(cell: Cell, system: str) -> Contrast:
 
 
 def _of_two(cell: Cell, estimand: Estimand, systems: Sequence[str]) -> Iterator[Contrast]:
-    found = False
+    any_pair = False
     for one, two in combinations(systems, 2):
         items = _of_pair(cell.items, one, two) if cell.pairs else _facing(cell.items, one, two)
         if items.empty:
             continue
-        found = True
+        any_pair = True
         if estimand == "difference":
             width = cell.scale[1] - cell.scale[0] if cell.scale else np.inf
             yield Contrast("score_difference", one, two, items, 0.0, (-width, width))
         else:
             yield Contrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
-    if not found:
+    if not any_pair:
         what = f"no context has two of {', '.join(map(str, systems))}"
         raise TrialsError("judged", what, "two systems judged on the same contexts")
 
@@ -147,8 +147,8 @@ def _won(items: pd.DataFrame) -> pd.DataFrame:
 def agreement(cell: Cell) -> Contrast:
     """Return the judge's agreement with humans; for contexts without labels, use the judge's confidence.
 
-    Of pairs: the share of those decided by humans that the judge decides alike; its confidence is max(p, 1 − p). Of
-    scores: Spearman's correlation within contexts; its confidence is the standard deviation of its scores there.
+    For pairs: the share of human decisions with which the judge agrees; its confidence is max(p, 1 − p). For scores:
+    Spearman's correlation within contexts; its confidence is the standard deviation of its scores there.
     """
     if cell.pairs:
         decided = cell.items.assign(human=_agrees(cell.items), shown=cell.items["human"].notna())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Correction = Literal["judge", "human", "ppi", "rogan_gladen", "regression"]
 CORRECTIONS = get_args(Correction)
-#: What stands in the column ``probe`` of its estimates.
+#: Value of the column ``probe`` in its estimates.
 NAME = "correct"
 METRICS = (
     Metric("mean_score", "mean score", "points"),
@@ -71,69 +71,72 @@ def correct(
     covariate: str = "words",
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
-    """Estimate a study's target quantity from judgements of everything and human labels of a part.
+    """Estimate a study's target quantity from judgements of all items and human labels for some.
 
     Parameters
     ----------
     judged : pandas.DataFrame
-        Trials of scores or of pairs, made by `biaslab.collect` or `biaslab.read_judgements`, or a scores frame
-        (`biaslab.scoring.scores`): ``judge, dataset, attribute, context_id, candidate_id``, of pairs ``opponent_id``,
-        and ``value`` or ``score``. Replicates and both orders of a pair are averaged.
+        Trials of scores or pairs, made by `biaslab.collect` or `biaslab.read_judgements`, or a scores frame
+        (`biaslab.scoring.scores`): ``judge, dataset, attribute, context_id, candidate_id``, for pairs ``opponent_id``,
+        and ``value`` or ``score``. Replicates and the two orders of a pair are averaged.
     labels : Dataset, pandas.DataFrame or path, optional
-        What humans say: a data set with human scores; or a table, or CSV file, ``context_id, candidate_id, score`` and
-        perhaps ``attribute``, ``opponent_id`` (``score`` is then 1 where the candidate wins, 0 where its opponent does)
-        and ``probability``, how likely the context was to be labelled. By default the judgements say it themselves, in
-        ``human`` or ``human_gap``.
+        Human labels: a data set with human scores; or a table or CSV file with ``context_id, candidate_id, score`` and
+        optionally ``attribute``, ``opponent_id`` (``score`` is then 1 if the candidate wins, 0 if the opponent does)
+        and ``probability``, the probability that the context was chosen for labelling. By default the judgements
+        contain them, in ``human`` or ``human_gap``.
     estimand : {"mean_score", "win_rate", "difference", "ranking", "agreement"}, optional
-        The mean score of each system; the rate at which one wins over another, a tie counting ½; the difference of
-        their mean scores; all systems with simultaneous intervals, and their ranks; agreement with humans (within
-        contexts: Spearman's ρ of scores, accuracy on pairs that humans decide). By default win rates of pairs and mean
-        scores of scores.
+        The mean score of each system; the rate at which one wins over another, counting a tie as ½; the difference
+        between their mean scores; all systems with simultaneous intervals, and their ranks; agreement with humans
+        (within contexts: Spearman's ρ for scores, accuracy on pairs that humans decide). By default win rates for
+        pairs and mean scores for scores.
     systems : sequence of str, optional
-        Those of interest, all by default. Of win rates and differences the earlier one is compared with the later.
+        Systems of interest; by default all. For win rates and differences the earlier one is compared with the later.
     corrections : sequence of {"judge", "human", "ppi", "rogan_gladen", "regression"}, optional
-        By default those that apply, but *regression*. *judge*: as it is, with its bias. *human*: the labels alone.
-        *ppi*: both, by power-tuned prediction-powered inference. *rogan_gladen*: of binary verdicts, by sensitivity and
-        specificity on the labelled part. *regression*: the judge less what the covariate buys at equal human score; it
-        assumes that the judge has no other bias, which is tested on the labelled part, and has no interval where the
-        test rejects that.
+        By default all that apply except *regression*. *judge*: uncorrected. *human*: the labels alone. *ppi*: both, by
+        power-tuned prediction-powered inference. *rogan_gladen*: for binary verdicts, using sensitivity and
+        specificity on the labelled part. *regression*: the judge minus the effect of the covariate at equal human
+        score; it assumes that the judge has no other bias, tests this on the labelled part, and has no interval if the
+        test rejects.
     labelled : sequence of str, or mapping of str to float, optional
-        The contexts whose labels are used, all that have some by default; with how likely each was to be labelled
-        where that was not the same for all (`biaslab.correct.choose_contexts` says it). Without probabilities the part
-        is taken as random: labels of the easy contexts first make *human* and *ppi* as biased as the judge.
+        The contexts whose labels are used, by default all with labels; as a mapping, with the probability that each
+        was chosen for labelling, if these differ (`biaslab.correct.choose_contexts` returns them). Without
+        probabilities, the labelled part is treated as a random sample: labelling the easy contexts first makes *human*
+        and *ppi* as biased as the judge.
     target : {"contexts like these", "these contexts"}
-        What the interval is for: the population that the contexts are drawn from, or what humans would say of all these
-        contexts, of which the labelled part was drawn without replacement. The estimates are the same.
+        The target of the interval: the population from which the contexts are drawn, or the human labels of exactly
+        these contexts, of which the labelled part is a sample without replacement. The estimates are the same.
     by : sequence of str
-        Further columns that tell apart what is estimated, such as ``template``.
+        Further columns by which to split the estimates, for example ``template``.
     covariate : str
-        Column that *regression* takes out; of ``words`` the log2. Of pairs there is ``opponent_<covariate>`` too.
+        Column whose effect *regression* removes; ``words`` enters as log2. For pairs, ``opponent_<covariate>`` is
+        needed too.
     resampling : Resampling, optional
-        Its level, and the seed of simultaneous intervals.
+        Confidence level, and the seed of simultaneous intervals.
 
     Returns
     -------
     pandas.DataFrame
         An estimates frame, ``probe`` "correct": metrics ``mean_score``, ``win_rate``, ``score_difference``, ``rank``,
-        ``rank_agreement`` and ``accuracy``, one row a ``system``, ``other`` and ``correction``; ``n_labelled`` counts
-        labelled contexts. q-values are over the rows of one correction.
+        ``rank_agreement`` and ``accuracy``, one row per ``system``, ``other`` and ``correction``; ``n_labelled``
+        counts labelled contexts. q-values are computed over the rows of one correction.
 
     Raises
     ------
     InputError
-        If an option, a system or a column is unknown, or judgements under several conditions are mixed.
+        If an option, a system or a column is unknown, or judgements under several conditions would be mixed.
     TrialsError
-        If judgements and labels have no item in common, all labels are in one context, or on another scale than the
-        judge's scores; the message says what was compared.
+        If judgements and labels have no item in common, all labels are in one context, or labels are on another scale
+        than the judge's scores; the message says what was compared.
 
     Notes
     -----
-    Contexts are the unit: what is estimated are ratios of sums over contexts, and errors are those of whole contexts.
-    Intervals are Student's t, with as many degrees of freedom as there are labelled contexts, less one, and residuals
-    divided by √(1 − leverage) (HC2); fewer than five labelled contexts give none. Those of win rates, accuracy and rank
-    agreement are on the logit scale, which for a correlation is Fisher's z (`biaslab.correct.shares`). How often
-    intervals of few or skewed labels cover was simulated (`benchmarks/correct.py`, guide "Correct a judge with a few
-    labels"). Where every context has one item, the estimate *ppi* is that of the package ``ppi-python``.
+    The context is the sampling unit: estimands are ratios of sums over contexts, and errors are those of whole
+    contexts. Intervals use Student's t with the number of labelled contexts minus one as degrees of freedom, and
+    residuals divided by √(1 − leverage) (HC2); with fewer than five labelled contexts there are none. Those of win
+    rates, accuracy and rank agreement are on the logit scale, which for a correlation is Fisher's z
+    (`biaslab.correct.shares`). Coverage with few or skewed labels was simulated (`benchmarks/correct.py`, guide
+    "Correct a judge with a few labels"). If every context has one item, *ppi* equals the estimate of the package
+    ``ppi-python``.
 
     References
     ----------
@@ -152,7 +155,7 @@ def correct(
     >>> found[["correction", "n_labelled"]].to_numpy().tolist()
     [['judge', 8], ['human', 8], ['ppi', 8]]
     """
-    given = resampling or Resampling()
+    settings = resampling or Resampling()
     require_one_of("target", target, get_args(Target))
     if estimand is not None:
         require_one_of("estimand", estimand, ESTIMANDS)
@@ -161,7 +164,7 @@ def correct(
     rows: list[dict[str, Any]] = []
     for cell in read_cells(judged, labels, labelled, by, covariate):
         wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
-        rows += _rows(cell, wanted, systems, corrections, target, given)
+        rows += _rows(cell, wanted, systems, corrections, target, settings)
     return _framed(rows, by)
 
 
@@ -171,7 +174,7 @@ def _rows(
     systems: Sequence[str] | None,
     corrections: Sequence[Correction] | None,
     target: Target,
-    given: Resampling,
+    settings: Resampling,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of one judge."""
     work = _Work(cell, estimand)
@@ -183,14 +186,14 @@ def _rows(
         if estimand != "ranking":
             for contrast, fit in zip(listed, fits, strict=True):
                 scaled = replace(fit, logit=contrast.is_share and name in ("human", "ppi"))
-                found = scaled.estimate(target, given.level, contrast.null, contrast.bounds)
-                yield work.row(name, contrast, asdict(found), given)
+                estimate = scaled.estimate(target, settings.level, contrast.null, contrast.bounds)
+                yield work.row(name, contrast, asdict(estimate), settings)
             continue
-        how = (target, given.level, given.seed)
+        how = (target, settings.level, settings.seed)
         values, places = at_once(fits, *how, bounds=listed[0].bounds), ranks(fits, *how)
         for metric, estimates in ((listed[0].metric, values), ("rank", places)):
-            for contrast, found in zip(listed, estimates, strict=True):
-                yield work.row(name, replace(contrast, metric=metric), asdict(found), given)
+            for contrast, estimate in zip(listed, estimates, strict=True):
+                yield work.row(name, replace(contrast, metric=metric), asdict(estimate), settings)
 
 
 class _Work:
@@ -212,7 +215,7 @@ class _Work:
         return True
 
     def fit(self, name: Correction, contrast: Contrast) -> Fitted:
-        """Estimate one number in one way."""
+        """Estimate one quantity with one correction."""
         if not self.applies(name, [contrast]):
             allowed = [other for other in CORRECTIONS if self.applies(other, [contrast])]
             why = {"rogan_gladen": "verdicts and labels must be 0 or 1", "regression": "the covariate is missing"}
@@ -244,13 +247,13 @@ class _Work:
             self._slope = Slope.of(self.cell.items, self.contexts, self.cell.probability, within)
         return self._slope
 
-    def row(self, name: Correction, contrast: Contrast, found: dict[str, Any], given: Resampling) -> dict[str, Any]:
+    def row(self, name: Correction, contrast: Contrast, estimate: dict[str, Any], how: Resampling) -> dict[str, Any]:
         """Return a row of the frame."""
         where = {"system": contrast.system, "other": contrast.other, "correction": name}
         counts = {"n_trials": self.cell.n_trials, "n_dropped": self.cell.n_dropped}
         labelled = self._summed(contrast.items).rated
-        told = {"metric": contrast.metric, "n_labelled": labelled, "ci_level": given.level, "seed": given.seed}
-        return {**self.cell.where, **where, **found, **counts, **told}
+        rest = {"metric": contrast.metric, "n_labelled": labelled, "ci_level": how.level, "seed": how.seed}
+        return {**self.cell.where, **where, **estimate, **counts, **rest}
 
     def _summed(self, items: pd.DataFrame) -> Sums:
         return summed(items, self.contexts, self.cell.probability)

@@ -17,27 +17,27 @@ from biaslab.stats.estimate import unvarying, without_interval
 
 Floats = NDArray[np.float64]
 Target = Literal["contexts like these", "these contexts"]
-#: Fewer labelled contexts give no interval: with 3 or 4 it is a matter of the normal distribution alone.
+#: Fewer labelled contexts give no interval: with 3 or 4 it would rely entirely on normality.
 FEWEST_LABELLED = 5
 _MOST_LEVERAGE = 0.95
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over items, context by context.
+    """Sums over items, by context.
 
     Parameters
     ----------
     judged : ndarray, shape (names, 2)
-        Sum of the judge's values over all judged items of a context, and how many these are; 0 where there are none.
+        Sum of the judge's values over all judged items of a context, and their number; 0 if there are none.
     at : ndarray of int, shape (labelled,)
-        Which contexts are labelled.
+        Indices of the labelled contexts.
     human : ndarray, shape (labelled, 2)
-        Sum of the human values over the labelled items, and how many these are.
+        Sum of the human values over the labelled items, and their number.
     beside : ndarray, shape (labelled, 2)
-        Sum of the judge's values over the items that were shown to humans, and how many these are.
+        Sum of the judge's values over the items shown to humans, and their number.
     probability : ndarray, shape (labelled,)
-        How likely each of the labelled contexts was to be labelled.
+        The probability that each labelled context was chosen.
     """
 
     judged: Floats
@@ -69,9 +69,9 @@ class Sums:
 
     def spread(self, of_labelled: Floats) -> Floats:
         """Spread values of labelled contexts over all contexts, 0 elsewhere; shape (contexts,)."""
-        found = np.zeros(len(self.judged))
-        found[self.at] = of_labelled
-        return found
+        everywhere = np.zeros(len(self.judged))
+        everywhere[self.at] = of_labelled
+        return everywhere
 
 
 def summed(items: pd.DataFrame, contexts: Sequence[Any], probability: pd.Series | None) -> Sums:
@@ -80,12 +80,12 @@ def summed(items: pd.DataFrame, contexts: Sequence[Any], probability: pd.Series 
     Parameters
     ----------
     items : pandas.DataFrame
-        One row per item: ``context_id, value, human``; NaN in ``human`` where there is no label. A column ``shown``
-        says which were shown to humans, where these may have said nothing that counts.
+        One row per item: ``context_id, value, human``; NaN in ``human`` without a label. A column ``shown`` marks the
+        items shown to humans, some of whose answers may not count.
     contexts : sequence
-        Names of the contexts, in order. Items of others do not enter, and those without an item add nothing.
+        Names of the contexts, in order. Items of others are ignored; contexts without items contribute nothing.
     probability : pandas.Series, optional
-        By context: how likely it was to be labelled; the share of the labelled ones by default.
+        By context: the probability of being labelled; by default the share of labelled contexts.
 
     Returns
     -------
@@ -124,23 +124,23 @@ class Fitted:
     Parameters
     ----------
     value : float
-        The estimate; NaN where it is undefined.
+        The estimate; NaN if undefined.
     everywhere : ndarray, shape (names,)
-        What contexts add to its error by being these and no others.
+        Each context's contribution to the error from sampling contexts.
     labelled : ndarray, shape (names,)
-        What contexts add to its error by being labelled while others are not; 0 for all others.
+        Each context's contribution to the error from sampling labels; 0 for unlabelled contexts.
     sample : int
-        Contexts whose number limits the degrees of freedom.
+        Number of contexts that determines the degrees of freedom.
     contexts : int
-        Contexts that enter.
+        Number of contexts used.
     method : str
-        How it was made.
+        Name of the method.
     note : str
-        What to know when reading it, or why there is none.
+        Caveat, or why there is no estimate.
     finite : ndarray, shape (names,)
-        √(1 − probability) of being labelled: what is left of ``labelled`` where the target are these contexts.
+        √(1 − probability of being labelled): finite-population factor of ``labelled`` if the target is these contexts.
     logit : bool
-        Whether interval and test are on the logit scale: of a share or a correlation (`biaslab.correct.shares`).
+        Whether interval and test are on the logit scale: for shares and correlations (`biaslab.correct.shares`).
     """
 
     value: float
@@ -200,8 +200,8 @@ def of_judge(sums: Sums) -> Fitted:
 def of_humans(sums: Sums) -> Fitted:
     """Estimate by labels alone: Σ weight × scores / Σ weight × items over the labelled contexts.
 
-    The residual of a context is divided by √(1 − h), h being its share of the items (HC2); where contexts have as many
-    items and equal weights that is the usual standard error of a mean.
+    A context's residual is divided by √(1 − h), where h is its share of the items (HC2); with equal numbers of items
+    and equal weights this is the usual standard error of a mean.
     """
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
@@ -213,10 +213,10 @@ def of_humans(sums: Sums) -> Fitted:
 def powered(sums: Sums, most: float = 1.0) -> Fitted:
     """Estimate by power-tuned prediction-powered inference (PPI++) on sums per context.
 
-    θ = r_h + β (R_j − r_j): the ratio of human sums on the labelled contexts, and how far the judge's own ratio is from
-    that of all contexts. β = Cov(h, j) / Var(j), which is λ (1 + n / N) of PPI++, λ between 0 and ``most``; the judge's
-    variance is that of all contexts, the covariance that of the labelled ones. Residuals are divided by √(1 − h), h the
-    leverage of a context in the regression on the judge (HC2).
+    θ = r_h + β (R_j − r_j): the ratio of human sums on the labelled contexts, corrected by the difference between the
+    judge's ratio over all contexts and over the labelled ones. β = Cov(h, j) / Var(j), which is λ (1 + n / N) in
+    PPI++, λ between 0 and ``most``; the judge's variance is estimated on all contexts, the covariance on the labelled
+    ones. Residuals are divided by √(1 − h), where h is a context's leverage in the regression on the judge (HC2).
 
     References
     ----------

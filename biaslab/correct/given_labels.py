@@ -1,4 +1,4 @@
-"""Read labels: from a table, a file, a data set's human scores, or columns of the judgements themselves."""
+"""Read labels from a table, a file, a data set's human scores, or columns of the judgements themselves."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from biaslab.stats import ITEM, require_columns
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
-#: A judge's values and labels whose ranges differ by more than this are on two scales.
+#: Ratio of ranges above which a judge's values and labels are on different scales.
 _RANGES = 8.0
-_ENOUGH = 10  # labels whose range tells their scale
+_ENOUGH = 10  # minimum number of labels whose range identifies their scale
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Labels:
 
     @classmethod
     def read(cls, labels: Dataset | pd.DataFrame | str | Path | None, judged: pd.DataFrame) -> Labels:
-        """Read labels.
+        """Read labels from any of these sources.
 
         Raises
         ------
         InputError
-            If the labels are of another type, or there are none.
+            If the labels have another type, or there are none.
         TrialsError
             If a column is missing, or a score is not a number.
         """
@@ -66,7 +66,7 @@ class Labels:
                 raise InputError("labels", str(labels), "an existing CSV file")
             try:
                 labels = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
-            except ValueError as error:  # those of pandas too
+            except ValueError as error:  # also raised by pandas
                 raise InputError("labels", str(labels), "a CSV file", "save it as CSV with a header line") from error
         if not isinstance(labels, pd.DataFrame):
             if hasattr(labels, "human_means"):
@@ -107,7 +107,7 @@ class Labels:
 
     @property
     def remedy(self) -> str:
-        """Remedy for a message where no label matches an item."""
+        """Remedy in the message if no label matches an item."""
         return "context_id, candidate_id and, if present, attribute must be the same in both"
 
     def systems(self, items: pd.DataFrame) -> pd.DataFrame:
@@ -119,8 +119,8 @@ class Labels:
             if name in items and role == "candidate_id":
                 continue
             keys = pd.MultiIndex.from_arrays([items["context_id"], items[role]])
-            given = None if known is None else known.reindex(keys).to_numpy(object)
-            items = items.assign(**{name: items[role] if given is None or pd.isna(given).any() else given})
+            listed = None if known is None else known.reindex(keys).to_numpy(object)
+            items = items.assign(**{name: items[role] if listed is None or pd.isna(listed).any() else listed})
         return items
 
     def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> NDArray[np.float64]:
@@ -149,11 +149,11 @@ class Labels:
         elif exact:
             differ = not (value[0] <= theirs[0] and theirs[1] <= value[1]) or _wider(value, theirs)
         else:
-            few = len(human) < _ENOUGH  # whose range is narrow whatever the scale
+            few = len(human) < _ENOUGH  # a narrow range is then uninformative
             differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
         if differ:
-            found = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
-            raise TrialsError("labels", found, "scores on the judge's scale", "convert one to the other's scale")
+            ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
+            raise TrialsError("labels", ranges, "scores on the judge's scale", "convert one to the other's scale")
         return own or self.scale
 
 
@@ -183,7 +183,7 @@ def _scale_of(judged: pd.DataFrame) -> tuple[tuple[float, float] | None, bool]:
         return None, False
     try:
         scale = scale_named(str(named[0]))
-    except InputError:  # somebody else's
+    except InputError:  # a scale unknown to biaslab
         return None, False
     return (scale.low, scale.high), True
 

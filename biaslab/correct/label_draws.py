@@ -1,4 +1,4 @@
-"""Coverage and interval width of corrections under repeated draws of a part of the labels."""
+"""Coverage and width of corrected intervals under repeated draws of a part of the labels."""
 
 from __future__ import annotations
 
@@ -40,34 +40,34 @@ def draw_labels(
 ) -> pd.DataFrame:
     """Draw a part of the labelled contexts many times, and compare each interval with the estimate from all labels.
 
-    The truth is thus what humans say of these contexts, and intervals are for it (``target="these contexts"``). The
-    judge's own interval needs no label and is the same in every draw.
+    The truth is thus the human labels of these contexts, and intervals are for it (``target="these contexts"``). The
+    judge's own interval needs no labels and is the same in every draw.
 
     Parameters
     ----------
     judged, labels, corrections
-        As for `biaslab.correct`.
+        As in `biaslab.correct`.
     shares : sequence of float
-        Which parts of the labelled contexts are drawn, above 0 and below 1.
+        Fractions of the labelled contexts to draw, above 0 and below 1.
     draws : int
-        How often each.
+        Number of draws for each fraction.
     seed : int
-        Of the draws.
+        Random seed of the draws.
 
     Returns
     -------
     pandas.DataFrame
-        An estimates frame, one row a ``correction``, ``share`` and metric. ``coverage``: how many of the intervals of
-        all draws hold the truth, with Wilson's 95 % interval for this number of draws. ``interval_width``: the median
-        over draws of the mean width, with the middle 90 % of draws for an interval. ``contexts_labelled`` counts
-        contexts of a draw.
+        An estimates frame, one row per ``correction``, ``share`` and metric. ``coverage``: the share of intervals that
+        contain the truth, over all draws, with Wilson's 95 % interval for this number of draws. ``interval_width``:
+        the median over draws of the mean width, with the middle 90 % of draws as the interval. ``contexts_labelled``
+        is the number of contexts per draw.
 
     Raises
     ------
     InputError
-        If a share is not from 0 to 1, or as from `biaslab.correct`.
+        If a share is not between 0 and 1, or as in `biaslab.correct`.
     TrialsError
-        As from `biaslab.correct`, and if all labels give no estimate.
+        As in `biaslab.correct`, and if even all labels give no estimate.
 
     Examples
     --------
@@ -96,15 +96,15 @@ def draw_labels(
     rows: list[dict[str, Any]] = []
     for share in shares:
         count = max(2, round(share * len(contexts)))
-        found = []
+        results = []
         for draw in range(draws):
-            part = list(rng.choice(contexts, count, replace=False))
+            sample = list(rng.choice(contexts, count, replace=False))
             parts = [own]
             if others:
-                parts.append(correct(judged, labels, labelled=part, corrections=others, target="these contexts"))
+                parts.append(correct(judged, labels, labelled=sample, corrections=others, target="these contexts"))
             both = pd.concat(parts, ignore_index=True)
-            found.append(both.join(known, on=cell, how="inner").assign(draw=draw))
-        for name, drawn in pd.concat(found).dropna(subset=["ci_low", "ci_high"]).groupby("correction", sort=False):
+            results.append(both.join(known, on=cell, how="inner").assign(draw=draw))
+        for name, drawn in pd.concat(results).dropna(subset=["ci_low", "ci_high"]).groupby("correction", sort=False):
             about = {"judge": drawn["judge"].iloc[0], "dataset": drawn["dataset"].iloc[0], "correction": name}
             about |= {"share": share, "contexts_labelled": count, "n_contexts": len(contexts), "n_trials": len(drawn)}
             rows += [about | measured for measured in _measured(drawn, draws)]
@@ -112,7 +112,7 @@ def draw_labels(
 
 
 def _measured(part: pd.DataFrame, draws: int) -> list[dict[str, Any]]:
-    """Return coverage and width of the intervals of one correction over all draws of a share."""
+    """Return coverage and width of the intervals of one correction, over all draws of a fraction."""
     held = part["truth"].between(part["ci_low"], part["ci_high"]).mean()
     low, high = proportion_confint(held * draws, draws, alpha=1 - _LEVEL, method="wilson")
     widths = (part["ci_high"] - part["ci_low"]).groupby(part["draw"]).mean().quantile([0.05, 0.5, 0.95])

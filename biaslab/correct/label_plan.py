@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Choosing = Literal["uniform", "uncertain"]
 _MOST = 10_000_000
-#: Share of the choice that is uniform, so that no context is next to impossible and no weight is large.
+#: Uniform share of the choice, which bounds probabilities from below and weights from above.
 _UNIFORM = 0.5
 
 
@@ -36,23 +36,23 @@ class LabelPlan:
     Attributes
     ----------
     metric, system, other, judge, dataset : str
-        What is estimated, and who judged what.
+        The estimand, the judge and the data set.
     effect : float
-        Shift that is detected with the wanted power, in the metric's unit.
+        Shift detected with the required power, in the metric's unit.
     power, alpha : float
         Power, and two-sided level of the test.
     judged : int
-        Contexts that the judge has judged.
+        Number of contexts that the judge has judged.
     with_judge : int or None
-        Labelled contexts that it takes with ``ppi``; None if all judged contexts are too few.
+        Number of labelled contexts needed with ``ppi``; None if all judged contexts are too few.
     alone : int or None
-        Labelled contexts that it takes with labels alone; None if no number of them is enough.
+        Number of labelled contexts needed with labels alone; None if no number suffices.
     correlation : float
-        Of the judge's and humans' context values in the pilot.
+        Correlation of the judge's and humans' context values in the pilot.
     deviation : float
-        Standard deviation of humans' values between contexts.
+        Standard deviation of human values between contexts.
     pilot : int
-        Labelled contexts of the pilot.
+        Number of labelled contexts in the pilot.
     """
 
     metric: str
@@ -115,8 +115,8 @@ def plan_labels(
     Parameters
     ----------
     judged, labels, estimand, systems, labelled, target
-        As for `biaslab.correct.correct`; labels come from a pilot of at least five contexts. If there are several
-        numbers to estimate, the plan is for the one that varies most between contexts.
+        As in `biaslab.correct.correct`; labels come from a pilot of at least five contexts. If there are several
+        quantities to estimate, the plan is for the one that varies most between contexts.
     effect : float
         Shift to detect, above 0, in the metric's unit.
     power, alpha : float
@@ -129,13 +129,13 @@ def plan_labels(
     Raises
     ------
     InputError, TrialsError
-        As `biaslab.correct.correct`; also if the effect is not above 0 or the pilot has fewer than five contexts.
+        As in `biaslab.correct.correct`; also if the effect is not positive or the pilot has fewer than five contexts.
 
     Notes
     -----
-    The error of n labels out of G judged contexts is σ √(1 / n − ρ² (1 / n − 1 / G)), the effect (t[1 − α/2] +
-    t[power]) times that, with n − 1 degrees of freedom; ρ² is adjusted for the size of the pilot. Of these contexts
-    alone 1 / n is 1 / n − 1 / G.
+    The standard error with n labels among G judged contexts is σ √(1 / n − ρ² (1 / n − 1 / G)); the detectable effect
+    is (t[1 − α/2] + t[power]) times that, with n − 1 degrees of freedom; ρ² is adjusted for the size of the pilot. If
+    the target is these contexts, 1 / n − 1 / G replaces 1 / n.
 
     Examples
     --------
@@ -211,20 +211,21 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
     Parameters
     ----------
     judged : pandas.DataFrame
-        Trials, as for `biaslab.correct.correct`.
+        Trials, as in `biaslab.correct.correct`.
     budget : int
-        Contexts to label, at least five and at most all.
+        Number of contexts to label, at least five.
     how : {"uncertain", "uniform"}
-        *uncertain*: half of the choice goes by the judge's uncertainty, on average over the items of a context: of
-        pairs √(p (1 − p)), p being the mean over both orders, of scores the standard deviation between replicates.
-        Where that does not vary, and for *uniform*, every context is as likely as any other.
+        *uncertain*: half of the probability is proportional to the judge's uncertainty, averaged over the items of a
+        context: for pairs √(p (1 − p)), with p the mean over both orders; for scores the standard deviation between
+        replicates. If uncertainty does not vary, and for *uniform*, all contexts have equal probability.
     seed : int
-        Of the draw.
+        Random seed.
 
     Returns
     -------
     pandas.DataFrame
-        ``context_id, probability`` of the chosen ones, for a column of the labels, or as ``labelled`` of `correct`.
+        ``context_id, probability`` of the chosen contexts, for a column of the labels, or as ``labelled`` of
+        `correct`.
 
     Raises
     ------
@@ -233,7 +234,7 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
 
     References
     ----------
-    Zrnic & Candès 2024, *Active statistical inference*, arXiv 2403.03208; Madow 1949 for the systematic draw.
+    Zrnic & Candès 2024, *Active statistical inference*, arXiv 2403.03208; Madow 1949 for systematic sampling.
 
     Examples
     --------
@@ -273,9 +274,9 @@ def _doubt(read: pd.DataFrame) -> pd.Series:
 
 def _capped(likely: Floats, budget: int) -> Floats:
     """Return probabilities of at most 1 that sum to the budget."""
-    found = likely
-    while (found > 1 + 1e-12).any():
-        sure = found >= 1
+    probabilities = likely
+    while (probabilities > 1 + 1e-12).any():
+        sure = probabilities >= 1
         rest = budget - int(sure.sum())
-        found = np.where(sure, 1.0, likely * rest / likely[~sure].sum())
-    return found
+        probabilities = np.where(sure, 1.0, likely * rest / likely[~sure].sum())
+    return probabilities

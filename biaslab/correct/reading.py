@@ -19,7 +19,7 @@ from biaslab.stats import CELL, has_value, require_columns
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
-#: Conditions that are never averaged over unseen.
+#: Conditions that must not be averaged over implicitly.
 _CONDITIONS = (
     "template", "scale", "configuration", "form", "order", "asked", "answer", "source", "naming", "edit", "edited",
     "defence", "remedy", "scorer", "temperature",
@@ -36,16 +36,17 @@ class Cell:
     where : dict
         Judge, data set, attribute and further columns.
     items : pandas.DataFrame
-        One row per candidate, or a pair of them, with the columns `ITEM_COLUMNS`. Of a pair ``value`` is the chance
-        that the candidate beats its opponent, the mean over both orders, and so is ``human``; NaN without a label.
+        One row per candidate, or pair of candidates, with the columns `ITEM_COLUMNS`. For pairs, ``value`` is the
+        probability that the candidate beats its opponent, averaged over both orders, and ``human`` likewise; NaN
+        without a label.
     pairs : bool
         Whether items are pairs.
     probability : pandas.Series or None
-        By context: how likely it was to be labelled, where that differs.
+        By context: the probability of being labelled, if it varies.
     n_trials, n_dropped : int
-        Judgements that enter, and that cannot be read.
+        Numbers of usable and unusable judgements.
     scale : tuple of float or None
-        Of scores, where it is known.
+        Scale of the scores, if known.
     """
 
     where: dict[str, Any]
@@ -69,52 +70,52 @@ def read_cells(
     by: Sequence[str],
     covariate: str,
 ) -> list[Cell]:
-    """Match judgements with labels; parameters as for `biaslab.correct.correct`.
+    """Match judgements with labels; parameters as in `biaslab.correct.correct`.
 
     Raises
     ------
     TrialsError, InputError
-        As there.
+        As in `biaslab.correct.correct`.
     """
     frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
     require_columns(frame, (*CELL, "context_id", "candidate_id", "value", *by), "judged")
     frame = frame if "status" in frame else frame.assign(status="ok")
     if frame.empty:
         raise TrialsError("judged", "empty", "at least one judgement")
-    given = Labels.read(labels, frame)
+    parsed = Labels.read(labels, frame)
     _require_judged(labelled, frame)
-    found = []
-    for values, part in frame.groupby([*CELL, *by], sort=False):
+    cells = []
+    for values, judgements in frame.groupby([*CELL, *by], sort=False):
         where = dict(zip([*CELL, *by], values, strict=True))
-        _require_one_condition(part, by)
-        found.append(_cell(where, part, given, labelled, covariate))
-    return found
+        _require_one_condition(judgements, by)
+        cells.append(_cell(where, judgements, parsed, labelled, covariate))
+    return cells
 
 
 def _cell(
     where: dict[str, Any],
-    part: pd.DataFrame,
-    given: Labels,
+    judgements: pd.DataFrame,
+    labels: Labels,
     labelled: Sequence[str] | Mapping[str, float] | None,
     covariate: str,
 ) -> Cell:
-    read = part[has_value(part)]
-    counts = (len(read), len(part) - len(read))
-    paired = "opponent_id" in read and bool(read["opponent_id"].notna().all()) and len(read) > 0
-    items = pair_items(read, covariate) if paired else _score_items(read, covariate)
-    items = given.systems(items)
-    items = items.assign(human=given.of_items(items, str(where["attribute"]), paired))
-    items, probability = _labelled_part(items, labelled, given.probability)
-    _require_labels(items, given, str(where["judge"]))
-    scale = None if paired else given.require_scale(part, items, str(where["judge"]))
+    readable = judgements[has_value(judgements)]
+    counts = (len(readable), len(judgements) - len(readable))
+    paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
+    items = pair_items(readable, covariate) if paired else _score_items(readable, covariate)
+    items = labels.systems(items)
+    items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
+    items, probability = _labelled_part(items, labelled, labels.probability)
+    _require_labels(items, labels, str(where["judge"]))
+    scale = None if paired else labels.require_scale(judgements, items, str(where["judge"]))
     return Cell(where, items, paired, probability, *counts, scale)
 
 
-def _score_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
-    own = read.get("human", math.nan)
-    table = pd.DataFrame({"value": read["value"], "covariate": _covariate(read, covariate), "own": own})
-    ids = {name: read[name].astype(str) for name in ("context_id", "candidate_id")}
-    system = {"system": read["system"]} if "system" in read else {}
+def _score_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
+    own = readable.get("human", math.nan)
+    table = pd.DataFrame({"value": readable["value"], "covariate": _covariate(readable, covariate), "own": own})
+    ids = {name: readable[name].astype(str) for name in ("context_id", "candidate_id")}
+    system = {"system": readable["system"]} if "system" in readable else {}
     grouped = table.astype(float).assign(**ids, **system).groupby(list(ids), sort=False)
     means = grouped[["value", "covariate", "own"]].mean()
     if system:
@@ -122,17 +123,17 @@ def _score_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
     return means.reset_index()
 
 
-def pair_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
+def pair_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
     """Reorient every pair to one candidate order, and average over both orders and replicates."""
-    first, second = (read[name].astype(str) for name in ("candidate_id", "opponent_id"))
+    first, second = (readable[name].astype(str) for name in ("candidate_id", "opponent_id"))
     turned = (first > second).to_numpy()
-    value = read["value"].to_numpy(float)
-    gap = read["human_gap"].to_numpy(float) if "human_gap" in read else np.full(len(read), math.nan)
-    length = _covariate(read, covariate) - _covariate(read, f"opponent_{covariate}")
+    value = readable["value"].to_numpy(float)
+    gap = readable["human_gap"].to_numpy(float) if "human_gap" in readable else np.full(len(readable), math.nan)
+    length = _covariate(readable, covariate) - _covariate(readable, f"opponent_{covariate}")
     sign = np.where(turned, -1.0, 1.0)
     table = pd.DataFrame(
         {
-            "context_id": read["context_id"].astype(str),
+            "context_id": readable["context_id"].astype(str),
             "candidate_id": np.where(turned, second, first),
             "opponent_id": np.where(turned, first, second),
             "value": np.where(turned, 1 - value, value),
@@ -143,18 +144,18 @@ def pair_items(read: pd.DataFrame, covariate: str) -> pd.DataFrame:
     return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
 
 
-def _covariate(read: pd.DataFrame, name: str) -> NDArray[np.float64]:
+def _covariate(judgements: pd.DataFrame, name: str) -> NDArray[np.float64]:
     """Return a covariate; word counts as log2."""
-    if name not in read:
-        return np.full(len(read), math.nan)
-    values = pd.to_numeric(read[name], errors="coerce").to_numpy(float)
+    if name not in judgements:
+        return np.full(len(judgements), math.nan)
+    values = pd.to_numeric(judgements[name], errors="coerce").to_numpy(float)
     return np.log2(np.maximum(values, 1.0)) if name.removeprefix("opponent_") == "words" else values
 
 
 def _labelled_part(
     items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
 ) -> tuple[pd.DataFrame, pd.Series | None]:
-    """Keep the labels of the stated contexts; return the items and the labelling probabilities."""
+    """Keep the labels of the given contexts; return the items and the labelling probabilities."""
     probability = own
     if labelled is not None:
         names = [str(name) for name in labelled]
@@ -182,20 +183,20 @@ def _require_judged(labelled: Sequence[str] | Mapping[str, float] | None, frame:
         raise TrialsError("labelled", strangers[:3], f"contexts that were judged, such as {', '.join(known[:3])}")
 
 
-def _require_labels(items: pd.DataFrame, given: Labels, judge: str) -> None:
+def _require_labels(items: pd.DataFrame, labels: Labels, judge: str) -> None:
     """Raise `TrialsError` if no items, or items of only one context, are labelled."""
     rated = items.loc[items["human"].notna(), "context_id"].unique()
     if not len(rated):
         mine = f"{judge} judged contexts such as {', '.join(items['context_id'].unique()[:2])}"
-        raise TrialsError("labels", f"{given.examples}; {mine}", "labels of items that were judged", given.remedy)
+        raise TrialsError("labels", f"{labels.examples}; {mine}", "labels of items that were judged", labels.remedy)
     if len(rated) == 1:
-        what = f"all in one context, {rated[0]}, of {items['context_id'].nunique()} that {judge} judged"
-        raise TrialsError("labels", what, "labels in several contexts", "label a random part of the contexts")
+        rated_part = f"all in one context, {rated[0]}, of {items['context_id'].nunique()} that {judge} judged"
+        raise TrialsError("labels", rated_part, "labels in several contexts", "label a random part of the contexts")
 
 
-def _require_one_condition(part: pd.DataFrame, by: Sequence[str]) -> None:
+def _require_one_condition(judgements: pd.DataFrame, by: Sequence[str]) -> None:
     """Raise `InputError` if judgements under different conditions would be averaged."""
     for name in _CONDITIONS:
-        if name in part and name not in by and len(part[name].unique()) > 1:
-            found = ", ".join(map(str, part[name].unique()[:4]))
-            raise InputError(name, found, "one condition at a time", f"select one, or pass by=[{name!r}]")
+        if name in judgements and name not in by and len(judgements[name].unique()) > 1:
+            values = ", ".join(map(str, judgements[name].unique()[:4]))
+            raise InputError(name, values, "one condition at a time", f"select one, or pass by=[{name!r}]")

@@ -31,9 +31,9 @@ def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
     Parameters
     ----------
     sums : Sums
-        Of verdicts and labels, each 0 or 1.
+        Sums of verdicts and labels, each 0 or 1.
     both : ndarray, shape (labelled,)
-        Items of each labelled context that judge and humans say 1 of.
+        Number of items in each labelled context that are 1 for both judge and humans.
     """
     weight, true = sums.weight, sums.human[:, 0]
     false = sums.human[:, 1] - true
@@ -71,7 +71,7 @@ class RoganGladen(Fitted):
         null: float | None = None,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Estimate:
-        """Return value, Fieller's interval, and the test of the same statistic."""
+        """Return value, Fieller's interval, and the test with the same statistic."""
         bounds = (max(bounds[0], 0.0), min(bounds[1], 1.0))
         reach = float(stats.t.ppf((1 + level) / 2, self.sample - 1))
         low, high = self._fieller(reach, target)
@@ -96,11 +96,11 @@ class RoganGladen(Fitted):
 
     def _fieller(self, reach: float, target: Target) -> tuple[float, float]:
         """Return the interval of rates within a number of standard errors, from the roots of a quadratic."""
-        at = np.array([0.0, 0.5, 1.0])  # three places determine the quadratic
+        at = np.array([0.0, 0.5, 1.0])  # three points determine a quadratic
         excess = self._away(at) ** 2 - (reach * self._errors(at, target)) ** 2
         square, slope = 2 * (excess[0] - 2 * excess[1] + excess[2]), -3 * excess[0] + 4 * excess[1] - excess[2]
         discriminant = slope**2 - 4 * square * excess[0]
-        if square <= 0 or discriminant < 0:  # the labels do not tell sensitivity from 1 − specificity
+        if square <= 0 or discriminant < 0:  # the labels do not distinguish sensitivity from 1 − specificity
             return -math.inf, math.inf
         half = math.sqrt(discriminant)
         return (-slope - half) / (2 * square), (-slope + half) / (2 * square)

@@ -6,8 +6,8 @@ import math
 
 from scipy import stats
 
-#: How much of one more context, halfway between the ends, enters the interval: without it, contexts that hardly vary
-#: near an end, as few candidates' rank correlations, make it too short (coverage .82 to .94; with it .93 to .99).
+#: Pseudo-contexts, halfway between the bounds, added to the interval: without them it is too short if contexts hardly
+#: vary near a bound, like rank correlations of a few candidates (coverage .82 to .94; with them .93 to .99).
 MIDDLE = 0.25
 
 
@@ -21,25 +21,25 @@ def logit_interval(
     value, error : float
         A mean over contexts, or an estimate that behaves like one, and its standard error, above 0.
     contexts : int
-        Contexts that limit the degrees of freedom, at least 2.
+        Number of contexts that determines the degrees of freedom, at least 2.
     level : float
         Confidence level, between 0 and 1.
     bounds : tuple of float
-        Least and greatest possible value.
+        Smallest and largest possible value.
     null : float, optional
-        Value to be tested.
+        Value to test.
 
     Returns
     -------
     tuple of float
-        Lower and upper end, and the p-value, NaN without a null. All NaN where the value itself is not between its
-        bounds by more than what a quarter of a context adds.
+        Lower and upper end, and the p-value, NaN without a null. All NaN unless the value lies within its bounds by
+        more than the contribution of a quarter of a context.
 
     Notes
     -----
-    atanh(2 p - 1) is half the logit of p, so that the scale is Fisher's z for a correlation and the logit for a share.
-    Value and variance are those with a quarter of one more context halfway between the bounds, as the score interval of
-    a share shifts it (Wilson 1927; Agresti & Coull 1998).
+    atanh(2 p - 1) is half the logit of p, so the scale is Fisher's z for a correlation and the logit for a share.
+    Value and variance include a quarter of a context halfway between the bounds, similar to the shift in the score
+    interval of a share (Wilson 1927; Agresti & Coull 1998).
 
     References
     ----------

@@ -13,7 +13,7 @@ from biaslab.stats import Estimate, undefined
 
 Floats = NDArray[np.float64]
 _DRAWS = 20_000
-_RIDGE = 1e-9  # differences of estimates depend on each other
+_RIDGE = 1e-9  # differences of estimates are linearly dependent
 
 
 def at_once(
@@ -24,22 +24,22 @@ def at_once(
     Parameters
     ----------
     fits : list of Fitted
-        One a system, over the same names of contexts.
+        One per system, with the same names of contexts.
     target, level
-        As for `biaslab.correct.estimators.Fitted.estimate`.
+        As in `biaslab.correct.estimators.Fitted.estimate`.
     seed : int
-        Of the draws.
+        Random seed.
     bounds : tuple of float
-        Least and greatest possible value.
+        Smallest and largest possible value.
 
     Returns
     -------
     list of Estimate
-        In place of the quantile of t stands that of the largest |t| of all, drawn from the multivariate t whose
-        correlations are those of the estimates (max-t; Hothorn, Bretz & Westfall 2008).
+        The quantile of t is replaced by that of the largest |t|, simulated from the multivariate t distribution with
+        the correlations of the estimates (max-t; Hothorn, Bretz & Westfall 2008).
     """
     single = [fit.estimate(target, level, bounds=bounds) for fit in fits]
-    if len(fits) < 2 or not all(found.se > 0 for found in single):
+    if len(fits) < 2 or not all(estimate.se > 0 for estimate in single):
         return single
     errors = np.column_stack([fit.errors(target) for fit in fits])
     reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
@@ -57,13 +57,13 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
     Parameters
     ----------
     fits, target, level, seed
-        As for `at_once`.
+        As in `at_once`.
 
     Returns
     -------
     list of Estimate
-        A rank is at least 1 + how many systems are shown to be better, and at most the number of systems less those
-        shown to be worse, by max-t intervals of all differences.
+        A rank is at least 1 plus the number of systems shown to be better, and at most the number of systems minus
+        those shown to be worse, by max-t intervals for all differences.
 
     References
     ----------

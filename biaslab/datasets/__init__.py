@@ -1,7 +1,7 @@
-"""Data sets: the schema, the bundled constructed sets and loaders of published ones.
+"""Data sets: the schema, bundled constructed sets, and loaders for published ones.
 
-A loader is a module of this package named after its data set, with a function ``load(path=None, **options) -> Dataset``
-and a one-line docstring that `biaslab list` shows. There is no registry to edit.
+A loader is a module of this package named after its data set, with a function ``load(path=None, **options) ->
+Dataset`` whose one-line docstring is shown by `biaslab list`. No registration is needed.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     Parameters
     ----------
     name : str
-        One of `available`, such as ``"graded"``, ``"dialogues"``, ``"summeval"``, ``"tabular"``. Options may stand
-        behind it, as on the command line and in notebooks: ``"tabular?text=summary&scale=1-10&noun=summary"``, where
-        what is no option maps a name of the schema to a column of the file.
+        A name from `available`, for example ``"graded"``, ``"dialogues"``, ``"summeval"``, ``"tabular"``. Options may
+        follow it, as on the command line and in notebooks: ``"tabular?text=summary&scale=1-10&noun=summary"``, where
+        names that are not options map a name of the schema to a column of the file.
     path : str or Path, optional
-        The file or folder of a published data set; bundled sets need none.
+        File or folder of a published data set; bundled sets need none.
     limit : int, optional
-        Keep the first ``limit`` contexts.
+        Use only the first ``limit`` contexts.
     **options
-        Passed to the loader, such as the ``columns`` of ``"tabular"``, its ``data``, which is a data frame, or the
-        ``name`` of a data set of the ``"hub"``.
+        Passed to the loader, for example the ``columns`` or the ``data`` (a data frame) of ``"tabular"``, or the
+        ``name`` of a data set on the ``"hub"``.
 
     Returns
     -------
@@ -58,9 +58,9 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     Raises
     ------
     InputError
-        If the name is unknown, the path does not exist, or the loader takes no such option.
+        If the name is unknown, the path does not exist, or the loader does not accept an option.
     DatasetError
-        If the file breaks the schema; the message names row and column.
+        If the file violates the schema; the message names row and column.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Map the columns of a user's table to the schema, and read identifiers and scores."""
+"""Map the columns of a user's table to the schema, and parse identifiers and scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def map_columns(
 ) -> pd.DataFrame:
     """Return the columns that are mapped to the schema or to attributes, renamed accordingly.
 
-    A mapped column must be in the file, or among those ``elsewhere``, in the other file.
+    A mapped column must be in the file or in the other one, whose columns are ``elsewhere``.
     """
     known = dict.fromkeys((*NAMES, *attributes))
     unknown = [key for key in columns if key not in known]
@@ -67,18 +67,18 @@ def to_ids(values: pd.Series, where: str, optional: bool = False) -> pd.Series:
 def read_scores(
     items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, float], where: str
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the human frame of a wide or a long table, and the attributes, in order.
+    """Return the human frame of a wide or long table, and the attributes, in order.
 
     Parameters
     ----------
     items : pandas.DataFrame
-        With both identifiers; its index is the row in the file.
+        With both identifiers; the index is the row in the file.
     attributes : tuple of str
-        Those to keep; of a long table all when empty.
+        Attributes to keep; if empty, all of a long table.
     scale : tuple of float
         Lowest and highest score.
     where : str
-        What messages call the file.
+        Name of the file in messages.
     """
     annotators = to_ids(items["annotator"], where) if "annotator" in items else "human"
     stack = _long if "score" in items and "score" not in attributes else _wide

@@ -1,7 +1,7 @@
-"""Read the constructed sets: written originals with their annotations, and the candidates built from them.
+"""Read the constructed sets: written originals with their annotations, and the candidates derived from them.
 
-`tools.constructed` degrades the originals of `graded` and `dialogues` and writes the built files; `lengths` is built
-when it is loaded.
+`tools.constructed` degrades the originals of `graded` and `dialogues` and writes the resulting files; `lengths` is
+derived on loading.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ def substitute(draft: Draft, source: Source, which: str, count: int) -> Draft:
     Parameters
     ----------
     draft : tuple of Piece
-        Sentences.
+        The sentences.
     source : mapping
         The original with its annotations.
     which : {"swaps", "slips"}
-        Facts exchanged for wrong ones, or slips of grammar: ``[place, old words, new words]`` each.
+        Facts to replace by wrong ones, or grammatical errors: ``[place, old words, new words]`` each.
     count : int
         Number of substitutions.
 
     Raises
     ------
     DatasetError
-        If fewer apply, or a sentence lacks the old words.
+        If fewer can be applied, or a sentence lacks the old words.
     """
     present = {piece.origin for piece in draft}
     chosen = [(place, old, new) for place, old, new in source[which] if place in present][:count]
@@ -72,7 +72,7 @@ def substitute(draft: Draft, source: Source, which: str, count: int) -> Draft:
 
 
 def arrange(names: Sequence[str], row: int) -> list[str]:
-    """Return the names in the order of one row of a Latin square, where each takes every position once."""
+    """Return the names in the order of one row of a Latin square, in which each takes every position once."""
     n = len(names)
     zigzag = [step // 2 if step % 2 == 0 else n - 1 - step // 2 for step in range(n)]
     return [names[(place + row) % n] for place in zigzag]

@@ -27,7 +27,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
 
 def need_path(path: str | Path | None, remedy: str) -> Path:
-    """Return the path, or raise `InputError` with the remedy when it is None, missing or a folder."""
+    """Return the path, or raise `InputError` with the remedy if it is None, missing or a folder."""
     if path is None:
         raise InputError("path", None, "the file of this data set, which is not bundled", remedy)
     file = Path(path)
@@ -116,7 +116,7 @@ def choose_by_scale(
     Raises
     ------
     InputError
-        If a name is unknown, none is given, or they do not share a scale: nothing is ever rescaled silently.
+        If a name is unknown, none is given, or they do not share a scale: nothing is rescaled silently.
     """
     unknown = [name for name in names if name not in scales]
     if unknown or not names:
@@ -134,9 +134,9 @@ def from_rows(
     variables: Sequence[str] = (),
     **fields: Any,
 ) -> Dataset:
-    """Return the data set of rows in the order of the schema's columns; ``fields`` are its other fields.
+    """Return the data set for rows in the order of the schema's columns; ``fields`` are its other fields.
 
-    What candidates have behind the schema's columns are variables of these names.
+    Values after the schema's columns are variables with the given names.
     """
     candidate_frame = pd.DataFrame(candidates, columns=[*CANDIDATE_COLUMNS, *variables])
     return Dataset(name, candidate_frame, pd.DataFrame(human, columns=list(HUMAN_COLUMNS)), **fields)
@@ -150,15 +150,15 @@ def text_key(*texts: str) -> str:
 def read_table(path: Path) -> pd.DataFrame:
     """Return a table whose index is the data row in the file, counted from 1.
 
-    Values of CSV and TSV files stay strings, empty ones included; a CSV file may also be separated by semicolons or
-    tabs, see `separator_of`. JSON files hold one list of objects.
+    Values of CSV and TSV files stay strings, even if empty; a CSV file may also be separated by semicolons or tabs,
+    see `separator_of`. JSON files contain a single list of objects.
 
     Raises
     ------
     InputError
         If the suffix is unknown.
     DatasetError
-        If the file cannot be parsed, or has no rows; the message names the file and, where it can, the line.
+        If the file cannot be parsed, or has no rows; the message names the file and, if possible, the line.
     """
     suffix = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
     kind = suffix.removesuffix(".gz")
@@ -211,7 +211,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 def separator_of(text: str) -> str:
     r"""Return the field separator of a table: the first of tab, comma, semicolon and bar to split header and rows.
 
-    One of the first rows suffices, for others may be damaged.
+    One of the first rows must split like the header; the others may be damaged.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def separator_of(text: str) -> str:
 
 
 def _lengths(text: str, separator: str) -> list[int]:
-    """Return the number of fields of the header and of the first rows, as far as they can be read."""
+    """Return the number of fields in the header and the first rows, as far as they can be parsed."""
     lengths: list[int] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     with suppress(csv.Error):
@@ -241,9 +241,9 @@ def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If it is none, or its columns have several levels.
+        If it is not a data frame, or its columns have several levels.
     DatasetError
-        If it has no rows, or two columns of one name.
+        If it has no rows, or two columns have the same name.
     """
     if not isinstance(data, pd.DataFrame):
         raise InputError(where, type(data).__name__, "a pandas.DataFrame", "create one with pd.DataFrame(rows)")

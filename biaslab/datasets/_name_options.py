@@ -11,9 +11,9 @@ from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
 from biaslab.core.written import read
 
-#: What every loader takes that maps columns, itself or through the loader of tables.
+#: Options of every loader that maps columns, itself or through the loader of tables.
 _OF_TABLES: dict[str, Any] = {"scale": tuple[float, float], "noun": str, "attributes": Sequence[str]}
-_SAFE = " ,./:"  # what a name keeps as it is written
+_SAFE = " ,./:"  # characters of a name that are not percent-encoded
 
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:
@@ -52,7 +52,7 @@ def read_options(name: str, load: Callable[..., Any], written: Mapping[str, str]
     Raises
     ------
     InputError
-        If the loader has no such option, or the value is not what it takes.
+        If the loader has no such option, or the value is invalid.
     """
     known, hints = _options(load), _OF_TABLES | get_type_hints(load)
     if "columns" in known:

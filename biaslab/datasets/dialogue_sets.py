@@ -2,9 +2,9 @@
 
 After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), which are
 judged as a whole: "each set contains four to six dialogues and exhibits one or more problems, such as repetition or
-contradictions between dialogues". Theirs, made from the agents of Park et al. 2023, are not published; these were
-written for biaslab, and stand in ``dialogue_sets.json``. A set is one candidate, its dialogues stand in chronological
-order, and a high score is a bad one.
+contradictions between dialogues". Their sets, made from the agents of Park et al. 2023, are not published; these were
+written for biaslab, in ``dialogue_sets.json``. A set is one candidate, its dialogues are in chronological order, and a
+high score is a bad one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from biaslab.core.schema import Dataset
 
 ATTRIBUTE = "severity"
 N_SETS = 25
-#: Repeated exchanges and contradicted facts of a set; the sets take them in turn. None is without a problem.
+#: Numbers of repeated exchanges and contradicted facts, which the sets take in turn. Every set has a problem.
 PLANS = ((1, 0), (0, 1), (2, 0), (1, 1), (2, 2))
-#: What one of them adds to the severity, which is 1 without any.
+#: What each adds to the severity, which is 1 without any.
 COSTS = (2.0, 2.5)
 FIRST = ("Ada", "Cleo", "Eva", "Gita", "Ida", "Kim", "Mia")
 SECOND = ("Ben", "Dan", "Finn", "Hugo", "Jon", "Leo", "Ned")
 _WRITTEN = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-#: What can be true of the first speaker. Dialogue k tells fact k, and tells fact k − 2 once more.
+#: Facts about the first speaker. Dialogue k states fact k, and repeats fact k − 2.
 FACTS: list[list[str]] = _WRITTEN["facts"]
 #: The turns of dialogue k, the first and third by the first speaker; {own} is fact k, {earlier} fact k − 2.
 THEMES: list[list[str]] = _WRITTEN["themes"]
@@ -45,14 +45,14 @@ def load(path: Path | None = None) -> Dataset:
     Parameters
     ----------
     path : None
-        Not used: the sets are made from the facts and themes in ``dialogue_sets.json``.
+        Not used: the sets are generated from the facts and themes in ``dialogue_sets.json``.
 
     Returns
     -------
     Dataset
-        25 contexts without a source, one candidate each: a set of 4 to 6 dialogues of four turns, or six where an
-        exchange is repeated. The one attribute, "severity", goes from 1 (no problem) to 10 (severe), by the annotator
-        ``"construction"``.
+        25 contexts without a source, one candidate each: a set of 4 to 6 dialogues with four turns, or six if an
+        exchange is repeated. The only attribute, "severity", ranges from 1 (no problem) to 10 (severe), by the
+        annotator ``"construction"``.
 
     Raises
     ------
@@ -86,10 +86,10 @@ def load(path: Path | None = None) -> Dataset:
 
 
 def write_set(number: int) -> tuple[str, float]:
-    """Write the dialogues of a set, and say how severe its problems are.
+    """Write the dialogues of a set, and return the severity of its problems.
 
-    Repeated is the beginning of the first and of the third dialogue, at the end of the one that follows; contradicted
-    is what the first and what the second dialogue tell, in the one after the next.
+    Repetition: the beginning of the first and of the third dialogue recurs at the end of the next one. Contradiction:
+    the facts of the first and of the second dialogue are contradicted in the one after the next.
     """
     repeats, contradictions = PLANS[number % len(PLANS)]
     start, size = number % len(THEMES), 4 + number % 3
@@ -107,13 +107,13 @@ def write_set(number: int) -> tuple[str, float]:
 
 
 def _fact(theme: int, number: int) -> str:
-    """Return what is true of the first speaker of a set; of another number something else is."""
+    """Return a fact about the first speaker of a set; other numbers give other facts."""
     values = FACTS[theme % len(FACTS)]
     return values[(number // len(values) + number) % len(values)]
 
 
 def _text(dialogues: Sequence[Sequence[str]], people: tuple[str, str]) -> str:
-    """Write the dialogues below one another; speakers take turns."""
+    """Write the dialogues one after another, with alternating speakers."""
     blocks = (
         [f"Dialogue {count}", *(f"{people[turn % 2]}: {words}" for turn, words in enumerate(turns)), ""]
         for count, turns in enumerate(dialogues, start=1)

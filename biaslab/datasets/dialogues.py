@@ -1,11 +1,11 @@
 """10 constructed situations with four to six dialogues each, with planted repetitions and contradictions.
 
-After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose
-problems are repetition and contradiction. Their data are not bundled; these dialogues were written for
-biaslab, stand in ``dialogues.json``, and nobody rated them. Chen et al. rate a whole set, from 1 (no issue)
-to 10 (severe problems); here each dialogue is a candidate, and 10 is the best score.
+After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose problems
+are repetition and contradiction. Their data are not bundled; these dialogues were written for biaslab, in
+``dialogues.json``, and have no human ratings. Chen et al. rate a whole set, from 1 (no issue) to 10 (severe problems);
+here each dialogue is a candidate, and 10 is the best score.
 
-`tools.constructed` degrades one clean dialogue of eight turns, also by stock replies; a score is 10 less the
+`tools.constructed` degrades one clean dialogue of eight turns, partly with stock replies; a score is 10 minus the
 documented losses.
 """
 
@@ -35,13 +35,13 @@ def load(path: Path | None = None) -> Dataset:
     Parameters
     ----------
     path : Path, optional
-        Another folder with ``dialogues.json`` and ``dialogues_built.csv``; None reads the bundled files.
+        Another folder with ``dialogues.json`` and ``dialogues_built.csv``; None for the bundled files.
 
     Returns
     -------
     Dataset
-        10 contexts (a situation in one sentence) with 4 to 6 dialogues each and 153 scores on a scale from 1
-        to 10, by the annotator ``"construction"``. There is no reference.
+        10 contexts (a situation in one sentence) with 4 to 6 dialogues each and 153 scores on a scale from 1 to 10, by
+        the annotator ``"construction"``. There is no reference.
 
     Raises
     ------

@@ -21,23 +21,23 @@ def load(path: str | Path | None = None, kinds: Sequence[str] | None = None) -> 
     Parameters
     ----------
     path : str or Path
-        An object with a list of records for each kind of bias; records have ``instruction, response1, response2`` and
-        ``label``, 1 or 2, the number of the good response.
+        A JSON object with a list of records for each kind of bias; records have ``instruction, response1, response2``
+        and ``label``, 1 or 2, the number of the good response.
     kinds : sequence of str, optional
-        Some of the kinds, such as ``"length"``; all by default.
+        Kinds to use, for example ``"length"``; by default all.
 
     Returns
     -------
     Dataset
         Noun ``"response"``; 80 contexts, the instructions, with the candidates ``"good"`` and ``"bad"``. The score of
-        ``overall`` is 1 for the good one and 0 for the bad one, by the annotator ``"gold_label"``: it was made so, and
-        no rating stands behind it. A ``context_id`` is the kind of bias, a slash and a number, so that
-        ``trials["context_id"].str.partition("/")[0]`` tells the kinds apart.
+        ``overall`` is 1 for the good one and 0 for the bad one, by the annotator ``"gold_label"``; it is true by
+        construction, not a rating. A ``context_id`` is the kind of bias, a slash and a number, so
+        ``trials["context_id"].str.partition("/")[0]`` gives the kind.
 
     Raises
     ------
     InputError
-        If no path is given, or a kind is not there; the message lists those that are.
+        If no path is given, or a kind does not exist; the message lists the existing ones.
     DatasetError
         If a record lacks a field; the message names file, row and field.
 

@@ -1,9 +1,9 @@
 """96 constructed texts with six summaries each; their order on four attributes is known by construction.
 
-Texts, clean summaries and annotations were written for biaslab and stand in ``graded.json``; nothing is copied and
-nobody rated anything. `tools.constructed` degrades each clean summary; a score is 5 less the documented losses of the
-degradations applied. Row order carries no information: within a plan, every recipe stands equally often in each of the
-six places.
+Texts, clean summaries and annotations were written for biaslab, in ``graded.json``; nothing is copied, and there are
+no human ratings. `tools.constructed` degrades each clean summary; a score is 5 minus the documented losses of the
+degradations applied. Row order carries no information: within a plan, every recipe occurs equally often in each of the
+six positions.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def load(path: Path | None = None) -> Dataset:
     Parameters
     ----------
     path : Path, optional
-        Another folder with ``graded.json`` and ``graded_built.csv``; None reads the bundled files.
+        Another folder with ``graded.json`` and ``graded_built.csv``; None for the bundled files.
 
     Returns
     -------
     Dataset
-        96 contexts with 6 summaries each and 2,304 scores on a scale from 1 to 5, by the annotator
-        ``"construction"``. The reference is a further summary in one sentence, which is no candidate.
+        96 contexts with 6 summaries each and 2,304 scores on a scale from 1 to 5, by the annotator ``"construction"``.
+        The reference is an additional one-sentence summary, which is not a candidate.
 
     Raises
     ------

@@ -24,7 +24,7 @@ class _Source(NamedTuple):
     revision: str | None
 
 
-#: RoSE's own revision is a script, which ``datasets`` no longer runs; the hub keeps a Parquet copy of it.
+#: RoSE's own revision is a script, which ``datasets`` no longer runs; the Hub keeps a Parquet copy of it.
 SOURCES: dict[str, _Source] = {
     "Salesforce/rose": _Source(rose.from_records, "cnndm_test", "data", "refs/convert/parquet"),
     "mteb/summeval": _Source(summeval.from_hub_records, None, "test", None),
@@ -46,23 +46,23 @@ def load(
     Parameters
     ----------
     path : None
-        Not used: a downloaded file is loaded by the loader of its data set.
+        Not used: downloaded files are loaded by the loader of their data set.
     name : str
-        The hub's name: ``"mteb/summeval"``, ``"Salesforce/rose"`` or, with ``columns``, any other.
+        Name on the Hub: ``"mteb/summeval"``, ``"Salesforce/rose"`` or, with ``columns``, any other.
     config : str, optional
         RoSE's part: ``cnndm_test`` (default), ``cnndm_validation``, ``xsum``, ``samsum``, ``cnndm_protocol``,
         ``cnndm_protocol_gpt3``.
     split, revision : str, optional
-        Other than the usual ones, of other data sets ``"test"`` and the newest. Pin ``revision`` to a commit to have
-        the same data later.
+        Override the defaults, which for other data sets are ``"test"`` and the newest revision. Set ``revision`` to a
+        commit for reproducibility.
     fetch : callable, optional
-        ``fetch(name, config, split, revision) -> records``; ``datasets.load_dataset`` unless given, such as
-        for a mirror.
+        ``fetch(name, config, split, revision) -> records``, for example for a mirror; by default
+        ``datasets.load_dataset``.
     columns : mapping of str to str, optional
-        Name in the schema → column of the hub's data set, as for `biaslab.datasets.tabular.load`; may be empty where
-        columns have the schema's names.
+        Name in the schema → column of the data set, as in `biaslab.datasets.tabular.load`; may be empty if columns
+        have the schema's names.
     **options
-        For the conversion, such as ``attributes=["normalized_acu"]`` for RoSE; with ``columns`` those of
+        Options of the conversion, for example ``attributes=["normalized_acu"]`` for RoSE; with ``columns`` those of
         `biaslab.datasets.tabular.load`: ``attributes``, ``scale``, ``noun``, ``provenance``.
 
     Returns
@@ -74,7 +74,7 @@ def load(
     InputError
         If the name is unknown and there are no ``columns``, a path is given, or the Hub does not serve the data set.
     DatasetError
-        If the data set, seen through ``columns``, breaks the schema; the message names row and column.
+        If the mapped data set violates the schema; the message names row and column.
     MissingDependencyError
         If ``datasets`` is not installed.
 

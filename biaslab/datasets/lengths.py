@@ -1,9 +1,9 @@
 """Constructed texts with summaries of three lengths, each in a version without errors and one with two.
 
-Candidates of `graded` are alike in length, so that they say next to nothing of a liking for length. Here each clean
-summary of ``graded.json`` is cut to its first two sentences, left as it is, or continued by two further sentences that
-the text supports; and each of the three stands there once as it is and once with two facts exchanged. Length and
-quality are thus independent by construction: a judge that scores the longer higher likes length.
+Candidates of `graded` have similar lengths, so they carry almost no information about a length preference. Here each
+clean summary of ``graded.json`` is cut to its first two sentences, left unchanged, or extended by two sentences that
+the text supports; and each of these three occurs once unchanged and once with two facts replaced. Length and quality
+are thus independent by construction: a judge that gives longer texts higher scores prefers length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LENGTHS: Mapping[str, Callable[[Source], list[str]]] = {
     "whole": lambda source: list(source["summary"]),
     "long": lambda source: [*source["summary"], source["aside"], source["reference"]],
 }
-#: Suffix of a length's name → number of facts exchanged, each of which costs a point.
+#: Suffix of a length's name → number of facts replaced, each of which costs a point.
 ERRORS = {"": 0, ", misreported": 2}
 
 PROVENANCE = (
@@ -37,13 +37,14 @@ def load(path: Path | None = None) -> Dataset:
     Parameters
     ----------
     path : Path, optional
-        Another folder with ``graded.json``; None reads the bundled file.
+        Another folder with ``graded.json``; None for the bundled file.
 
     Returns
     -------
     Dataset
         96 contexts with 6 summaries each and 576 scores of consistency on a scale from 1 to 5, by the annotator
-        ``"construction"``: 5 without an error and 3 with two. There is no reference, for it ends the long summaries.
+        ``"construction"``: 5 without errors and 3 with two. There is no reference, because it is the end of the long
+        summaries.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from biaslab.datasets._files import Record, from_rows, need_path, read_list, tak
 
 DEFINITION = "the summary conveys the main points of the episode and reads well"
 REMEDY = "get podcast_summary_assessment.json (github.com/potsawee), then load_dataset('podcast', path=...)"
-#: The grades of TREC 2020, which the file has as letters, words or numbers.
+#: The grades of TREC 2020, given in the file as letters, words or numbers.
 GRADES = {"b": 0.0, "bad": 0.0, "f": 1.0, "fair": 1.0, "g": 2.0, "good": 2.0, "e": 3.0, "excellent": 3.0}
 
 
@@ -22,9 +22,9 @@ def load(path: str | Path | None = None, words: int | None = None) -> Dataset:
     ----------
     path : str or Path
         A list of records with ``transcript``, ``summary``, ``score``, ``episode_id`` and ``system_id``; other fields
-        are passed over.
+        are ignored.
     words : int, optional
-        Keep this many words of each transcript, from its beginning; they are about 6,000 words long. All by default.
+        Truncate each transcript to this many words; they have about 6,000. By default no truncation.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def load(path: str | Path | None = None, words: int | None = None) -> Dataset:
     InputError
         If no path is given.
     DatasetError
-        If a record lacks a field, or its score is no grade; the message names file, row and field.
+        If a record lacks a field, or its score is not a grade; the message names file, row and field.
 
     References
     ----------

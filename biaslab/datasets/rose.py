@@ -37,24 +37,23 @@ def load(path: str | Path | None = None, attributes: Sequence[str] = ("acu",)) -
     Parameters
     ----------
     path : str or Path
-        Such as ``rose_data/cnndm.test.acus.aggregated.jsonl``.
+        For example ``rose_data/cnndm.test.acus.aggregated.jsonl``.
     attributes : sequence of str
-        ``acu`` and ``normalized_acu`` (0-1: the share of the reference's atomic content units that the
-        summary has, plain and with a penalty for length), in every part; ``prior``, ``ref_free`` and
-        ``ref_based`` (1-5), in the two protocol parts. One call returns attributes of one scale; nothing is
-        rescaled.
+        ``acu`` and ``normalized_acu`` (0-1: the share of the reference's atomic content units in the summary, without
+        and with a length penalty) in every part; ``prior``, ``ref_free`` and ``ref_based`` (1-5) in the two protocol
+        parts. One call returns attributes with a common scale; nothing is rescaled.
 
     Returns
     -------
     Dataset
-        Noun ``"summary"``; ``annotator`` is ``aggregated``, since the release holds no single annotators.
+        Noun ``"summary"``; ``annotator`` is ``aggregated``, because the release has no individual annotators.
 
     Raises
     ------
     InputError
         If no path is given, or the attributes do not share a scale.
     DatasetError
-        If a record lacks a field; early releases lack ``source``, which only the hub's loader adds.
+        If a record lacks a field; early releases lack ``source``, which only the Hub's loader provides.
 
     References
     ----------
@@ -74,14 +73,14 @@ def from_records(records: Iterable[Record], attributes: Sequence[str] = ("acu",)
     Parameters
     ----------
     records : iterable of mapping
-        One per article: ``source, reference, example_id`` (or ``count_id``), ``annotations`` (system →
-        ``acu``, ``normalized_acu`` and, in the protocol parts, ``prior``, ``ref_free``, ``ref_based``) and
-        ``system_outputs`` (system → summary). A value of None or -1 means not rated. The annotated system
-        ``reference`` of the GPT-3 part is the reference summary.
+        One per article: ``source, reference, example_id`` (or ``count_id``), ``annotations`` (system → ``acu``,
+        ``normalized_acu`` and, in the protocol parts, ``prior``, ``ref_free``, ``ref_based``) and ``system_outputs``
+        (system → summary). A value of None or -1 means unrated. The annotated system ``reference`` of the GPT-3 part
+        is the reference summary.
     attributes : sequence of str
         As in `load`.
     where : str
-        What messages call the records.
+        Name of the records in messages.
     """
     names, scale = choose_by_scale(tuple(attributes), SCALES)
     candidates: list[tuple[str, ...]] = []

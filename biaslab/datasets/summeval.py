@@ -33,24 +33,23 @@ REMEDY = (
 def load(path: str | Path | None = None, annotators: Annotators = "expert") -> Dataset:
     """Load SummEval from its official JSON Lines file, or from BARTScore's file of expert means.
 
-    Which of the two it is, is seen from the content; both may be gzipped.
+    The format is detected from the content; both may be gzipped.
 
     Parameters
     ----------
     path : str or Path
         Official file: one record per article × system with ``id, model_id, text, decoded, references,
-        expert_annotations`` (3) and ``turker_annotations`` (5). Means file: one dictionary by article with
-        ``src``, ``sys_summs`` (system → ``sys_summ``, ``scores``) and ``ref_summs``; its texts are tokenised
-        differently.
+        expert_annotations`` (3) and ``turker_annotations`` (5). Means file: a dictionary by article with ``src``,
+        ``sys_summs`` (system → ``sys_summ``, ``scores``) and ``ref_summs``; its texts are tokenised differently.
     annotators : {"expert", "turker", "all"}
-        Whose scores to keep. Annotators are named by their position in the record, ``expert_0`` …
-        ``turker_4``: one name need not be one person. The means file has only ``expert_mean``.
+        Whose scores to keep. Annotators are named by their position in the record, ``expert_0`` … ``turker_4``, so the
+        same name may be different people. The means file only has ``expert_mean``.
 
     Returns
     -------
     Dataset
-        Noun ``"summary"``, scale 1-5. ``reference`` is the first of the 11 references, the article's own
-        highlights; the 10 written later are the variables ``reference_2`` … ``reference_11``. ROUGE averages over all.
+        Noun ``"summary"``, scale 1-5. ``reference`` is the first of the 11 references, the article's own highlights;
+        the 10 written later are the variables ``reference_2`` … ``reference_11``. ROUGE averages over all.
 
     Raises
     ------
@@ -83,11 +82,10 @@ def from_hub_records(records: Iterable[Record], where: str = "mteb/summeval") ->
     Parameters
     ----------
     records : iterable of mapping
-        One per article: ``id, text, machine_summaries`` (16), ``human_summaries`` (11) and for each attribute
-        a list of 16 expert means. Systems are not named, so ``system`` is empty and ``candidate_id`` is the
-        position.
+        One per article: ``id, text, machine_summaries`` (16), ``human_summaries`` (11) and for each attribute a list
+        of 16 expert means. Systems have no names, so ``system`` is empty and ``candidate_id`` is the position.
     where : str
-        What messages call the records.
+        Name of the records in messages.
     """
     candidates, human = [], []
     for row, record in enumerate(records, start=1):

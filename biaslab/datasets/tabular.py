@@ -30,59 +30,56 @@ def load(
 ) -> Dataset:
     r"""Load a table of candidates, with or without human scores.
 
-    *Wide*: one row per candidate with one column per attribute; with an ``annotator`` column, one row per
-    candidate × annotator. *Long*, which is any table with a ``score`` column: one row per candidate ×
-    attribute × annotator. In rows of the same candidate its texts are repeated.
+    *Wide*: one row per candidate with one column per attribute; with an ``annotator`` column, one row per candidate ×
+    annotator. *Long* (any table with a ``score`` column): one row per candidate × attribute × annotator. Rows of the
+    same candidate repeat its texts.
 
     Parameters
     ----------
     path : str or Path, optional
-        A file that ends in .csv, .tsv, .json (a list of objects), .jsonl, .ndjson or .parquet; the text ones
-        UTF-8, also with .gz. A CSV file may be separated by commas, semicolons or tabs.
+        A file that ends in .csv, .tsv, .json (a list of objects), .jsonl, .ndjson or .parquet; text formats are UTF-8,
+        optionally with .gz. A CSV file may be separated by commas, semicolons or tabs.
     columns : mapping of str to str, optional
-        Name in the schema → column of the file, for ``context_id, context, candidate_id, system, text,
-        reference, attribute, annotator, score`` and, in wide tables, each attribute. Columns that already
-        have the schema's name need no entry; all others are left out.
+        Name in the schema → column of the file, for ``context_id, context, candidate_id, system, text, reference,
+        attribute, annotator, score`` and, in wide tables, each attribute. Columns that have the schema's name need no
+        entry; all others are ignored.
     attributes : mapping of str to str, or sequence of str
-        Attribute → definition that a prompt can quote; of a sequence the definition is "the <attribute> of
-        the <noun>". Long tables may leave it out, then every attribute of the file is kept; ratings of
-        attributes that are not listed are left out. A wide table that has none of the attributes' columns is
-        one without human scores.
+        Attribute → definition that a prompt can quote; for a sequence the definition is "the <attribute> of the
+        <noun>". For long tables the default is every attribute of the file; ratings of attributes that are not listed
+        are dropped. A wide table without any of the attributes' columns has no human scores.
     scale : tuple of float
         Lowest and highest score.
     noun : str
         What prompts call a candidate.
     name : str, optional
-        Name of the data set; the file's name up to its first dot unless given.
+        Name of the data set; by default the file's name up to its first dot.
     human : str, Path or pandas.DataFrame, optional
-        A second table, wide or long, with the scores; its items are told by ``context_id`` and
-        ``candidate_id`` (or ``system``, where that is what identifies candidates). Scores in the first table
-        are then not read.
+        A second table, wide or long, with the scores; items are matched by ``context_id`` and ``candidate_id`` (or
+        ``system``, if that identifies candidates). Scores in the first table are then ignored.
     provenance : str
-        Where the data come from and under which licence.
+        Origin and licence of the data.
     data : pandas.DataFrame, optional
-        The table itself, instead of a path; its index is not read.
+        The table itself, instead of a path; its index is ignored.
     variables : sequence of str
-        Columns to keep besides, such as a rubric, for the slots of a `biaslab.Protocol`. An empty value is an empty
+        Additional columns to keep, such as a rubric, for the slots of a `biaslab.Protocol`. An empty value is an empty
         text.
 
     Returns
     -------
     Dataset
-        Identifiers that the file does not have are derived: ``context_id`` from the context's text (12 hex
-        digits); ``candidate_id`` from ``system``, or else from the order within the context ("0", "1", …),
-        counting rows where a candidate has one row and different texts where it has several. Missing
-        ``context``, ``reference`` and ``system`` are empty; a missing ``annotator`` is ``human``. An empty
-        score is no rating.
+        Missing identifiers are derived: ``context_id`` from the context's text (12 hex digits); ``candidate_id`` from
+        ``system``, or else from the order within the context ("0", "1", …), counting rows if each candidate has one
+        row, or distinct texts if it has several. Missing ``context``, ``reference`` and ``system`` are empty; a
+        missing ``annotator`` is ``human``. Empty scores are unrated.
 
     Raises
     ------
     InputError
-        If neither path nor data is given, or both, the suffix or a key of ``columns`` is unknown, or attributes are
+        If neither or both of path and data are given, the suffix or a key of ``columns`` is unknown, or attributes are
         missing.
     DatasetError
-        If the file breaks the schema. Messages name file, row (data rows count from 1) and column; for
-        malformed JSON Lines the line.
+        If the file violates the schema. Messages name file, row (data rows count from 1) and column; for malformed
+        JSON Lines, the line.
 
     Examples
     --------

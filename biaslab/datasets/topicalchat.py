@@ -36,33 +36,31 @@ def load(
     """Load TopicalChat-USR from UniEval's JSON, plain or gzipped.
 
     The attributes were rated on three scales: naturalness, coherence and engagingness 1-3, groundedness and
-    understandability 0-1, overall 1-5 (Mehri & Eskenazi). A data set has one scale and nothing is rescaled,
-    so one call returns attributes of one scale: the three of 1-3 unless others are asked for.
+    understandability 0-1, overall 1-5 (Mehri & Eskenazi). A data set has a single scale and nothing is rescaled, so
+    one call returns attributes with a common scale: by default those rated 1-3.
 
     Parameters
     ----------
     path : str or Path
-        A list of records with ``source`` (the dialogue, one turn a line), ``context`` (the fact),
-        ``system_id``, ``system_output`` and ``scores``.
+        A list of records with ``source`` (the dialogue, one turn per line), ``context`` (the fact), ``system_id``,
+        ``system_output`` and ``scores``.
     attributes : sequence of str
-        Attributes that share a scale.
+        Attributes with a common scale.
     fact : bool
         Append the fact to the dialogue as ``Fact: …``. Groundedness cannot be judged without it.
 
     Returns
     -------
     Dataset
-        Noun ``"response"``; 60 contexts × 6 candidates, named by their system, of which two are human:
-        "Original Ground Truth" and "New Human Generated". ``annotator`` is ``human_mean``, the mean of three
-        people; the file has no single ratings. There is no ``reference``: the original response is itself a
-        candidate. Texts are stripped of surrounding white space. ``context_id`` counts the dialogues in the
-        order of the file.
+        Noun ``"response"``; 60 contexts × 6 candidates, named after their system, of which two are human: "Original
+        Ground Truth" and "New Human Generated". ``annotator`` is ``human_mean``, the mean of three people; the file
+        has no individual ratings. There is no ``reference``: the original response is itself a candidate. Surrounding
+        white space is stripped from texts. ``context_id`` numbers the dialogues in the order of the file.
 
     Raises
     ------
     InputError
-        If no path is given, the attributes do not share a scale, or groundedness is asked for without the
-        fact.
+        If no path is given, the attributes do not share a scale, or groundedness is requested without the fact.
     DatasetError
         If a record lacks a field; the message names file, row and field.
 

@@ -36,29 +36,27 @@ def load(
 ) -> Dataset:
     """Load the human evaluation of WebNLG 2020 (English), joined with the texts and the triples.
 
-    The ratings hold neither, so both are needed here; `read_ratings` reads the ratings alone.
+    The ratings contain neither, so both are required; `read_ratings` reads the ratings alone.
 
     Parameters
     ----------
     path : str or Path
-        Ratings: the folder ``evaluation/human-evaluation/results/en`` of the official repository, or a tar
-        archive.
+        Ratings: the folder ``evaluation/human-evaluation/results/en`` of the official repository, or a tar archive.
     texts : str or Path
-        Submissions: the folder ``submissions/rdf2text/en``, with ``<system>/primary.en``, one text a line.
-        Sample 3 is line 3.
+        Submissions: the folder ``submissions/rdf2text/en``, with ``<system>/primary.en``, one text per line. Sample 3
+        is line 3.
     triples : str or Path
         Test set: ``rdf-to-text-generation-test-data-with-refs-en.xml``. Sample 3 is the entry ``Id3``.
     systems : sequence of str, optional
-        Systems to keep; all that were rated unless given. The human texts that were rated as
-        ``WebNLG-2020-reference`` are not among the submissions and are left out, unless ``texts`` has a
-        folder of that name.
+        Systems to keep; by default all that were rated. The human texts, rated as ``WebNLG-2020-reference``, are not
+        among the submissions and are dropped, unless ``texts`` has a folder of that name.
 
     Returns
     -------
     Dataset
-        Noun ``"text"``, scale 0-100; ``context`` is one triple a line, ``subject | predicate | object``, and
-        ``reference`` the first of the entry's texts, if any. A rated text that is blank is left out, and
-        ``provenance`` says how many were.
+        Noun ``"text"``, scale 0-100; ``context`` has one triple per line, ``subject | predicate | object``, and
+        ``reference`` is the first of the entry's texts, if any. Blank texts are dropped, and ``provenance`` gives
+        their number.
 
     Raises
     ------
@@ -107,20 +105,19 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     Parameters
     ----------
     path : str or Path
-        Folder or archive. ``primary.json`` is sample → worker → the five ratings and at times ``feedback``,
-        which is left out. Other files are passed over.
+        Folder or archive. ``primary.json`` maps sample → worker → the five ratings and, in some cases, ``feedback``,
+        which is ignored. So are other files.
 
     Returns
     -------
     pandas.DataFrame
-        One row per sample × system × attribute × worker, sorted: ``context_id`` (the sample),
-        ``candidate_id`` (the system), ``attribute``, ``annotator`` (the worker), ``score`` (0-100). A text
-        without ratings has no rows.
+        One row per sample × system × attribute × worker, sorted: ``context_id`` (the sample), ``candidate_id`` (the
+        system), ``attribute``, ``annotator`` (the worker), ``score`` (0-100). Texts without ratings have no rows.
 
     Raises
     ------
     InputError
-        If the path is missing or neither folder nor archive.
+        If the path is missing or neither a folder nor an archive.
     DatasetError
         If a file is malformed; the message names file, sample, worker and attribute.
 

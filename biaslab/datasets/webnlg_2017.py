@@ -19,7 +19,7 @@ ATTRIBUTES = {
 SCALE = (1.0, 3.0)
 #: The human texts, which were rated too, and are the reference of the others.
 REFERENCE = "webnlg"
-#: Metrics that the file has of every text, by the columns that hold them.
+#: Metrics in the file for every text, by the columns that contain them.
 METRICS = {"bleu": "BLEU", "meteor": "METEOR", "ter": "TER"}
 _COLUMNS = ("mr", "team", "text")
 _EMPTY = ("", "null")
@@ -33,24 +33,24 @@ def load(path: str | Path | None = None, systems: Sequence[str] | None = None) -
     ----------
     path : str or Path
         The table of mean ratings, ``all_data_final_averaged.csv``, with the columns ``mr`` (the triples, separated by
-        ``<br>``), ``team``, ``text``, ``fluency``, ``grammar``, ``semantics``; other columns are passed over.
+        ``<br>``), ``team``, ``text``, ``fluency``, ``grammar``, ``semantics``; other columns are ignored.
     systems : sequence of str, optional
-        Teams to keep; all but the human texts, "webnlg", unless given.
+        Teams to keep; by default all except the human texts, "webnlg".
 
     Returns
     -------
     Dataset
-        Noun ``"text"``, scale 1-3; ``context`` is one triple a line, ``subject | predicate | object``, ``reference``
-        the human text, and ``annotator`` is ``crowd_mean``. Where a system wrote nothing (an empty text, or "null") the
-        text is left out, and ``provenance`` says how many were. The file has nine systems, of which the paper takes
-        eight that it does not name.
+        Noun ``"text"``, scale 1-3; ``context`` has one triple per line, ``subject | predicate | object``,
+        ``reference`` is the human text, and ``annotator`` is ``crowd_mean``. Missing outputs (an empty text, or
+        "null") are dropped, and ``provenance`` gives their number. The file has nine systems, of which the paper uses
+        eight without naming them.
 
     Raises
     ------
     InputError
         If no path is given, or a system is unknown.
     DatasetError
-        If a column is missing or a rating is no number from 1 to 3; the message names file, row and column.
+        If a column is missing or a rating is not a number from 1 to 3; the message names file, row and column.
 
     References
     ----------
@@ -96,21 +96,21 @@ def published_scores(path: str | Path | None, dataset: Dataset) -> pd.DataFrame:
     Parameters
     ----------
     path : str or Path
-        As for `load`.
+        As in `load`.
     dataset : Dataset
-        Made by `load`; its candidates are scored.
+        As returned by `load`; its candidates are scored.
 
     Returns
     -------
     pandas.DataFrame
-        A scores frame (`biaslab.scoring.scores`), in which higher is better; ``judge`` is "webnlg 2017". METEOR needs
-        WordNet to compute, so that its published values are all there is of it here. A file without a metric has no
-        rows of it.
+        A scores frame (`biaslab.scoring.scores`), in which higher is better; ``judge`` is "webnlg 2017". Computing
+        METEOR requires WordNet, so only its published values are available. If the file lacks a metric, it has no
+        rows.
 
     Raises
     ------
     DatasetError
-        If a score is no number.
+        If a score is not a number.
     """
     file = need_path(path, REMEDY)
     table = _read(file, ())

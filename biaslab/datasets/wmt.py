@@ -28,30 +28,30 @@ def load(
     Parameters
     ----------
     path : str or Path
-        A table with the columns ``lp`` (language pair), ``src``, ``mt``, ``ref``, ``score``, ``system``, and perhaps
-        ``year`` and ``domain``.
+        A table with the columns ``lp`` (language pair), ``src``, ``mt``, ``ref``, ``score``, ``system``, and
+        optionally ``year`` and ``domain``.
     pair : str, optional
-        A language pair, such as "en-de"; needed where the file has several.
+        A language pair, for example "en-de"; required if the file has several.
     year : int, optional
-        Of the task.
+        Year of the task.
     domain : str, optional
-        Such as "news".
+        For example "news".
     scale : sequence of two floats
-        Least and greatest possible score; of MQM −25 to 0.
+        Smallest and largest possible score; −25 to 0 for MQM.
 
     Returns
     -------
     Dataset
-        Noun ``"translation"``, one attribute, "quality". A context is a source segment with its reference, which is
-        named after both texts; its candidates are named by their systems. A segment that a system has several times
-        has the mean of its scores.
+        Noun ``"translation"``, one attribute, "quality". A context is a source segment with its reference, and named
+        after both texts; its candidates are named after their systems. Repeated segments of a system get the mean of
+        their scores.
 
     Raises
     ------
     InputError
         If no path is given, the file has several language pairs, or nothing is left.
     DatasetError
-        If a column is missing or a score is no number; the message names file, row and column.
+        If a column is missing or a score is not a number; the message names file, row and column.
 
     References
     ----------

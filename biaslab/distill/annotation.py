@@ -34,9 +34,9 @@ class Aspect:
     task : str
         ``"translation"``, ``"style-transfer"`` or ``"summarization"``.
     name : str
-        Such as ``"coherence"``; ``"multiple"`` is all of the task at once (Table 7).
+        For example ``"coherence"``; ``"multiple"`` covers all aspects of the task at once (Table 7).
     worst, perfect : str
-        What one star and five stars mean.
+        Meaning of one star and of five stars.
     definition : str
         A sentence or two.
     """
@@ -60,7 +60,7 @@ def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
     Raises
     ------
     InputError
-        If there is no such task.
+        If the task is unknown.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def find_aspect(task: str, aspect: str) -> Aspect:
     Raises
     ------
     InputError
-        If there is no such task, or it has no such aspect.
+        If the task or the aspect is unknown.
 
     Examples
     --------
@@ -107,37 +107,37 @@ class Stars:
     Parameters
     ----------
     task : {"summarization", "translation", "style-transfer"}
-        Whose aspects (`biaslab.distill.aspects`).
+        The task, which determines the aspects (`biaslab.distill.aspects`).
     aspects : sequence of str or Aspect, optional
-        What to ask about. By default every single aspect of the task; ``["multiple"]`` is the multi-aspect prompt of
-        the paper, one number for all. An own `Aspect` may take the place of a name.
+        Aspects to ask about. By default every single aspect of the task; ``["multiple"]`` is the paper's multi-aspect
+        prompt, with one number for all. A custom `Aspect` can replace a name.
     scale : {"stars", "0-100"}
         One to five stars, or the continuous scale of Appendix 3.
     reference : bool
-        Show the reference beside the source: then evaluators may be taught with it (reference-based).
+        Show the reference along with the source, so that evaluators can be trained with it (reference-based).
     source : bool
         Show the source.
     answer : {"distribution", "text"}
-        Take the expected score over the labels, or generate text and read the score in it, as the paper does.
+        Use the expected score over the labels, or generate text and parse the score in it, as the paper does.
     replicates : int
-        With ``answer="text"``: samples of each request.
+        With ``answer="text"``: samples per request.
     temperature : float
         With ``answer="text"``: 0 is greedy.
     max_tokens : int
         With ``answer="text"``: maximum tokens of an answer.
     seed : int
-        Of the sampled texts.
+        Seed of sampled texts.
 
     Raises
     ------
     InputError
-        If a value is out of range, or the task has no such aspect. From `design`, if the reference is wanted
-        and a candidate has none.
+        If a value is out of range, or the task does not have the aspect. From `design`, if the reference is to be
+        shown and a candidate has none.
 
     Notes
     -----
-    The wording is our own; worst, perfect and definition are those of Tables 7 and 8. ``attribute`` of the trials is
-    the aspect's name, ``human`` the mean human score where the data set has an attribute of that name.
+    The wording is biaslab's; worst, perfect and definition are from Tables 7 and 8. ``attribute`` of the trials is the
+    aspect's name, ``human`` the mean human score if the data set has an attribute of that name.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class Stars:
 
     @property
     def name(self) -> str:
-        """``"stars"``, or ``"stars 0-100"``; with ``", reference"`` where it is shown."""
+        """``"stars"``, or ``"stars 0-100"``; with ``", reference"`` if it is shown."""
         return ("stars" if self.scale == "stars" else "stars 0-100") + (", reference" if self.reference else "")
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
@@ -216,8 +216,8 @@ class Stars:
 def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
     """Return the attributes that a score covers: for the multi-aspect prompt, all in its definition.
 
-    Where it names none, as that of translations with a data set of their quality, it is about all there are; and so is
-    a single aspect that a data set lacks which rates one thing only, their quality.
+    If the definition names none, as for translations with a data set of overall quality, all attributes are covered;
+    the same holds for a single aspect absent from a data set that rates nothing but overall quality.
     """
     if aspect.name == MULTIPLE:
         several = [name for name in dataset.attributes if name in aspect.definition] or list(dataset.attributes)
@@ -234,7 +234,7 @@ class Reward:
     Parameters
     ----------
     attributes : sequence of str
-        What is judged; ``""`` is quality as a whole.
+        Attributes to judge; ``""`` is overall quality.
     reference : bool
         Show the reference to the evaluator.
 

@@ -26,11 +26,12 @@ class Truncation(NamedTuple):
     Parameters
     ----------
     k : int
-        Sample from the k likeliest tokens only (Fan et al. 2018); 0 is all.
+        Sample only from the k most likely tokens (Fan et al. 2018); 0 for all.
     p : float
-        The fewest likeliest that together have this probability (Holtzman et al. 2020); 1 is all.
+        Sample only from the smallest set of most likely tokens with this total probability (Holtzman et al. 2020); 1
+        for all.
     temperature : float
-        Of the softmax, before either.
+        Softmax temperature, applied before truncation.
     """
 
     k: int = 0
@@ -62,7 +63,7 @@ class Truncation(NamedTuple):
             weights = weights.masked_fill(cumulative - weights >= self.p, 0.0)
             cumulative = weights.cumsum(-1)
         drawn = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)
-        # what rounding leaves beyond the last possible token goes to that token
+        # remaining mass from rounding goes to the last possible token
         last = (weights > 0).cumsum(-1).argmax(-1, keepdim=True)
         tokens = torch.minimum(drawn, last)
         return (tokens if ids is None else ids.gather(-1, tokens))[:, 0]
@@ -77,18 +78,18 @@ def sample(
     Parameters
     ----------
     policy : Policy
-        Who writes.
+        The model that generates.
     prompts : sequence of tuple of int
-        Token ids; each is read once.
+        Token ids; each prompt is read once.
     uniforms : numpy.ndarray, shape (prompts, n, steps)
-        Numbers in [0, 1), one a token; the number of steps is the greatest length.
+        Numbers in [0, 1), one per token; the number of steps is the maximum length.
     truncation : Truncation
-        What may be sampled.
+        Truncation of the sampling distribution.
 
     Returns
     -------
     list of list of Output
-        Of each prompt n outputs.
+        For each prompt, n outputs.
     """
     reading = Reading(policy, prompts)
     ends = torch.tensor(policy.terminators)
@@ -118,30 +119,31 @@ def search(
 ) -> list[list[Output]]:
     """Beam search, in groups that avoid one another's tokens (diverse beam search, Vijayakumar et al. 2018).
 
-    Beams are ranked by the sum of their log-probabilities; finished ones by that sum over their length, terminator
-    included. Group g ranks what it could write at a step by the sum minus ``diversity`` for each beam of the groups
-    before it that writes the same token at that step, terminators included (Hamming diversity, their §4). The penalty
-    only ranks; it does not stay in the sum. Nothing is stopped early: the search ends when no beam can still win.
+    Beams are ranked by the sum of their log-probabilities; finished ones by that sum divided by their length,
+    including the terminator. At each step, group g ranks its continuations by the sum minus ``diversity`` for each
+    beam of an earlier group that has the same token (or terminator) at that step (Hamming diversity, their §4). The
+    penalty affects only the ranking, not the sum. There is no early stopping: the search ends when no beam can still
+    win.
 
     Parameters
     ----------
     policy : Policy
-        Who writes.
+        The model that generates.
     prompts : sequence of tuple of int
         Token ids.
     beams : int
-        In all groups together; a multiple of ``groups``.
+        Total over all groups; a multiple of ``groups``.
     max_tokens : int
-        Greatest length, terminator included.
+        Maximum length, including the terminator.
     groups : int
-        1 is ordinary beam search.
+        Number of groups; 1 is ordinary beam search.
     diversity : float
         Penalty in nats for each equal token.
 
     Returns
     -------
     list of list of Output
-        Of each prompt ``beams`` outputs: the best of each group, then the second best of each, and so on.
+        For each prompt, ``beams`` outputs: the best of each group, then the second best of each, and so on.
     """
     width = beams // groups
     hunts = [[_Group(width, max_tokens, policy.terminators) for _ in range(groups)] for _ in prompts]
@@ -195,7 +197,7 @@ class _Group:
                     self.written.append(token)
             elif len(kept) < self.width:
                 kept.append((beam, row, total))
-        while len(kept) < self.width:  # a vocabulary smaller than the beams
+        while len(kept) < self.width:  # a vocabulary smaller than the number of beams
             kept.append((kept[-1][0], kept[-1][1], -torch.inf) if kept else (0, (*self.rows[0], 0), -torch.inf))
         self.written += [row[-1] for _, row, _ in kept]
         self.parents, self.rows = [k[0] for k in kept], [k[1] for k in kept]
@@ -204,7 +206,7 @@ class _Group:
 
     @property
     def is_done(self) -> bool:
-        """Whether no active beam can still enter the best."""
+        """Whether no active beam can still become one of the best."""
         reachable = float(self.sums.max()) / self.max_tokens
         return len(self.ended) == self.width and reachable <= self.ended[-1][0]
 

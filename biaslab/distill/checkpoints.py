@@ -1,7 +1,7 @@
-"""Run training loops that can resume after a kill, with atomic numbered checkpoints in safetensors.
+"""Run training loops that can resume after a kill, with atomic, numbered checkpoints in safetensors.
 
-Not transformers' `Trainer`: its checkpoints are folders written file by file, in which the optimizer's state, random
-numbers and arguments are pickled, and it seeds the random numbers of the whole process.
+transformers' `Trainer` is not used, because its checkpoints are folders written file by file, in which the optimizer's
+state, random state and arguments are pickled, and because it seeds the random numbers of the whole process.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class TrainingRun(ABC):
     Attributes
     ----------
     optimizer : torch.optim.Optimizer
-        Kept in checkpoints.
+        Saved in checkpoints.
     identity : str or dict
-        As JSON has it; what must be the same for a run to go on.
+        JSON-serialisable; must be unchanged for a run to resume.
     """
 
     optimizer: torch.optim.Optimizer
@@ -42,12 +42,12 @@ class TrainingRun(ABC):
     @property
     @abstractmethod
     def step(self) -> int:
-        """The last step that is done, 0 before the first."""
+        """The last completed step, 0 before the first."""
 
     @property
     @abstractmethod
     def is_over(self) -> bool:
-        """Whether no step is left."""
+        """Whether no steps are left."""
 
     @abstractmethod
     def advance(self) -> dict[str, float]:
@@ -67,20 +67,20 @@ class TrainingRun(ABC):
         Parameters
         ----------
         folder : path, optional
-            Where checkpoints are kept.
+            Folder of the checkpoints.
         every : int
-            Steps between checkpoints; there is one after the last step anyway.
+            Number of steps between checkpoints; there is always one after the last step.
         total : int
-            Steps at most, for the progress bar.
+            Maximum number of steps, for the progress bar.
         progress : bool
             Show a progress bar.
         **bar_options
-            Of the progress bar.
+            Options of the progress bar.
 
         Raises
         ------
         InputError
-            If the folder holds a damaged checkpoint, or one of another run.
+            If the folder contains a damaged checkpoint, or one of another run.
         """
         path = None if folder is None else Path(folder)
         if path is not None:
@@ -115,7 +115,7 @@ class TrainingRun(ABC):
 
 
 def save_checkpoint(folder: Path, step: int, tensors: Tensors, record: Mapping[str, Any]) -> None:
-    """Write the state after a step, then remove older ones; if killed meanwhile, the older one stays intact."""
+    """Write the state after a step, then remove older checkpoints; if killed in between, the older one is intact."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"step-{step:08d}.safetensors"
     plain = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}

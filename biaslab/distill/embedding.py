@@ -23,7 +23,7 @@ from biaslab.measures.scoring.encoder import Encoder, batches, choose_layer, is_
 
 Layer = int | Literal["last"] | None
 _BATCH_TOKENS = 4096
-_MOST = 50_000  # texts remembered at most
+_MOST = 50_000  # maximum number of cached texts
 _POOLINGS = get_args(Pooling)
 
 
@@ -34,7 +34,7 @@ def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | N
     Parameters
     ----------
     h, s, r : torch.Tensor, shape (texts, width)
-        Of outputs, sources and references.
+        Vectors of outputs, sources and references.
 
     Returns
     -------
@@ -44,13 +44,13 @@ def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | N
     Raises
     ------
     InputError
-        If there is a reference and no source.
+        If there is a reference but no source.
 
     Notes
     -----
-    The text of the paper that we have lost its formulas. These are those of COMET, which it says to follow (Rei et al.
-    2020): ``RegressionMetric`` and ``ReferencelessRegression`` of its code put the same vectors together, the first in
-    another order, which a linear layer does not see.
+    The available text of the paper lacks its formulas. These are those of COMET, which it claims to follow (Rei et al.
+    2020): ``RegressionMetric`` and ``ReferencelessRegression`` of its code concatenate the same vectors, the former in
+    another order, which does not matter to a linear layer.
 
     Examples
     --------
@@ -73,23 +73,24 @@ class TextEncoder:
     Parameters
     ----------
     source : ModelSource
-        Where the model lies (`biaslab.judges.loading.find_model`).
+        Location of the model (`biaslab.judges.loading.find_model`).
     layer : int or "last", optional
-        Whose output is taken; layers above it are dropped. By default as `biaslab.scoring.load_encoder`.
+        The layer whose output is used; layers above it are dropped. By default as in `biaslab.scoring.load_encoder`.
     device : str
-        Of torch.
+        As in torch.
 
     Raises
     ------
     ModelLoadError
-        If it cannot be loaded, or not from safetensors.
+        If it cannot be loaded, or is not in safetensors.
     InputError
         If it has no such layer.
 
     Notes
     -----
-    A text's own "[CLS]" is characters. Texts longer than the window are cut, with a warning that counts them: the end
-    of a long source is not seen. all-MiniLM-L6-v2 has 512 positions; sentence-transformers uses 256 of them.
+    A literal "[CLS]" in a text is plain characters. Texts longer than the window are truncated, with a warning that
+    counts them, so the end of a long source is not seen. all-MiniLM-L6-v2 has 512 positions; sentence-transformers
+    uses 256 of them.
     """
 
     def __init__(self, source: ModelSource, layer: Layer = None, device: str = "cpu") -> None:
@@ -101,7 +102,7 @@ class TextEncoder:
             raise InputError("layer", layer, "at least 1")
         self.causal = is_causal(model.config)
         if getattr(model, "pooler", None) is not None:
-            model.pooler = None  # is not asked
+            model.pooler = None  # not used
         self._blocks = _cut(model, depth, self.layer)
         self._reading = Encoder(source.name, model, tokenizer, self.layer)
         self.states = States()
@@ -121,17 +122,17 @@ class TextEncoder:
             self.states = States(below)
 
     def vectors(self, texts: Sequence[str], pooling: Pooling) -> torch.Tensor:
-        """Return one vector per text, shape (texts, width); with gradients if layers are trainable and it is requested.
+        """Return one vector per text, shape (texts, width); with gradients if requested and some layers are trainable.
 
         Raises
         ------
         InputError
-            If the first token of a causal model is wanted, which has seen nothing of the text.
+            If the first token of a causal model is requested, which has not seen the text.
 
         Warns
         -----
         UserWarning
-            If texts are cut: how many of those not seen before.
+            If texts are truncated, with the number of new ones.
         """
         if pooling == "cls" and self.causal:
             raise InputError("pooling", pooling, "last or mean for a causal model (its first token has no context)")
@@ -181,7 +182,8 @@ class TextEncoder:
     def _computed(self, texts: Sequence[str]) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield a text with its first, its mean and its last vector, shape (3, width)."""
         rows = [ids for ids, _ in self._reading.tokens(texts)]
-        # On a CPU one by one, which is as fast: the last bits of a vector then do not depend on the texts beside it.
+        # On a CPU one by one, which is equally fast and makes the last bits of a vector independent of the other
+        # texts.
         together = torch.is_grad_enabled() or not self.device.startswith("cpu")
         for batch in batches([len(ids) for ids in rows], _BATCH_TOKENS if together else 0):
             ids, mask = self._reading.padded([rows[i] for i in batch])
@@ -196,13 +198,13 @@ class TextEncoder:
 class States:
     """Cache of one encoder's vectors, in memory and optionally in a folder.
 
-    Each `add` writes a file of its own, so that several processes may, and a file is whole or not there. What cannot be
-    written or read is computed again: nothing is raised.
+    Each `add` writes a separate file, atomically, so that several processes may write. What cannot be written or read
+    is recomputed; nothing is raised.
 
     Parameters
     ----------
     folder : Path, optional
-        Made when there is something to keep; without one, vectors are remembered only.
+        Created when needed; without one, vectors are cached in memory only.
 
     Examples
     --------

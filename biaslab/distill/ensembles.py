@@ -38,9 +38,9 @@ class Evaluators:
     Parameters
     ----------
     folds : sequence of Evaluator
-        One a fold, for each of the repeats.
+        One per fold, for each of the repeats.
     held_out : mapping of str to sequence of int
-        Fingerprint of a source, and of a text → which of the evaluators saw no example of its context.
+        Fingerprint of a source, and of a text → indices of the evaluators not trained on its context.
 
     Raises
     ------
@@ -49,8 +49,8 @@ class Evaluators:
 
     Notes
     -----
-    A text is judged by those that did not see its source; the score is their mean. A source that none of them saw is
-    judged by all. Without a source a text is known by itself.
+    A text is scored by the evaluators that were not trained on its source, and the scores are averaged. A source that
+    none was trained on is scored by all. Without a source, a text is identified by itself.
     """
 
     def __init__(self, folds: Sequence[Evaluator], held_out: Mapping[str, Sequence[int]]) -> None:
@@ -95,7 +95,7 @@ class Evaluators:
         return scores
 
     def taking(self, score: Score) -> Evaluators:
-        """Return evaluators with the same weights whose score is the expected star, or the likeliest one."""
+        """Return evaluators with the same weights whose score is the expected star, or the most likely one."""
         return Evaluators([evaluator.taking(score) for evaluator in self.folds], self.held_out)
 
     def unseen_by(self, text: str, source: str = "") -> tuple[int, ...]:
@@ -104,7 +104,7 @@ class Evaluators:
         return self.held_out.get(mark, tuple(range(len(self.folds))))
 
     def save(self, folder: AnyPath) -> Path:
-        """Write each evaluator in a folder of its own, and ``folds.json``.
+        """Write each evaluator to a folder of its own, and ``folds.json``.
 
         Returns
         -------
@@ -125,7 +125,7 @@ def load_evaluators(folder: AnyPath, encoder: str | None = None, device: str | N
     Raises
     ------
     ModelLoadError
-        If they are not there, or not what biaslab wrote.
+        If they do not exist, or were not written by biaslab.
     """
     path = Path(folder)
     card = read_json(path / FOLDS, Folds)
@@ -142,20 +142,20 @@ class WeightedEvaluators:
     Parameters
     ----------
     evaluators : mapping of str to Evaluator or Evaluators
-        By name.
+        Evaluators by name.
     weights : mapping of str to float, optional
-        By name, from 0, as `biaslab.distill.tune_weights` returns them; equal ones by default. They are divided by
-        their sum, so that scores stay on 0 to 1.
+        Non-negative weights by name, as returned by `biaslab.distill.tune_weights`; by default equal. They are
+        normalised to sum to 1, so that scores stay in 0 to 1.
 
     Raises
     ------
     InputError
-        If there is no evaluator, or a weight is missing, unknown, negative or not finite, or all are 0.
+        If there are no evaluators, or a weight is missing, unknown, negative or not finite, or all are 0.
 
     Notes
     -----
-    It goes where an evaluator goes: `EvaluatorJudge`, `reinforce` and, as a judge, `rerank`. Its attribute is
-    "multiple". Weights mean what they were tuned for as long as scores are taken as they are.
+    It can be used in place of an evaluator: in `EvaluatorJudge`, `reinforce` and, as a judge, `rerank`. Its attribute
+    is "multiple". Weights are valid as long as scores are not rescaled.
 
     Examples
     --------
@@ -192,8 +192,8 @@ class WeightedEvaluators:
     @property
     def id(self) -> str:
         """Names with their weights, and a digest of everything that a score depends on."""
-        said = "+".join(f"{weight:.3g}*{name}" for name, weight in self.weights.items())
-        return f"evaluator:{said}@{self.digest}"
+        weighted = "+".join(f"{weight:.3g}*{name}" for name, weight in self.weights.items())
+        return f"evaluator:{weighted}@{self.digest}"
 
     @cached_property
     def digest(self) -> str:
@@ -216,7 +216,7 @@ def fingerprint(kind: str, text: str) -> str:
 
 
 def save_folds(evaluators: Evaluators, path: Path) -> None:
-    """Write which evaluator was not trained on which source."""
+    """Record which evaluators were not trained on which sources."""
     content = {"format": "biaslab cross-fitted evaluators 1", "folds": len(evaluators.folds)}
     with replacing(path / FOLDS) as partial:
         partial.write_text(json.dumps({**content, "held_out": evaluators.held_out}), encoding="utf-8")

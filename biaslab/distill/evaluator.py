@@ -33,13 +33,13 @@ class Evaluator:
     Parameters
     ----------
     attribute : str
-        What it judges.
+        The attribute that it judges.
     settings : Settings
-        How it is built and was trained.
+        How it was built and trained.
     device : str, optional
-        Of torch: CUDA, MPS or the CPU by default.
+        As in torch: by default CUDA, MPS or the CPU.
     training : mapping, optional
-        What to know about the training: numbers and short texts.
+        Information about the training: numbers and short texts.
 
     Raises
     ------
@@ -75,13 +75,13 @@ class Evaluator:
 
     @property
     def id(self) -> str:
-        """Attribute, encoder, inputs and a digest of the weights and of everything that a score depends on."""
+        """Attribute, encoder, inputs and a digest of the weights and of everything else that a score depends on."""
         named = (self.attribute, self.encoder.source.name, self.settings.inputs, self.digest)
         return "evaluator:{}:{}:{}@{}".format(*named)
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that change with the weights, the encoder and the way it is read."""
+        """Sixteen hexadecimal digits that change with the weights, the encoder and the way it is used."""
         read = {name: getattr(self.settings, name) for name in ("inputs", "loss", "pooling", "stars", "hidden")}
         read |= {"score": self.settings.score} if self._is_likeliest else {}
         pinned = [self.attribute, self.encoder.source.revision, self.encoder.layer, read]
@@ -95,12 +95,12 @@ class Evaluator:
         return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._learning().items()}
 
     def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Load weights that `weights` returned.
+        """Load weights returned by `weights`.
 
         Raises
         ------
         ModelLoadError
-            If names, shapes or types are not those of this evaluator, or a number is not finite.
+            If names, shapes or types do not match this evaluator, or a number is not finite.
         """
         own = self._learning()
         for name in {*own, *weights}:
@@ -119,12 +119,12 @@ class Evaluator:
         Raises
         ------
         InputError
-            If sources or references are needed and missing or blank, or are not as many as the texts.
+            If required sources or references are missing or blank, or their number differs from that of the texts.
 
         Warns
         -----
         UserWarning
-            If texts are cut because they do not fit the encoder's window: how many.
+            If texts are truncated to the encoder's window, with their number.
         """
         inputs = self._inputs(texts, sources, references)
         if not inputs[0]:
@@ -135,7 +135,7 @@ class Evaluator:
         return np.concatenate(scores)
 
     def vectors(self, inputs: Sequence[Sequence[str]]) -> tuple[torch.Tensor, ...]:
-        """Return the vectors of texts and, if given, their sources and references; all are encoded together."""
+        """Return the vectors of texts and, if given, their sources and references, encoding all together."""
         texts = [text for part in inputs for text in part]
         return torch.split(self.encoder.vectors(texts, self.settings.pooling), len(inputs[0]))
 
@@ -149,7 +149,7 @@ class Evaluator:
         return torch.softmax(outputs, dim=1) @ stars
 
     def taking(self, score: Score) -> Evaluator:
-        """Return an evaluator with the same weights whose score is the expected star, or the likeliest one.
+        """Return an evaluator with the same weights whose score is the expected star, or the most likely one.
 
         Examples
         --------
@@ -161,13 +161,13 @@ class Evaluator:
         return other
 
     def start_at(self, mean: torch.Tensor) -> None:
-        """Set the head's last bias to start from the mean label, or from the shares of the stars."""
+        """Initialise the head's last bias to the mean label, or to the shares of the stars."""
         start = mean if self.settings.loss == "regression" else mean.clamp(min=1e-3).log()
         with torch.no_grad():
             self.head[-1].bias.copy_(start)  # type: ignore[operator]
 
     def save(self, folder: AnyPath) -> Path:
-        """Write ``evaluator.safetensors`` and ``evaluator.json``; of the encoder only what was trained.
+        """Write ``evaluator.safetensors`` and ``evaluator.json``; of the encoder, only what was trained.
 
         Returns
         -------
@@ -204,17 +204,17 @@ def load_evaluator(folder: AnyPath, encoder: str | None = None, device: str | No
     Parameters
     ----------
     folder : path
-        Where `Evaluator.save` or `biaslab.distill.train` wrote it.
+        Folder written by `Evaluator.save` or `biaslab.distill.train`.
     encoder : str, optional
-        Where the encoder lies on this machine, if not where it lay.
+        Location of the encoder on this machine, if it differs from the recorded one.
     device : str, optional
-        Of torch.
+        As in torch.
 
     Raises
     ------
     ModelLoadError
-        If the folder has no evaluator, or one in another form than safetensors; if a file is damaged or was changed; or
-        if the encoder is not the one that it was trained on.
+        If the folder has no evaluator, or not in safetensors; if a file is damaged or was modified; or if the encoder
+        is not the one it was trained on.
 
     Examples
     --------

@@ -46,12 +46,12 @@ def write_files(folder: AnyPath, weights: Mapping[str, torch.Tensor], **card: An
 
 
 def read_files(folder: AnyPath) -> tuple[Settings, dict[str, torch.Tensor], Card]:
-    """Return settings, weights and the card that `write_files` wrote.
+    """Return the settings, weights and card written by `write_files`.
 
     Raises
     ------
     ModelLoadError
-        If there is none, one in another form than safetensors, or a file is damaged or was changed.
+        If there is none, it is not in safetensors, or a file is damaged or was modified.
     """
     path = Path(folder)
     if not (path / CARD).is_file() or not (path / WEIGHTS).is_file():
@@ -76,7 +76,7 @@ def read_json(path: Path, kind: type[Read]) -> Read:
     Raises
     ------
     ModelLoadError
-        If it cannot be read, or a field is missing, unknown, of another type or no finite number.
+        If it cannot be read, or a field is missing, unknown, of another type or not finite.
     """
     try:
         content: Read = json.loads(path.read_text(encoding="utf-8"), parse_constant=int)  # int refuses NaN, Infinity

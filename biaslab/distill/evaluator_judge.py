@@ -25,27 +25,27 @@ class EvaluatorJudge(BaseJudge):
     Parameters
     ----------
     evaluators : Evaluator, Evaluators, WeightedEvaluators, or several of them
-        As a list, each for the attribute that it was taught; or by attribute, as in ``{"coherence": evaluator}``, which
-        may give an attribute to an evaluator that was taught another. Cross-fitted ones answer a request about a source
-        that they know with the evaluator that never saw it.
+        A list, each for the attribute it was trained on; or a mapping by attribute, as in ``{"coherence":
+        evaluator}``, which may assign an evaluator to another attribute. Cross-fitted ones answer a request about a
+        known source with an evaluator not trained on it.
     name : str, optional
-        What tables and figures call it; it stands in front of the id.
+        Display name in tables and figures; prepended to the id.
 
     Attributes
     ----------
     id : str
-        Pins weights, encoder and settings of all evaluators.
+        Identifies weights, encoder and settings of all evaluators.
 
     Raises
     ------
     InputError
-        If there is none, or two are of one attribute.
+        If there is none, or two have the same attribute.
 
     Notes
     -----
-    A request without an attribute asks for quality as a whole: the only evaluator answers it, or the one taught by the
-    multi-aspect prompt. An evaluator that needs source or reference refuses requests without. Scores are those of
-    `Evaluator.score`, computed for all requests at once.
+    A request without an attribute asks for overall quality: it is answered by the only evaluator, or the one trained
+    on the multi-aspect prompt. An evaluator that needs source or reference refuses requests without them. Scores are
+    those of `Evaluator.score`, computed for all requests at once.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class EvaluatorJudge(BaseJudge):
         return f"EvaluatorJudge({self.id!r})"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise `JudgeError` for the first request of another kind, of an unknown attribute, or without its source."""
+        """Raise `JudgeError` for the first request of another kind, attribute, or without a required source."""
         for request in requests:
             self._evaluator(request)
 
@@ -96,7 +96,7 @@ class EvaluatorJudge(BaseJudge):
         Raises
         ------
         JudgeError
-            If nobody does.
+            If there is none.
         """
         require_kinds(self, [request])
         assert isinstance(request, Score)  # noqa: S101 - just checked

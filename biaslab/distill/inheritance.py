@@ -1,7 +1,7 @@
 """Bias inheritance: the share of the teacher's bias that a student has, per metric, with an interval.
 
-Wang et al. (2023) distil a judge into a small evaluator and do not ask what comes along. A probe is run on both, about
-the same contexts, and each metric of the student is set against the teacher's.
+Wang et al. (2023) distil a judge into a small evaluator without asking which biases it inherits. Here a probe is run
+on both, on the same contexts, and each metric of the student is compared with the teacher's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from biaslab.stats.together import (
 )
 
 ROLES = ("teacher", "student", "control")
-#: How a judge was asked, and not what about: may differ between teacher and student.
+#: Columns that describe how a judge was asked, which may differ between teacher and student.
 _MAY_DIFFER = ("answer",)
 _NO_SHARE = "undefined: the teacher's own bias is not distinguishable from zero (Fieller's g = {:.3g} ≥ 1)"
 
@@ -59,71 +59,74 @@ def bias_inheritance(
     Parameters
     ----------
     probe : Probe
-        The phenomenon; its ``estimate`` is called once, and once more for each context that is left out.
+        The probe; its ``estimate`` is called once, and once more leaving out each context.
     teacher, student : pandas.DataFrame
-        Trials of this probe about the same contexts, made by `biaslab.collect`, of one judge each. Take contexts that
-        the student never saw. Column ``answer`` may differ; contexts that not all have are left out.
+        Trials of this probe on the same contexts, made by `biaslab.collect`, of one judge each. Use contexts on which
+        the student was not trained. The column ``answer`` may differ; contexts that not all judged are dropped.
     metrics : sequence of str, optional
         Metrics that have a null; by default the probe's primary ones.
     progress : bool
         Show a progress bar.
     control : pandas.DataFrame, optional
-        Trials of a student that was taught alike by a teacher without the bias. A student may lean towards something by
-        itself, and what its control does too it did not inherit: the share is then that of the difference of both.
+        Trials of a student trained the same way by a teacher without the bias. A student may have a bias of its own,
+        and whatever its control shows as well was not inherited: the share is then computed for the difference of the
+        two.
 
     Returns
     -------
     pandas.DataFrame
-        An estimates frame. A cell of the probe (attribute …) has one row for each ``role``, the metric standing in
-        column ``of``:
+        An estimates frame. A cell of the probe (attribute …) has one row for each ``role``, with the metric's name in
+        the column ``of``:
 
         "teacher", "student", "control"
             Their own estimates: ``metric`` is that of the probe, ``judge`` their name.
         "difference"
-            ``bias_difference``, the student's minus the teacher's (null 0), also where there is no share.
+            ``bias_difference``, the student's minus the teacher's (null 0), even if there is no share.
         "inherited"
-            ``bias_inherited``, the student's minus the control's (null 0), where there is a control.
+            ``bias_inherited``, the student's minus the control's (null 0), if there is a control.
         "share"
             ``bias_share``, (student's − null) / (teacher's − null), or (student's − control's) / (teacher's − null). p
-            tests a share of 1. ``verdict`` reads the interval: *keeps* (above 0, 1 inside), *keeps or amplifies* (it
-            also reaches 2), *keeps a part* (between 0 and 1), *amplifies* (above 1), *loses* (between −1 and 1, 0
-            inside), *reverses* (below 0), *cannot be told* (anything wider, or no share).
+            tests a share of 1. ``verdict`` interprets the interval: *keeps* (above 0, contains 1), *keeps or
+            amplifies* (also reaches 2), *keeps a part* (between 0 and 1), *amplifies* (above 1), *loses* (between −1
+            and 1, contains 0), *reverses* (below 0), *cannot be told* (anything wider, or no share).
 
-        Metrics counted in standard deviations of the judge's own scores come twice, by ``unit``: see the notes. q is
-        over shares and own estimates together. ``attrs["contexts_left_out"]`` counts contexts that not all judged.
+        Metrics in units of the standard deviation of the judge's own scores occur twice, by ``unit``: see the notes.
+        q-values are computed over shares and own estimates together. ``attrs["contexts_left_out"]`` counts contexts
+        that not all judged.
 
     Raises
     ------
     InputError
         If a metric is unknown or has no null.
     TrialsError
-        If a frame holds several judges, if fewer than two contexts are common, or no cell of the probe is.
+        If a frame has several judges, or fewer than two contexts, or no cell of the probe, are shared.
 
     Notes
     -----
-    Both estimates are about the same contexts and rise and fall together. Their covariance is that of leaving out one
-    context at a time, (G − 1) / G Σ (θ₍g₎ − θ)(θ₍g₎ − θ)ᵀ, and the interval is Fieller's (1954): all shares r for which
-    student's − r × teacher's does not differ from 0 by t with G − 1 degrees of freedom. Where the teacher's own bias
-    does not differ from its null (Fieller's g ≥ 1), no share is excluded: it is NaN, and ``note`` says so. The share is
-    thus estimated only of biases that differ from their null, and one that barely does looks larger than it is, and
-    its share smaller; judge more contexts.
+    Both estimates are based on the same contexts and therefore correlated. Their covariance comes from leaving out one
+    context at a time, (G − 1) / G Σ (θ₍g₎ − θ)(θ₍g₎ − θ)ᵀ, and the interval is Fieller's (1954): all shares r for
+    which student's − r × teacher's does not differ from 0 by t with G − 1 degrees of freedom. If the teacher's own
+    bias does not differ from its null (Fieller's g ≥ 1), no share can be excluded: it is NaN, with a ``note``. The
+    share is thus estimated only for significant biases of the teacher, and a barely significant one tends to be
+    overestimated, and its share underestimated; judge more contexts in that case.
 
-    The student is taken as it is: the interval is over contexts, and says nothing about what another training would
-    give.
+    The student is treated as fixed: the interval is over contexts, and does not reflect variation between training
+    runs.
 
-    **Which units compare.** A share is a property of two judges only if noise does not move it.
+    **Which units are comparable.** A share is a property of the two judges only if it is unaffected by noise.
 
-    * In *points* of the scale and in *logits* noise of the student leaves the share alone. Teacher and student must be
-      on one scale, and stay away from its ends, which cut off more of whoever is noisier. A student that shrinks all
-      its scores towards the mean, as regressions do, shrinks its biases too, and its sense of quality as much: it then
-      loses in points what it keeps in SD.
-    * In *SD* of a judge's own scores (``verbosity_slope``, ``familiarity_slope``) a noisier student has less and a
-      smoother one more than in points: by the ratio of the two standard deviations. That is how much the bias decides
-      among all of the student's scores, of one context and of others. A student that tells contexts apart better than
-      their candidates has a small share of it, and may rank candidates by the bias all the same. Where the two units
-      disagree, say both. Points are SD times the standard deviation of the item scores that humans rated.
-    * Rank correlations (``verbosity_excess``, ``agreement_loss``) and rates (``first_position_rate``) lie nearer to
-      their null for whoever is noisier: a share below 1 may be noise alone. Prefer a slope or a logit.
+    * In *points* of the scale and in *logits*, noise of the student does not affect the share. Teacher and student
+      must use the same scale, and stay away from its ends, which truncate noisier scores more. A student that shrinks
+      all its scores towards the mean, as regressions do, shrinks its biases as much as its sensitivity to quality: it
+      then loses in points what it keeps in SD.
+    * In *SD* of a judge's own scores (``verbosity_slope``, ``familiarity_slope``) a noisier student has a smaller
+      bias, and a smoother one a larger bias, than in points, by the ratio of the two standard deviations. This is the
+      bias's contribution to all of the student's scores, within and between contexts. A student that separates
+      contexts better than their candidates has a small share, but may still rank candidates by the bias. If the two
+      units disagree, report both. Points are SD times the standard deviation of the scores of items with human
+      ratings.
+    * Rank correlations (``verbosity_excess``, ``agreement_loss``) and rates (``first_position_rate``) are attenuated
+      towards their null by noise, so a share below 1 may be due to noise alone. Prefer a slope or a logit.
 
     References
     ----------
@@ -228,8 +231,7 @@ def _spreads(trials: Sequence[pd.DataFrame], where: Mapping[str, Any]) -> Floats
 class Pair(Together):
     """Distances of teacher, student and optional control from the null, with their covariance over contexts.
 
-    ``values`` are the distances: teacher's, student's and, if there is one, that of a student whose teacher has no such
-    bias.
+    ``values`` are the distances: the teacher's, the student's and, if there is a control, its own.
     """
 
     roles: ClassVar[tuple[str, ...]] = ROLES
@@ -245,18 +247,18 @@ class Pair(Together):
         difference = self.combined(self.inherited - own)
         if math.isnan(difference.estimate):
             return difference
-        found = self.quotient(self.inherited, own, _NO_SHARE)
-        if math.isnan(found.estimate):
-            return found
-        effect, note = effect_or_why_not(found.se, self.contexts)
-        return replace(found, p_value=difference.p_value, mde=effect, note=note)
+        estimate = self.quotient(self.inherited, own, _NO_SHARE)
+        if math.isnan(estimate.estimate):
+            return estimate
+        effect, note = effect_or_why_not(estimate.se, self.contexts)
+        return replace(estimate, p_value=difference.p_value, mde=effect, note=note)
 
 
 def verdict_of(share: Estimate) -> str:
     """Interpret the interval of a share: which of none (0), part, all (1), more and the opposite it includes.
 
-    An interval that leaves more than that possible tells less: *keeps* and *loses* are said only of one that reaches
-    less than 1 beyond all of the bias and beyond none.
+    Wide intervals are less informative: *keeps* and *loses* require one that extends less than 1 beyond all of the
+    bias and beyond none.
 
     Examples
     --------

@@ -32,27 +32,26 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     Parameters
     ----------
     trials : pandas.DataFrame
-        One judge's scores under one condition: made by `biaslab.collect` with `Stars` or any scorer or pointwise probe,
-        or read from a log (`biaslab.read_judgements`). Rows that are no scores (without a scale, such as likelihoods)
-        and about other data sets are left out.
+        One judge's scores under one condition: made by `biaslab.collect` with `Stars` or any scorer or pointwise
+        probe, or read from a log (`biaslab.read_judgements`). Rows that are not scores (without a scale, such as
+        likelihoods) or belong to other data sets are dropped.
     dataset : Dataset
-        Whose texts were judged.
+        The data set with the judged texts.
     scale : Scale, optional
-        On which was judged, where the trials have no column ``scale``.
+        The scale of the scores, if the trials have no column ``scale``.
 
     Returns
     -------
     pandas.DataFrame
-        One row per candidate and attribute with a readable score: ``context_id, candidate_id, attribute, text, source,
-        reference``; ``label``, the score laid on 0 to 1 by the ends of its scale (the paper's min-max normalisation);
-        ``human``, the mean human score on the data set's scale, NaN where nobody rated or the attribute is none of the
-        data set's.
+        One row per candidate and attribute with a usable score: ``context_id, candidate_id, attribute, text, source,
+        reference``; ``label``, the score mapped linearly from its scale to 0 to 1 (the paper's min-max normalisation);
+        ``human``, the mean human score on the data set's scale, NaN if unrated or if the data set lacks the attribute.
 
     Raises
     ------
     TrialsError
-        If a column is missing, there are no scores of this data set, they are of several judges or several conditions,
-        or a candidate is unknown.
+        If a column is missing, there are no scores of this data set, they are of several judges or conditions, or a
+        candidate is unknown.
 
     Examples
     --------
@@ -102,26 +101,25 @@ def annotate(
     ----------
     judge : Judge
         A judge that reads prompts is asked for `Stars`. One that answers `biaslab.core.Score` requests, such as an
-        `EvaluatorJudge`, is asked for its score, and what lies outside 0 and 1 becomes the nearer of them.
+        `EvaluatorJudge`, is asked for its score, clipped to 0 to 1.
     dataset : Dataset
-        Whose texts.
+        The data set to label.
     aspects, task, scale, reference, answer, seed
-        As for `Stars`.
+        As in `Stars`.
     attributes : sequence of str, optional
-        What each aspect is called in what is returned, where the data set has another name for it: ``["quality"]`` for
-        ``["multiple"]``.
+        Name of each aspect in the result, if the data set uses another one: ``["quality"]`` for ``["multiple"]``.
     store, progress
-        As for `biaslab.collect`.
+        As in `biaslab.collect`.
 
     Returns
     -------
     pandas.DataFrame
-        As `biaslab.distill.examples`.
+        As in `biaslab.distill.examples`.
 
     Raises
     ------
     InputError
-        If there is not one attribute an aspect, or as from `Stars`.
+        If the numbers of attributes and aspects differ, or as in `Stars`.
 
     Examples
     --------
@@ -152,7 +150,7 @@ def _scored(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None) -> pd.D
     mine = trials[trials["dataset"] == dataset.name] if "dataset" in trials else trials
     if "opponent_id" in mine:
         mine = mine[mine["opponent_id"].isna()]
-    if "asked" in mine:  # beside its scores, a probe may ask for the probability of a label
+    if "asked" in mine:  # a probe may also ask for label probabilities
         mine = mine[mine["asked"].isin(["score"]) | mine["asked"].isna()]
     if scale is None:
         require_columns(trials, ["scale"], "trials")

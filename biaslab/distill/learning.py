@@ -25,11 +25,11 @@ class Learning(TrainingRun):
     Attributes
     ----------
     history : list of list of float
-        A row ``[epoch, training loss, validation loss]`` an epoch, without the last where nothing is held out.
+        A row ``[epoch, training loss, validation loss]`` per epoch, without the last if nothing is held out.
     best_epoch : int
-        That of the smallest validation loss, or the last one; 0 before the first.
+        Epoch with the smallest validation loss, or the last one; 0 before the first.
     best : mapping of str to torch.Tensor
-        The weights after it.
+        The weights after that epoch.
     """
 
     def __init__(self, evaluator: Evaluator, frame: pd.DataFrame, settings: Settings, identity: str) -> None:
@@ -55,7 +55,7 @@ class Learning(TrainingRun):
 
     @property
     def step(self) -> int:
-        """The last epoch that is done, 0 before the first."""
+        """The last completed epoch, 0 before the first."""
         return len(self.history)
 
     @property
@@ -83,7 +83,7 @@ class Learning(TrainingRun):
         return weights, {"best_epoch": self.best_epoch, "history": self.history}
 
     def restore(self, tensors: Tensors, record: Mapping[str, Any]) -> None:
-        """Take up the state of a checkpoint."""
+        """Restore the state of a checkpoint."""
         now, self.best = (
             {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
             for part in ("now:", "best:")

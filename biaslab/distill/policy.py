@@ -30,23 +30,23 @@ class Policy:
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        Causal or encoder–decoder model, on its device. It keeps keys and values of what it read; state-space models do
-        not, and are refused when they are asked to write.
+        Causal or encoder–decoder model, on its device. It must cache keys and values; state-space models do not, and
+        are refused when asked to generate.
     tokenizer : transformers.PreTrainedTokenizerBase
-        Its tokenizer; its chat template is used when it has one.
+        The model's tokenizer; its chat template is used if it has one.
     name : str
-        What provenance calls it; pins the weights.
+        Name in the provenance; must identify the weights.
     prompt : str
-        What is asked, one user message, with ``{source}`` where the source's text goes.
+        The request, one user message, with ``{source}`` for the source's text.
 
     Raises
     ------
     InputError
-        If the prompt has no place for the source.
+        If the prompt lacks ``{source}``.
 
     Notes
     -----
-    Text of sources and references is data: a special token's string inside it is encoded as plain characters.
+    The text of sources and references is data: strings of special tokens inside it are encoded as plain characters.
     """
 
     def __init__(self, model: Any, tokenizer: Any, name: str, prompt: str = SOURCE) -> None:
@@ -105,19 +105,19 @@ class Policy:
     def log_likelihood(self, prompts: Sequence[Ids], outputs: Sequence[Sequence[Ids]]) -> list[torch.Tensor]:
         """Return log P(output | prompt) in nats for several outputs of each prompt, with gradients if enabled.
 
-        A prompt is read once for all of its outputs; the gradient flows through it all the same.
+        A prompt is read once for all of its outputs; gradients still flow through it.
 
         Parameters
         ----------
         prompts : sequence of tuple of int
             Token ids.
         outputs : sequence of sequence of tuple of int
-            Of each prompt at least one output of at least one token.
+            For each prompt, at least one output of at least one token.
 
         Returns
         -------
         list of torch.Tensor
-            One of shape (outputs,) a prompt.
+            One per prompt, of shape (outputs,).
         """
         rows = [output for group in outputs for output in group]
         of = torch.tensor([i for i, group in enumerate(outputs) for _ in group], device=self.model.device)
@@ -142,7 +142,7 @@ class Policy:
             The folder.
         """
         config = self.model.config
-        if getattr(config, "quantization_config", None) is not None:  # read from GGUF: the weights are plain by now
+        if getattr(config, "quantization_config", None) is not None:  # loaded from GGUF; the weights are dequantised
             del config.quantization_config
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -158,21 +158,21 @@ def load_policy(
     Parameters
     ----------
     model : str or Policy
-        ``"smollm2-135m"`` (embedded), a folder, a ``.gguf`` file or a hub identifier; a policy is given
-        another prompt.
+        ``"smollm2-135m"`` (embedded), a folder, a ``.gguf`` file or a hub identifier; for a policy, only the prompt is
+        replaced.
     prompt : str, optional
-        As for `Policy`; by default the source alone, or the policy's own.
+        As in `Policy`; by default the source alone, or the policy's own.
     dtype : {"float32", "bfloat16", "float16"}, optional
-        By default bfloat16 on CUDA, float16 on MPS and float32 on the CPU.
+        By default bfloat16 on CUDA, float16 on MPS, and float32 on the CPU.
     device : str, optional
         By default CUDA, else MPS, else the CPU.
 
     Raises
     ------
     ModelLoadError
-        If there is no such model or it cannot be loaded.
+        If the model does not exist or cannot be loaded.
     InputError
-        If the prompt has no place for the source, or dtype or device cannot be used.
+        If the prompt lacks ``{source}``, or dtype or device is not available.
 
     Examples
     --------
@@ -193,19 +193,19 @@ class Reading:
     Parameters
     ----------
     policy : Policy
-        Who reads.
+        The model.
     prompts : sequence of tuple of int
-        Token ids; padded on the left, where a mask hides it.
+        Token ids; padded on the left, with a mask.
 
     Attributes
     ----------
     logits : torch.Tensor, shape (prompts, vocabulary)
-        Of the first token that comes after each prompt.
+        Logits of the first token after each prompt.
 
     Raises
     ------
     JudgeError
-        If the model keeps something else than keys and values.
+        If the model caches something other than keys and values.
     """
 
     def __init__(self, policy: Policy, prompts: Sequence[Ids]) -> None:
@@ -230,7 +230,7 @@ class Reading:
         Returns
         -------
         torch.Tensor, shape (new rows, n, vocabulary)
-            The logits of what comes after each token.
+            The logits after each token.
         """
         if len(rows) != len(self.mask) or not torch.equal(rows, torch.arange(len(rows), device=rows.device)):
             self.cache.batch_select_indices(rows)

@@ -33,10 +33,10 @@ class Reinforced(NamedTuple):
     history : pandas.DataFrame
         One row per step, from 0 (before training): ``step``; ``loss`` (Eq. 9), ``risk`` (Eq. 3, or minus the mean
         reward of the samples; in units of reward, 0 at the mean before training) and ``likelihood`` (−log P of the
-        references a token, in nats), means over the sources of the step; ``reward_train``, the mean reward of its
-        samples; ``distinct``, how many different ones a source had; ``gradient``, its norm before clipping;
-        ``reward_held_out``, the mean reward of samples of held-out sources, NaN where it was not measured. Its random
-        numbers are the same each time. With ``balance=0`` nothing is sampled, and what is said of samples is NaN.
+        references per token, in nats), averaged over the step's sources; ``reward_train``, the mean reward of its
+        samples; ``distinct``, the number of distinct samples per source; ``gradient``, its norm before clipping;
+        ``reward_held_out``, the mean reward of samples for held-out sources, with the same random numbers each time,
+        NaN if not measured. With ``balance=0`` nothing is sampled, and columns about samples are NaN.
     """
 
     policy: Policy
@@ -61,36 +61,36 @@ def reinforce(
     """Train a generation model to write texts that an evaluator scores highly.
 
     Loss of a source: λ × risk of its samples (Eqs. 3, 4; with ``objective="reinforce"`` Eq. 2) + (1 − λ) × −log P of
-    its reference a token (Eq. 9). The samples of an update are drawn first, in batches and without gradient; then their
-    likelihood is computed with gradient, each prompt read once for all of its samples and its reference (the paper's
-    two stages).
+    its reference per token (Eq. 9). The samples of an update are drawn first, in batches and without gradient; then
+    their likelihood is computed with gradient, reading each prompt once for all of its samples and its reference (the
+    paper's two stages).
 
     Parameters
     ----------
     model : str or Policy
-        Causal or encoder–decoder model as for `collect_samples`, loaded in float32. A policy is trained in place.
+        Causal or encoder–decoder model as in `collect_samples`, loaded in float32. A policy is trained in place.
     sources : Dataset or pandas.DataFrame
-        What to write about; with ``balance`` below 1 each with a reference.
+        The sources; with ``balance`` below 1 each needs a reference.
     reward : callable, Judge or evaluator
-        From (texts, sources, references) to one number each; a judge that answers `biaslab.core.Score` requests, such
-        as an `EvaluatorJudge`; or anything with such a method ``score``, such as an `Evaluator`. A blank text is not
-        shown to it and gets 0, the worst.
+        Maps (texts, sources, references) to one number each; or a judge that answers `biaslab.core.Score` requests,
+        such as an `EvaluatorJudge`; or an object with a method ``score`` of this kind, such as an `Evaluator`. Blank
+        texts are not passed to it and get 0, the worst reward.
     settings : MinimumRisk, optional
-        How to train; by default as the paper does where it says so.
+        Training settings; by default those of the paper, where stated.
     held_out : Dataset or pandas.DataFrame, optional
-        Other sources, on which the reward is measured from time to time.
+        Other sources, on which the reward is measured periodically.
     attribute : str
-        What a judge is asked about; quality as a whole by default.
+        Attribute to ask a judge about; by default overall quality.
     prompt : str, optional
-        As for `collect_samples`.
+        As in `collect_samples`.
     folder : path, optional
-        Where checkpoints are kept. A run that was killed goes on from the last one and ends with the same weights.
+        Folder of the checkpoints. A killed run resumes from the last one and ends with the same weights.
     device : str, optional
         By default CUDA, else MPS, else the CPU.
     progress : bool
         Show a progress bar with the reward.
     **changes
-        Settings that differ, by name, such as ``steps=10, trainable=4, objective="reinforce"``.
+        Individual settings to change, for example ``steps=10, trainable=4, objective="reinforce"``.
 
     Returns
     -------
@@ -100,15 +100,15 @@ def reinforce(
     Raises
     ------
     InputError
-        If a reference is missing, a source is both trained and held out, a reward is not finite, or the folder holds
-        another run.
+        If a reference is missing, a source is both trained and held out, a reward is not finite, or the folder
+        contains another run.
     PromptTooLongError
         Before training, if a source does not fit the context window.
 
     Notes
     -----
-    Dropout is off, so that the weights that write are those that are trained. That λ weighs the risk is how the paper's
-    "balance factor" of a mean of both is read here. Only a policy that writes different texts learns: see ``distinct``.
+    Dropout is off, so that samples come from the same weights that are trained. The paper's "balance factor" is taken
+    to be the weight of the risk. Only a policy that writes different texts can learn: see ``distinct``.
 
     Examples
     --------

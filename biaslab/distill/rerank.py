@@ -1,6 +1,6 @@
 """Choose the best of several texts by one evaluator or a weighted sum (Wang et al. 2023, Eqs. 5, 6).
 
-Weights are found by exact line searches between evaluators, the way of MERT (Och 2003).
+Weights are found by exact line searches between evaluators, as in MERT (Och 2003).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from biaslab.store import Store
 from biaslab.study.collect import collect
 
 Evaluators = Judge | pd.DataFrame | Mapping[str, "Judge | pd.DataFrame"]
-_STARTS, _LINES, _ROUNDS = 16, 4, 20  # random starts and lines for each evaluator; rounds of a start at most
+_STARTS, _LINES, _ROUNDS = 16, 4, 20  # random starts and lines per evaluator; maximum number of rounds per start
 
 
 @checked
@@ -45,25 +45,25 @@ def rerank(
     candidates : Dataset
         Several candidates per context, such as those of `collect_samples`.
     judges : Judge, pandas.DataFrame or mapping
-        Who decides: a judge that answers `Score` requests, a scores frame of any scorer (`biaslab.scoring.scores`), or
-        several of them by name.
+        A judge that answers `Score` requests, a scores frame of any scorer (`biaslab.scoring.scores`), or several of
+        them by name.
     weights : mapping of str to float, optional
-        By name, as `tune_weights` returns them; 1 for each by default. A judge asked about several attributes, and a
-        frame with several, gives one score each, named by the attribute (with other judges beside it, ``"name:
+        Weights by name, as returned by `tune_weights`; by default 1. A judge asked about several attributes, or a
+        frame with several, gives one score per attribute, named after it (with other judges present, ``"name:
         attribute"``).
     attributes : sequence of str
-        What judges are asked about; quality as a whole by default.
+        Attributes to ask judges about; by default overall quality.
     reference : bool
-        Show judges the reference, for evaluators that were taught with it.
+        Show judges the reference, for evaluators trained with it.
     store : Store or path, optional
-        Where their replies are kept.
+        Store of their replies.
     progress : bool
         Show progress bars.
 
     Returns
     -------
     Dataset
-        One candidate per context, as it was, with its human scores. Of equally good ones it is the first.
+        One candidate per context, unchanged, with its human scores; in a tie the first.
 
     Raises
     ------
@@ -88,8 +88,8 @@ def rerank(
     first = pd.Series(total).groupby(table.index.get_level_values("context_id"), sort=False).idxmax().sort_values()
     kept = candidates.candidates.iloc[first]
     human = candidates.human.merge(kept[list(ITEM)], on=list(ITEM))
-    said = " + ".join(f"{weight_of[name]:.3g} × {name or 'score'}" for name in names)
-    facts = f"{candidates.provenance} Of each context the candidate with the greatest {said}.".strip()
+    formula = " + ".join(f"{weight_of[name]:.3g} × {name or 'score'}" for name in names)
+    facts = f"{candidates.provenance} Of each context the candidate with the greatest {formula}.".strip()
     about = (candidates.attributes, candidates.scale, candidates.noun, facts)
     return Dataset(f"{candidates.name}, reranked", kept, human, *about)
 
@@ -109,12 +109,12 @@ def evaluate(
     Parameters
     ----------
     candidates, judges, attributes, reference, store, progress
-        As for `rerank`.
+        As in `rerank`.
 
     Returns
     -------
     pandas.DataFrame, shape (candidates, scores)
-        By ``(context_id, candidate_id)``, in the order of the candidates.
+        Index ``(context_id, candidate_id)``, in the order of the candidates.
 
     Raises
     ------
@@ -129,8 +129,8 @@ def evaluate(
     for name, judge in named.items():
         if not isinstance(judge, pd.DataFrame):
             judge = scores(collect(Reward(attributes, reference), judge, candidates, store, progress))
-        for label, part in _parts(judge, name):
-            values = part.set_index(list(ITEM))["score"].reindex(index).to_numpy(float)
+        for label, frame in _parts(judge, name):
+            values = frame.set_index(list(ITEM))["score"].reindex(index).to_numpy(float)
             if np.isnan(values).any():
                 where = ", ".join(map(str, index[int(np.isnan(values).argmax())]))
                 what = f"no score of {where} by {label or 'the judge'}"
@@ -156,20 +156,20 @@ def tune_weights(
     Parameters
     ----------
     candidates : Dataset
-        Contexts that are used for nothing else.
+        Contexts not used for anything else.
     judges, attributes, reference, store, progress
-        As for `rerank`; at least two scores.
+        As in `rerank`; at least two scores.
     objective : Judge or pandas.DataFrame
-        What the choices are to be good at: the scores frame of a reference-based metric, one score per candidate, or an
-        evaluator that is shown the reference, asked about quality as a whole.
+        What to maximise: the scores frame of a reference-based metric, one score per candidate, or an evaluator that
+        sees the reference, asked about overall quality.
     seed : int
-        Of the search.
+        Random seed of the search.
 
     Returns
     -------
     pandas.Series
-        Weights by name, from 0, their sum 1. ``attrs["objective"]`` is the mean objective of what they choose,
-        ``attrs["equal"]`` that of equal weights.
+        Non-negative weights by name, summing to 1. ``attrs["objective"]`` is the mean objective of the texts they
+        choose, ``attrs["equal"]`` that with equal weights.
 
     Raises
     ------
@@ -178,10 +178,11 @@ def tune_weights(
 
     Notes
     -----
-    As the paper's MERT (Och 2003) it searches lines exactly: the objective is piecewise constant in the weights, and
-    gradients and simplices stand still on its plateaus. Lines run between the weights so far and each evaluator alone
-    or random weights, from several starts, within weights that are not negative. With two scores the result is exact,
-    with more it may miss the best plateau. Of equally good weights it keeps equal ones, then an evaluator alone.
+    Like the paper's MERT (Och 2003), it searches lines exactly, because the objective is piecewise constant in the
+    weights, and gradient or simplex methods get stuck on its plateaus. Lines run from the current weights to each
+    evaluator alone or to random weights, from several starts, within the non-negative weights. With two scores the
+    result is exact; with more it may miss the best plateau. Ties are broken in favour of equal weights, then of a
+    single evaluator.
 
     Examples
     --------
@@ -210,7 +211,7 @@ def tune_weights(
 def _blocks(table: pd.DataFrame, aims: Floats) -> tuple[Floats, Floats]:
     """Return scores, shape (contexts, candidates, scores), and aims, shape (contexts, candidates)."""
     blocks = list(table.groupby(level="context_id", sort=False).indices.values())
-    # contexts with fewer candidates are filled up with their first one, which then still wins its ties
+    # smaller contexts are padded with copies of their first candidate, which still wins ties
     longest = max(map(len, blocks))
     rows = np.array([[*block, *[block[0]] * (longest - len(block))] for block in blocks])
     return table.to_numpy()[rows], aims[rows]
@@ -224,19 +225,19 @@ def _parts(frame: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]
         remedy = "pass one frame each, by name"
         raise InputError("judges", f"a frame of {len(scorers)} scorers", "scores of one scorer and judge", remedy)
     groups = frame.groupby("attribute", sort=False)
-    for attribute, part in groups:
-        yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), part
+    for attribute, group in groups:
+        yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), group
 
 
 def mean_goal(values: Floats, goals: Floats, weights: Floats) -> float:
-    """Return the mean goal of the candidates that weights choose, the first of equally good ones.
+    """Return the mean goal of the candidates that weights choose; in a tie the first.
 
     Parameters
     ----------
     values : numpy.ndarray, shape (contexts, candidates, evaluators)
         Scores.
     goals : numpy.ndarray, shape (contexts, candidates)
-        What the choices are to be good at.
+        The quantity to maximise.
     weights : numpy.ndarray, shape (evaluators,)
     """
     best = np.argmax(values @ weights, axis=1)
@@ -246,16 +247,16 @@ def mean_goal(values: Floats, goals: Floats, weights: Floats) -> float:
 def search_weights(values: Floats, goals: Floats, seed: int = 0) -> tuple[Floats, float]:
     """Return the non-negative weights (sum 1) with the highest mean goal found, and that mean.
 
-    Starts are equal weights, each evaluator alone and random ones. From each, lines towards single evaluators and
-    towards random weights are searched exactly, as long as that helps. With two evaluators the first line is the whole
+    Starts are equal weights, each evaluator alone, and random weights. From each, lines towards single evaluators and
+    random weights are searched exactly until there is no improvement. With two evaluators the first line is the whole
     space, and the result exact.
 
     Parameters
     ----------
     values, goals
-        As for `mean_goal`.
+        As in `mean_goal`.
     seed : int
-        Of the random starts and lines.
+        Random seed of the starts and lines.
     """
     size, rng = values.shape[-1], np.random.default_rng(seed)
     alone = np.eye(size)
@@ -276,10 +277,10 @@ def search_weights(values: Floats, goals: Floats, seed: int = 0) -> tuple[Floats
 
 
 def _best_on_line(values: Floats, goals: Floats, weights: Floats, direction: Floats) -> Floats:
-    """Return the best weights on a line: the middle of the best piece, the widest of equally good ones.
+    """Return the best weights on a line: the middle of the best piece, the widest if there are several.
 
-    Along the line each candidate's sum is a straight line; which is the greatest changes at the corners of their upper
-    envelope only. All envelopes are walked at once, and the mean goal is known between all of their corners.
+    Along the line each candidate's sum is linear, so the maximum changes only at the vertices of their upper envelope.
+    All envelopes are walked at once, which gives the mean goal between all vertices.
     """
     if np.allclose(direction, 0):
         return weights

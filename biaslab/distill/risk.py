@@ -24,44 +24,46 @@ class MinimumRisk:
     Parameters
     ----------
     steps : int
-        Updates of the weights.
+        Number of weight updates.
     sources_per_step : int
-        Sources whose gradients are accumulated for an update.
+        Number of sources whose gradients are accumulated for an update.
     samples : int
-        Texts sampled for each (5 in the paper); equal ones count once.
+        Number of texts sampled per source (5 in the paper); duplicates count once.
     balance : float
-        λ of Eq. 9, the share of the risk; 1 − λ is that of the references' likelihood. The paper's is .7.
+        λ of Eq. 9, the weight of the risk; 1 − λ is that of the references' likelihood. The paper uses .7.
     smoothness : float
-        α of Eq. 4. The paper names no value; near 1 the likeliest sample has almost all of the probability, since
+        α of Eq. 4. The paper gives no value; near 1 the most likely sample has almost all of the probability, because
         log-probabilities of whole texts differ by many nats.
     reward_unit : float, optional
-        What counts as 1 in the risk, so that λ means the same whatever the scale of the rewards. By default the
-        standard deviation of the rewards within sources before training; 1 takes rewards as they are (the paper).
+        Unit of reward in the risk, so that λ has the same meaning whatever the scale of the rewards. By default the
+        standard deviation of the rewards within sources before training; 1 leaves rewards unscaled (the paper).
     learning_rate : float
-        Of AdamW, constant and without weight decay.
+        Learning rate of AdamW, constant and without weight decay.
     clip : float
-        Greatest norm of the gradient.
+        Maximum norm of the gradient.
     max_tokens : int
-        Greatest length of a sample; references are read in full.
+        Maximum length of a sample; references are not truncated.
     temperature : float
-        Of the sampling.
+        Sampling temperature.
     trainable : "all" or int
-        Train all weights, as in the paper, or only the last blocks, this many, and what comes after them.
+        Train all weights, as in the paper, or only this many of the last blocks and the layers after them.
     evaluate_every : int
-        Steps between measurements on held-out sources; there is one before training and one at the end anyway.
+        Number of steps between measurements on held-out sources; there is always one before training and one at the
+        end.
     save_every : int
-        Steps between checkpoints.
+        Number of steps between checkpoints.
     rows : int
-        Texts that are sampled, or scored with gradient, at once at most (more where one source has more).
+        Maximum number of texts sampled, or scored with gradient, at once (more if a single source has more).
     seed : int
-        Of order and samples.
+        Seed of the order and the samples.
     objective : {"mrt", "reinforce"}
-        Minimum-risk training (Eqs. 3 and 4, what the paper trains with), or REINFORCE (Eq. 2, Williams 1992), in which
-        a text that was sampled twice counts twice and ``smoothness`` plays no part.
+        Minimum-risk training (Eqs. 3 and 4, used by the paper), or REINFORCE (Eq. 2, Williams 1992), in which
+        duplicate samples count separately and ``smoothness`` has no effect.
     baseline : {"others", "start", "none"}
-        With REINFORCE: what is taken from a sample's reward, which leaves the expected gradient as it is and makes it
-        vary less. The mean reward of the source's other samples, the mean of all sources before training, or nothing,
-        as Eq. 2 is printed. MRT needs none: its gradient has the posterior's mean reward in that place.
+        For REINFORCE: what is subtracted from a sample's reward, which reduces the variance of the gradient without
+        changing its expectation: the mean reward of the source's other samples, the mean over all sources before
+        training, or nothing, as in the printed Eq. 2. MRT needs none, because its gradient already subtracts the
+        posterior mean reward.
 
     Raises
     ------
@@ -109,7 +111,7 @@ def posterior(log_probs: torch.Tensor, smoothness: float) -> torch.Tensor:
     Parameters
     ----------
     log_probs : torch.Tensor, shape (sequences,)
-        log P(sequence | source) in nats, of *different* sequences of one source.
+        log P(sequence | source) in nats, for *distinct* sequences of one source.
     smoothness : float
         α: 1 is the model's own distribution over them, towards 0 they become equal.
 
@@ -127,9 +129,9 @@ def risk(log_probs: torch.Tensor, rewards: torch.Tensor, smoothness: float) -> t
     Parameters
     ----------
     log_probs : torch.Tensor, shape (sequences,)
-        As for `posterior`, with gradient.
+        As in `posterior`, with gradient.
     rewards : torch.Tensor, shape (sequences,)
-        r of each; a constant added to all changes no gradient.
+        Reward r of each; adding a constant to all does not change the gradient.
     smoothness : float
         α.
 
@@ -153,20 +155,20 @@ def policy_gradient(
     Parameters
     ----------
     log_probs : torch.Tensor, shape (sequences,)
-        log P(sequence | source) in nats of *different* sequences, with gradient.
+        log P(sequence | source) in nats for *distinct* sequences, with gradient.
     rewards : torch.Tensor, shape (sequences,)
-        r of each.
+        Reward r of each.
     counts : torch.Tensor, shape (sequences,)
         How often each was sampled.
     baseline : float, optional
-        What is taken from each reward; by default the mean reward of the source's other samples (Kool et al. 2019). A
-        single sample has no others, and teaches nothing.
+        Subtracted from each reward; by default the mean reward of the source's other samples (Kool et al. 2019). With
+        a single sample there are no others, and the gradient is 0.
 
     Returns
     -------
     torch.Tensor, shape ()
-        Its value is −(mean reward of the samples), which makes it comparable with `risk`; its gradient that of
-        −mean((r − b) log P), with the baseline b.
+        Its value is −(mean reward of the samples), comparable with `risk`; its gradient that of −mean((r − b) log P),
+        with the baseline b.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from biaslab.distill.risk import MinimumRisk, policy_gradient, risk
 from biaslab.distill.sampling import in_batches, random_numbers
 from biaslab.distill.settings import Floats
 
-#: From texts, their sources and their references to one number each: the more, the better.
+#: Maps texts, their sources and their references to one number each, higher for better.
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], ArrayLike]
 
 
@@ -42,7 +42,7 @@ class RiskRun(TrainingRun):
     Attributes
     ----------
     history : list of dict
-        The row before training, once it has begun, and one row per step.
+        The row before training, if it has begun, and one row per step.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RiskRun(TrainingRun):
 
     @property
     def step(self) -> int:
-        """The last step that is done, 0 before the first."""
+        """The last completed step, 0 before the first."""
         return max(0, len(self.history) - 1)
 
     @property
@@ -108,7 +108,7 @@ class RiskRun(TrainingRun):
         return weights, {"unit": self.unit, "centre": self.centre, "history": self.history}
 
     def restore(self, tensors: Tensors, record: Mapping[str, Any]) -> None:
-        """Take up the state of a checkpoint."""
+        """Restore the state of a checkpoint."""
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(tensors[f"weight.{name}"])
@@ -181,11 +181,11 @@ class RiskRun(TrainingRun):
         return sums
 
     def _lost(self, likelihoods: torch.Tensor, sampled: Mapping[Ids, float], outputs: Sequence[Output]) -> torch.Tensor:
-        """Return the loss of the different samples of a source: Eq. 3 or 2, in units of reward from the start on."""
+        """Return the loss of a source's distinct samples: Eq. 3 or 2, in units of reward relative to the start."""
         settings, like = self.settings, {"dtype": likelihoods.dtype, "device": likelihoods.device}
         gains = (
             np.array(list(sampled.values())) - self.centre
-        ) / self.unit  # Eq. 3's gradient has no use for the centre
+        ) / self.unit  # the gradient of Eq. 3 does not depend on the centre
         worth = torch.tensor(gains, **like)  # type: ignore[arg-type]
         if settings.objective == "mrt":
             return risk(likelihoods, worth, settings.smoothness)
@@ -201,9 +201,9 @@ class RiskRun(TrainingRun):
 
     def _identity(self, reward_id: str) -> dict[str, Any]:
         """Return everything that must be unchanged to resume a run."""
-        # how often is measured and saved, and how much is computed at once, is no part of a step
+        # measuring, saving and batching frequencies do not affect a step
         kept = {k: v for k, v in asdict(self.settings).items() if k not in ("evaluate_every", "save_every", "rows")}
-        if self.settings.objective == "mrt":  # as in runs that knew no other
+        if self.settings.objective == "mrt":  # compatible with earlier runs, which had no other objective
             del kept["objective"], kept["baseline"]
         shown = repr([[tuple(task) for task in tasks] for tasks in (self.tasks, self.held_out)])
         digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
@@ -214,7 +214,7 @@ class RiskRun(TrainingRun):
 def trainable_weights(model: Any, trainable: int | str) -> dict[str, torch.nn.Parameter]:
     """Freeze parameters that are not trained, and return the others by name: all, or the last blocks and later layers.
 
-    Word embeddings, also where they serve as output layer, are trained with "all" only.
+    Word embeddings, even if tied to the output layer, are trained with "all" only.
 
     Raises
     ------
@@ -243,5 +243,5 @@ def trainable_weights(model: Any, trainable: int | str) -> dict[str, torch.nn.Pa
 
 
 def _mean_of_means(rewards: Sequence[Floats]) -> float:
-    """Return the mean over sources of the mean reward; NaN where nothing was sampled."""
+    """Return the mean over sources of the mean reward; NaN if nothing was sampled."""
     return float(np.mean([r.mean() for r in rewards if r.size] or [math.nan]))

@@ -48,32 +48,32 @@ def collect_samples(
     ----------
     model : str or Policy
         ``"smollm2-135m"`` (embedded), a folder, a ``.gguf`` file or a hub identifier, causal or encoder–decoder; or a
-        policy that is already loaded.
+        loaded policy.
     sources : Dataset or pandas.DataFrame
-        Its contexts are the sources; of a frame ``context_id, context`` and, if there is one, ``reference``.
+        Its contexts are the sources; a frame needs ``context_id, context`` and optionally ``reference``.
     strategy : {"top-k", "top-p", "beam", "diverse-beam"}
-        Table 6 of the paper: sample from the k likeliest tokens (Fan et al. 2018), from the likeliest tokens that have
-        probability p together (Holtzman et al. 2020; p = 1 samples from the model as it is), beam search, or beam
-        search in groups that avoid one another's tokens (Vijayakumar et al. 2018).
+        Table 6 of the paper: sample from the k most likely tokens (Fan et al. 2018), from the most likely tokens with
+        total probability p (Holtzman et al. 2020; p = 1 is unrestricted sampling), beam search, or beam search in
+        groups that avoid one another's tokens (Vijayakumar et al. 2018).
     n : int
-        Texts a source (Appendix 3).
+        Number of texts per source (Appendix 3).
     prompt : str, optional
-        What is asked, with ``{source}`` where the source goes; by default the source alone, or the policy's own.
+        The request, with ``{source}`` for the source; by default the source alone, or the policy's own prompt.
     k, p, temperature
-        Of the sampling strategies.
+        Parameters of the sampling strategies.
     beams : int, optional
-        Of the beam strategies; ``n`` by default. The n best are taken.
+        Number of beams; by default ``n``. The n best are used.
     groups : int, optional
-        Of the diverse beams; by default each beam is a group of its own.
+        Number of groups for diverse beams; by default each beam is its own group.
     diversity : float
-        Nats that an equal token of an earlier group costs; above 0.
+        Penalty in nats for a token used by an earlier group; above 0.
     max_tokens : int
-        Greatest length of a text. Longer ones are cut; the provenance counts them.
+        Maximum length of a text. Longer ones are truncated, and counted in the provenance.
     seed : int
-        Of the random numbers. Text i of a source depends on the model, the settings, the seed, the source and i only,
-        not on ``n``, the batch or the other sources (but for rounding, which batching may change).
+        Random seed. Text i of a source depends only on the model, the settings, the seed, the source and i, not on
+        ``n``, the batch or the other sources (except for rounding, which batching may change).
     batch_rows : int
-        Texts that are written at once at most.
+        Maximum number of texts generated at once.
     device : str, optional
         By default CUDA, else MPS, else the CPU.
     progress : bool
@@ -82,28 +82,28 @@ def collect_samples(
     Returns
     -------
     Dataset
-        Candidates of the systems ``"top-k-1"``, ``"top-k-2"``, …, in that order, with the reference of their source and
-        no human scores. Attributes, scale and noun are those of ``sources``. The provenance says model, strategy,
-        settings, prompt and seed. Texts may be equal; blank ones are left out.
+        Candidates of the systems ``"top-k-1"``, ``"top-k-2"``, …, in that order, with the reference of their source
+        and no human scores. Attributes, scale and noun are those of ``sources``. The provenance records model,
+        strategy, settings, prompt and seed. Texts may be equal; blank ones are dropped.
 
     Raises
     ------
     InputError
-        If a value lies outside its range or a column is missing.
+        If a value is out of range or a column is missing.
     ModelLoadError
-        If there is no such model.
+        If the model does not exist.
     PromptTooLongError
-        Before anything is written, if a source does not fit the context window.
+        Before generation, if a source does not fit the context window.
 
     Warns
     -----
     MissingDataWarning
-        If a source is left without a text because the model wrote blank ones only.
+        If a source has no text because the model generated only blank ones.
 
     Notes
     -----
-    transformers 5 searches diverse beams with code from its hub only; here it is biaslab's own (`search`), like plain
-    beam search, which is tested against that of transformers.
+    transformers 5 runs diverse beam search only with code from its hub; here it is biaslab's own (`search`), and so is
+    plain beam search, which is tested against that of transformers.
 
     Examples
     --------
@@ -124,8 +124,8 @@ def collect_samples(
         for index, outputs in _write(policy, contexts, prompts, settings, n, max_tokens, seed, batch_rows):
             rows += [(index, number, policy.decode(o.ids), o.stopped) for number, o in enumerate(outputs, start=1)]
             bar.update(n)
-    said = ", ".join(f"{name} {value:g}" for name, value in settings.items() if name != "strategy")
-    how = f"{policy.name}, {strategy} ({said}), {n} texts a source, at most {max_tokens} tokens, seed {seed}"
+    described = ", ".join(f"{name} {value:g}" for name, value in settings.items() if name != "strategy")
+    how = f"{policy.name}, {strategy} ({described}), {n} texts a source, at most {max_tokens} tokens, seed {seed}"
     return _dataset(sources, contexts, sorted(rows), strategy, f"Written by {how}, prompt {policy.prompt!r}")
 
 
@@ -135,7 +135,7 @@ def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If a column is missing, a source is blank or there is none.
+        If a column is missing, a source is blank or there are no sources.
     """
     frame = sources.candidates if isinstance(sources, Dataset) else sources
     missing = [name for name in ("context_id", "context") if name not in frame]

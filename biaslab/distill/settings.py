@@ -22,9 +22,9 @@ Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]
 Pooling = Literal["cls", "mean", "last"]
 Score = Literal["expected", "likeliest"]
-#: How many vectors of the encoder's width each kind of input puts together (Eqs. 8, 7 and Appendix 3).
+#: Number of encoder-width vectors that each kind of input concatenates (Eqs. 8, 7 and Appendix 3).
 BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1}
-#: Fields that earlier versions did not have, with what they did then: written only where another value is set.
+#: Fields that earlier versions lacked, with the values that reproduce their behaviour; written only if different.
 _LATER = {"score": "expected"}
 
 
@@ -36,50 +36,51 @@ class Settings:
     Parameters
     ----------
     encoder : str
-        ``"minilm-l6"`` (embedded, all-MiniLM-L6-v2), a folder of a saved model or a hub identifier, such as
-        ``"roberta-base"`` or ``"xlm-roberta-base"``, the paper's.
+        ``"minilm-l6"`` (embedded, all-MiniLM-L6-v2), the folder of a saved model, or a hub identifier, for example the
+        paper's ``"roberta-base"`` or ``"xlm-roberta-base"``.
     inputs : {"reference-free", "reference-based", "output"}
-        What the evaluator is shown: output and source (Eq. 8), reference too (Eq. 7), or the output alone, which is the
-        paper's denoised variant for fluency.
+        What the evaluator sees: output and source (Eq. 8), the reference too (Eq. 7), or the output alone, which is
+        the paper's denoised variant for fluency.
     loss : {"regression", "classification"}
-        Mean squared error on labels from 0 to 1, or cross-entropy over stars (Appendix 3). A label between two stars is
-        shared between them.
+        Mean squared error on labels from 0 to 1, or cross-entropy over stars (Appendix 3). A label between two stars
+        is split between them.
     trainable : int or "all"
-        Layers of the encoder that learn, from the top: 0 (frozen: every text is encoded once, seconds on a CPU), a
-        number of layers, or all with the embeddings, as in the paper.
+        Number of trainable encoder layers, from the top: 0 (frozen: every text is encoded once, which takes seconds on
+        a CPU), a number of layers, or all including the embeddings, as in the paper.
     layer : int, optional
-        Whose output is taken; layers above it are left out. By default the last where all are trained, else three
-        quarters of the way up: an encoder made for similarity forgets how a text is written in its last layers.
+        The layer whose output is used; layers above it are dropped. By default the last if all are trained, else three
+        quarters of the way up, because the last layers of a similarity encoder lose information about how a text is
+        written.
     pooling : {"cls", "mean", "last"}
-        The first token, as in the paper, the mean of all, or the last token, which is the one that has seen the whole
-        text where the encoder is a causal model (``"smollm2-135m"``).
+        The first token, as in the paper; the mean of all; or the last token, the only one that has seen the whole text
+        if the encoder is a causal model (``"smollm2-135m"``).
     hidden : tuple of int
         Sizes of the head's hidden layers, each followed by tanh and dropout, as in COMET.
     dropout : float
-        In the head, 0 to below 1.
+        Dropout in the head, 0 to below 1.
     stars : int
-        Classes of a classification.
+        Number of classes for classification.
     learning_rate, encoder_rate : float
-        Of head and encoder (AdamW). The paper has 1e-5 for all; a head on a frozen encoder needs more.
+        Learning rates of head and encoder (AdamW). The paper uses 1e-5 for all; a head on a frozen encoder needs more.
     weight_decay : float
-        Of AdamW.
+        Weight decay of AdamW.
     batch_size, accumulate : int
-        Examples a step, and in how many parts their gradients are computed where memory is short.
+        Examples per step, and number of parts in which their gradients are computed to save memory.
     epochs, patience : int, optional
-        Greatest number of epochs, and of epochs in a row without a better validation loss. By default 100 and 5 with a
-        frozen encoder, else 10 (the paper's) and 3.
+        Maximum number of epochs, and of consecutive epochs without a better validation loss. By default 100 and 5 with
+        a frozen encoder, else 10 (the paper's) and 3.
     validation : float
-        Share of contexts on which to stop early, 0 to below 1; with 0 the last epoch counts.
+        Share of contexts held out for early stopping, 0 to below 1; with 0 the last epoch is used.
     seed : int
-        Of the head's first weights, the validation contexts, the order of the examples and dropout.
+        Seed of the head's initial weights, the validation contexts, the order of the examples and dropout.
     score : {"expected", "likeliest"}
-        With a classification: the score is the expected star, or the likeliest one, "a discrete score" as in Appendix
-        3. It changes nothing that is learned.
+        For classification: the score is the expected star, or the most likely one, "a discrete score" as in Appendix
+        3. Does not affect training.
 
     Raises
     ------
     InputError
-        If a value is of another type or outside its range.
+        If a value has the wrong type or is out of range.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class Settings:
         Raises
         ------
         InputError
-            If one is missing, unknown, of another type or outside its range.
+            If one is missing, unknown, of the wrong type or out of range.
         """
         names = {f.name for f in fields(cls)}
         if not isinstance(values, dict) or set(values) | set(_LATER) != names:

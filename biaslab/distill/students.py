@@ -41,25 +41,25 @@ def students(
     Parameters
     ----------
     examples : pandas.DataFrame
-        Texts and labels from `biaslab.distill.examples` or `annotate`.
+        Texts and labels, as returned by `biaslab.distill.examples` or `annotate`.
     attributes : sequence of str, optional
-        Which to learn; all of the examples by default.
+        Attributes to learn; by default all in the examples.
     folds : int
-        As for `cross_fit`; as many as there are contexts, where those are fewer.
+        As in `cross_fit`; at most the number of contexts.
     repeats, store, progress, **settings
-        As for `cross_fit`.
+        As in `cross_fit`.
     inputs : str or mapping of str to str
-        What they are shown, as in `Settings`; by attribute where it differs.
+        What the students see, as in `Settings`; a mapping by attribute if it differs.
 
     Returns
     -------
     dict of str to Evaluators
-        By attribute: what `EvaluatorJudge`, `WeightedEvaluators` and `scores_of` take.
+        By attribute, for `EvaluatorJudge`, `WeightedEvaluators` and `scores_of`.
 
     Raises
     ------
     InputError, TrialsError, ModelLoadError
-        As from `cross_fit`.
+        As in `cross_fit`.
 
     Examples
     --------
@@ -89,13 +89,13 @@ def scores_of(
     Parameters
     ----------
     examples : pandas.DataFrame
-        Texts and labels from `biaslab.distill.examples` or `annotate`.
+        Texts and labels, as returned by `biaslab.distill.examples` or `annotate`.
     dataset : Dataset
-        Whose texts they are.
+        The data set of these texts.
     given : str or mapping of str to Evaluators
         A column of scores, or evaluators by attribute, such as those of `students`, which then score the texts.
     scorer, judge : str
-        What the frame calls them.
+        Values of these columns in the frame.
 
     Returns
     -------
@@ -118,14 +118,14 @@ def scores_of(
     require_columns(examples, EXAMPLES, "examples")
     values = np.full(len(examples), np.nan)
     for attribute, at in examples.reset_index(drop=True).groupby("attribute", sort=False).groups.items():
-        part = examples.iloc[at]
+        rows = examples.iloc[at]
         if isinstance(given, str):
             require_columns(examples, [given], "examples")
-            values[at] = part[given]
+            values[at] = rows[given]
         elif attribute not in given:
             raise InputError("given", sorted(given), f"an evaluator of {attribute}")
         else:
-            values[at] = given[str(attribute)].score(*(part[name].tolist() for name in ("text", "source", "reference")))
+            values[at] = given[str(attribute)].score(*(rows[name].tolist() for name in ("text", "source", "reference")))
     whose = {"scorer": scorer, "judge": judge, "dataset": dataset.name}
     return examples[[*ITEM, "attribute"]].assign(**whose, score=values)[list(SCORES)]
 
@@ -137,14 +137,14 @@ def rated_by(examples: pd.DataFrame, dataset: Dataset, annotator: str, label: bo
     Parameters
     ----------
     examples : pandas.DataFrame
-        Texts and labels from `biaslab.distill.examples` or `annotate`.
+        Texts and labels, as returned by `biaslab.distill.examples` or `annotate`.
     dataset : Dataset
-        Whose texts they are.
+        The data set of these texts.
     annotator : str
-        Who gave the labels.
+        Name of the annotator.
     label : bool
-        Take the labels, laid on the data set's scale; otherwise the human scores of the examples, so that both are of
-        the same texts.
+        Use the labels, mapped to the data set's scale; otherwise the human scores of the examples, so that both
+        concern the same texts.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def rated_by(examples: pd.DataFrame, dataset: Dataset, annotator: str, label: bo
     Raises
     ------
     InputError
-        If an attribute of the examples is none of the data set's.
+        If an attribute of the examples is not in the data set.
 
     Examples
     --------
@@ -192,32 +192,33 @@ def learning_curve(
     Parameters
     ----------
     examples : pandas.DataFrame
-        Texts and labels from `biaslab.distill.examples` or `annotate`.
+        Texts and labels, as returned by `biaslab.distill.examples` or `annotate`.
     dataset : Dataset
-        Whose texts they are.
+        The data set of these texts.
     counts : sequence of int
-        Texts that are taught with. Those that the folds do not have are left out.
+        Numbers of training texts. Numbers that exceed the folds are skipped.
     fewer : {"sources", "texts"}
-        Teach all texts of some sources, about ``counts`` together (Figure 3), or ``counts`` texts of each (Figure 5).
+        Train on all texts of some sources, about ``counts`` in total (Figure 3), or on ``counts`` texts of each
+        (Figure 5).
     folds : int
-        Contexts are drawn into so many; those of a fold are scored by a student of the others.
+        Number of folds of contexts; those of a fold are scored by a student of the others.
     scorer : str
-        What the frame calls the students.
+        Name of the students in the frame.
     seed : int
-        Draws folds, sources and first weights.
+        Random seed of folds, sources and initial weights.
     store, progress, **settings
-        As for `train`.
+        As in `train`.
 
     Returns
     -------
     pandas.DataFrame
-        A scores frame, as that of `scores_of` with a column ``annotations``: on how many texts a student was taught, on
-        average over folds.
+        A scores frame like that of `scores_of` with a column ``annotations``: the number of training texts, averaged
+        over folds.
 
     Raises
     ------
     InputError, TrialsError, ModelLoadError
-        As from `train`.
+        As in `train`.
 
     Examples
     --------

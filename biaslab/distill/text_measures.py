@@ -34,31 +34,32 @@ def compare_texts(
     Parameters
     ----------
     ways : mapping of str to pandas.DataFrame
-        By name: one row per text with ``context_id`` and the measures. Measures are averaged within contexts first.
+        By name: one row per text with ``context_id`` and the measures. Measures are first averaged within contexts.
     measures : sequence of str
-        Columns of the frames; missing values do not enter.
+        Columns of the frames; missing values are ignored.
     baseline : str
-        One of the ways; contexts that it lacks do not enter the changes.
+        One of the ways; contexts that it lacks are dropped from the changes.
     study : str
-        What stands in the column ``probe``.
+        Value of the column ``probe``.
     condition : str
-        Name of the column that says the way.
+        Name of the column that holds the way.
     primary : sequence of str
-        Metrics that are tested together, such as ``"reward_change"``.
+        Metrics that are tested together, for example ``"reward_change"``.
     resampling : Resampling, optional
-        Of the estimates.
+        Settings of the estimates.
     **cell
-        Columns that are alike in all rows, such as ``judge`` and ``dataset``.
+        Constant columns, such as ``judge`` and ``dataset``.
 
     Returns
     -------
     pandas.DataFrame
-        An estimates frame: per way the measures and, but for the baseline, ``<measure>_change`` with a test of 0.
+        An estimates frame: for each way the measures and, except for the baseline, ``<measure>_change`` tested against
+        0.
 
     Raises
     ------
     InputError
-        If the baseline is none of the ways.
+        If the baseline is not one of the ways.
 
     Examples
     --------
@@ -95,22 +96,21 @@ def best_of_n(
 ) -> pd.DataFrame:
     """Return the expected measures of the best of n texts by reward, for n from 1 to the texts of a context.
 
-    The n texts are drawn from a context's texts without putting back, and the expectation over all such draws is exact:
-    with N texts ordered by reward, the i-th greatest is the best of a draw with probability C(N − i, n − 1) / C(N, n).
-    Texts with equal rewards share it. Where reward and another measure part as n grows, the reward is over-optimised
-    (Gao et al. 2023, *Scaling Laws for Reward Model Overoptimization*).
+    The n texts are drawn without replacement, and the expectation over all draws is exact: with N texts ordered by
+    reward, the i-th largest is the best of a draw with probability C(N − i, n − 1) / C(N, n). Texts with equal rewards
+    are averaged. If the reward and another measure diverge as n grows, the reward is over-optimised (Gao et al. 2023,
+    *Scaling Laws for Reward Model Overoptimization*).
 
     Parameters
     ----------
     texts : pandas.DataFrame
-        One row per text with ``context_id``, the measure that chooses, and the measures that are asked for.
+        One row per text with ``context_id``, the measure that chooses, and the measures to return.
     measures : sequence of str
-        Columns of numbers, such as a score by somebody else.
+        Numeric columns, for example the scores of another judge.
     by : str
         The column that chooses.
     counts : iterable of int, optional
-        Values of n; by default 1, 2, 4, … and the number of texts of the context that has the fewest. Greater ones than
-        that are left out.
+        Values of n; by default 1, 2, 4, … and the number of texts of the smallest context. Larger ones are skipped.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def best_of_n(
     Raises
     ------
     InputError
-        If no count is from 1 to that number.
+        If no count is in this range.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def best_of_n(
         raise InputError("counts", wanted, f"at least one number from 1 to {fewest}, the texts of a context")
     rows = []
     for name, part in texts.groupby("context_id", sort=False):
-        ordered = part.groupby(by)[list(measures)].mean()  # of equal rewards the mean; from the least reward up
+        ordered = part.groupby(by)[list(measures)].mean()  # averaged over equal rewards; in ascending order
         sizes = part.groupby(by).size().cumsum().to_numpy()
         values = ordered.assign(**{by: ordered.index})[list(measures)].to_numpy(float)
         for n in known:
@@ -153,17 +153,17 @@ def measure_texts(
     Parameters
     ----------
     samples : Dataset
-        Texts, such as those of `biaslab.distill.collect_samples`.
+        The texts, such as those of `biaslab.distill.collect_samples`.
     labels : mapping of str to pandas.DataFrame
-        By the name of a column: what `biaslab.distill.annotate` returns of these texts, of one aspect.
+        By column name: the result of `biaslab.distill.annotate` for these texts and one aspect.
     overlap : sequence of str
-        Metrics of `biaslab.scoring.reference_scores`; their columns are called as ``rouge_l`` is.
+        Metrics of `biaslab.scoring.reference_scores`; their columns have names like ``rouge_l``.
 
     Returns
     -------
     pandas.DataFrame
-        One row per text: ``context_id, candidate_id, context, reference, text``, the labels, ``words`` and the overlap;
-        NaN where a judge's answer could not be read.
+        One row per text: ``context_id, candidate_id, context, reference, text``, the labels, ``words`` and the
+        overlap; NaN if a judge's answer could not be parsed.
 
     Raises
     ------
@@ -198,15 +198,15 @@ def add_overshoot(
 ) -> pd.DataFrame:
     """Add the difference between the reward's and another judge's score of each text, in standard deviations.
 
-    A reward that is optimised rises more than what it stands for (over-optimisation). Both are counted in standard
-    deviations of a baseline's texts within contexts, because their scales differ.
+    An optimised reward increases more than what it is a proxy for (over-optimisation). Both are in standard deviations
+    of a baseline's texts within contexts, because their scales differ.
 
     Parameters
     ----------
     texts : pandas.DataFrame
         One row per text with both scores.
     baseline : pandas.DataFrame
-        The texts whose spread is the unit, with ``context_id``: those of the model before it was changed.
+        The texts that define the unit, with ``context_id``: those of the model before training.
     reward, other : str
         The two columns.
 
@@ -237,11 +237,11 @@ def most_changed(
     Parameters
     ----------
     before, after : pandas.DataFrame
-        From `measure_texts`; of several texts of a source the first counts.
+        As returned by `measure_texts`; the first text of each source is used.
     by : sequence of str
-        Measures; the first of them chooses.
+        Names of measures, of which the first is used for choosing.
     up, down : int
-        How many sources whose measure rose most, and how many whose fell most or rose least.
+        Numbers of sources with the largest increase, and with the largest decrease (or smallest increase).
 
     Returns
     -------
@@ -265,7 +265,7 @@ def most_changed(
     for name in by:
         table[name] = [f"{old:.2f} → {new:.2f}" for old, new in zip(first[name], now[name], strict=True)]
     order = (now[by[0]] - first[by[0]]).dropna().sort_values(kind="stable").index
-    chosen = dict.fromkeys([*order[::-1][:up], *order[:down]])  # with few sources the least is among the most
+    chosen = dict.fromkeys([*order[::-1][:up], *order[:down]])  # with few sources they overlap
     return table.loc[list(chosen)].T
 
 
@@ -276,7 +276,7 @@ def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        By text: minus the mean log frequency of its words, in nats a word; NaN for a text without words.
+        By text: minus the mean log frequency of its words, in nats per word; NaN for a text without words.
 
     Examples
     --------

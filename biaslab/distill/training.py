@@ -44,37 +44,38 @@ def train(
     Parameters
     ----------
     examples : pandas.DataFrame
-        Texts and labels from `biaslab.distill.examples`.
+        Texts and labels, as returned by `biaslab.distill.examples`.
     attribute : str, optional
-        Which to learn, where the examples have several. ``"multiple"`` is what the multi-aspect prompt asked.
+        Attribute to learn, if the examples have several. ``"multiple"`` is that of the multi-aspect prompt.
     settings : Settings, optional
-        How to build and train it.
+        How to build and train the evaluator.
     folder : path, optional
-        Where the state is kept after each epoch, and the evaluator at the end. A run that was killed is taken up again
-        from there and ends with the same weights; one that had ended is read.
+        Stores the state after each epoch, and the evaluator at the end. A killed run resumes from there and ends with
+        the same weights; a finished one is loaded.
     states : path, optional
-        Folder where the vectors of a frozen encoder are kept for other runs.
+        Folder in which the vectors of a frozen encoder are stored for other runs.
     store : path, optional
-        A store of replies: evaluator and vectors are kept in the ``.tables`` beside it, unless ``folder`` or ``states``
-        say where, under a name that all they depend on determines. The same run again reads them.
+        A store of replies: unless ``folder`` or ``states`` is given, evaluator and vectors are stored in ``.tables``
+        next to it, under a name derived from everything they depend on, and are reused if the run is repeated.
     device : str, optional
-        Of torch: CUDA, MPS or the CPU by default. On CUDA layers that learn are computed in mixed precision.
+        As in torch: by default CUDA, MPS or the CPU. On CUDA, trainable layers use mixed precision.
     progress : bool
         Show a progress bar.
     **changes
-        Settings that differ, by name, such as ``inputs="output", seed=1``.
+        Individual settings to change, for example ``inputs="output", seed=1``.
 
     Returns
     -------
     Evaluator
-        With the weights of the epoch of the smallest validation loss. ``training`` holds ``history``, one row ``[epoch,
-        training loss, validation loss]`` an epoch, ``best_epoch``, ``examples``, ``contexts`` and ``run``.
+        With the weights of the epoch with the smallest validation loss. ``training`` holds ``history``, one row
+        ``[epoch, training loss, validation loss]`` per epoch, ``best_epoch``, ``examples``, ``contexts`` and ``run``.
 
     Raises
     ------
     InputError
-        If the attribute is not chosen or not there, a setting is not allowed, fewer than two contexts are left to tell
-        training from validation, a source or reference is blank, or the folder holds another run.
+        If no attribute is chosen among several or it does not exist, a setting is invalid, there are fewer than two
+        contexts to split into training and validation, a source or reference is blank, or the folder contains another
+        run.
     TrialsError
         If a column is missing or a label is not from 0 to 1.
     ModelLoadError
@@ -82,10 +83,10 @@ def train(
 
     Notes
     -----
-    The paper has learning rate 1e-5, batches of 32, at most 10 epochs and early stopping; what is validated on it does
-    not say. Here whole contexts are: texts about one source in both parts would let a topic be remembered. Order and
-    dropout of an epoch follow from the seed and its number, so that weights and the optimiser's state are all to keep.
-    The same seed gives the same weights on one machine with one number of threads.
+    The paper uses learning rate 1e-5, batches of 32, at most 10 epochs and early stopping, without saying what it
+    validates on. Here whole contexts are held out, because texts about one source in both parts would reward
+    memorising topics. Order and dropout of an epoch follow from the seed and its number, so only weights and optimiser
+    state need to be saved. The same seed gives the same weights on the same machine with the same number of threads.
 
     Examples
     --------
@@ -142,25 +143,25 @@ def cross_fit(
     Parameters
     ----------
     examples, attribute, settings, states, store, device, progress, **changes
-        As for `biaslab.distill.train`. The seed draws the folds too.
+        As in `biaslab.distill.train`. The seed also determines the folds.
     folds : int
-        At least 2.
+        Number of folds, at least 2.
     repeats : int
-        How often, with seeds that count up from that of the settings: they draw the folds, the first weights and the
-        validation contexts. The mean of the scores owes less to one draw: pooled over contexts, evaluators that stopped
-        at different epochs are not on one level.
+        Number of repeats, with increasing seeds, which determine the folds, the initial weights and the validation
+        contexts. Averaging reduces the dependence on one draw: evaluators stopped at different epochs are not on the
+        same level when scores are pooled over contexts.
     folder : path, optional
-        Each evaluator is kept in a folder of its own below it while it learns; a run that was killed is taken up again.
+        Each evaluator is stored in its own subfolder while it is trained; a killed run resumes.
 
     Returns
     -------
     Evaluators
-        Asked about a source of the examples, the evaluator that never saw it answers.
+        For a source of the examples, answers come from evaluators not trained on it.
 
     Raises
     ------
     InputError, TrialsError, ModelLoadError
-        As from `biaslab.distill.train`; also if there are fewer contexts than folds.
+        As in `biaslab.distill.train`; also if there are fewer contexts than folds.
 
     Examples
     --------
@@ -189,7 +190,7 @@ def cross_fit(
                     held_out.setdefault(fingerprint(kind, shown), []).append(number)
     evaluators = Evaluators(trained, held_out)
     if folder is not None:
-        save_folds(evaluators, Path(folder))  # the evaluators are there already
+        save_folds(evaluators, Path(folder))  # the evaluators have been saved
     return evaluators
 
 
@@ -199,7 +200,7 @@ def _choose_examples(examples: pd.DataFrame, attribute: str | None) -> pd.DataFr
     Raises
     ------
     InputError
-        If there are several attributes and none is chosen, or there is no such.
+        If there are several attributes and none is chosen, or it does not exist.
     TrialsError
         If a column is missing or a label is not from 0 to 1.
     """

@@ -1,4 +1,4 @@
-"""Regenerate all figures: papermill executes the notebooks, and an index shows what they drew."""
+"""Regenerate all figures: papermill executes the notebooks, and an index shows their figures."""
 
 from biaslab.figures.notebook import Run
 from biaslab.figures.regenerate import list_notebooks, regenerate

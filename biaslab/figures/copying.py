@@ -25,19 +25,19 @@ def copy_notebooks(folder: str | PathLike[str] = "notebooks", overwrite: bool = 
     Parameters
     ----------
     folder : str or path
-        Where to; created if missing.
+        Target folder; created if missing.
     overwrite : bool
-        Replace files of the same names that differ, such as a notebook that somebody changed or executed.
+        Replace existing files that differ, for example notebooks that were edited or executed.
 
     Returns
     -------
     Copied
-        What became of each notebook.
+        The result for each notebook.
 
     Raises
     ------
     InputError
-        If the folder cannot be made or written.
+        If the folder cannot be created or written.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from biaslab.figures.notebook import Run
 from biaslab.figures.precision import describe_precision, measure_precision
 from biaslab.report.wording import span, templates, version
 
-#: Studies that stand before all others: recorded judges, whom a reader knows.
+#: Studies listed first: recorded judges, which readers know.
 _FIRST = ("atlas", "replications")
 
 
@@ -24,13 +24,13 @@ class Line:
     Parameters
     ----------
     notebook : str
-        Its name.
+        Name of the notebook.
     made : str
-        What it made, from what.
+        What was made, from which inputs.
     seconds : float
-        How long it took.
+        Duration.
     cost : str
-        What was asked, what came from the store, with tokens.
+        Replies asked and from the store, with tokens.
     """
 
     notebook: str
@@ -45,10 +45,10 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     Parameters
     ----------
     folder : str or path
-        Holds ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` beside it; see `biaslab.plots.save`. What a column
-        ``finding`` of the table says stands below the figure.
+        Contains ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` next to it; see `biaslab.plots.save`. The text in a
+        table's column ``finding`` is shown below the figure.
     lines : sequence of Line
-        What the last run did.
+        Notebooks of the last run.
 
     Returns
     -------
@@ -73,13 +73,13 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
 
 
 def _place(picture: Path) -> tuple[int, str]:
-    """Sort figures by name, those of the first studies before all others."""
+    """Sort figures by name, with those of the first studies before all others."""
     study = picture.stem.partition("__")[0]
     return (_FIRST.index(study) if study in _FIRST else len(_FIRST)), picture.name
 
 
 def find_sentence(path: Path) -> str:
-    """Return what the column ``finding`` of a CSV file says, which is one sentence; empty where there is none."""
+    """Return the sentence in the column ``finding`` of a CSV file; empty if there is none."""
     try:
         sentences = read_csv(path, usecols=["finding"])["finding"].dropna().unique()
     except (OSError, ValueError):
@@ -110,16 +110,16 @@ def describe(run: Run) -> str:
     lines = [f"{run.notebook}: {count(len(run.figures), 'figure')} in {run.seconds:.0f} s; {cost([run])}"]
     stems = dict.fromkeys(file.with_suffix("") for file in run.files)
     for stem in stems:
-        kinds = " ".join(file.suffix for file in run.files if file.with_suffix("") == stem)
-        facts = describe_estimates(stem.with_suffix(".csv")) if ".csv" in kinds else ""
-        lines.append(f"  {stem}  {kinds}{f'  from {facts}' if facts else ''}")
+        suffixes = " ".join(file.suffix for file in run.files if file.with_suffix("") == stem)
+        facts = describe_estimates(stem.with_suffix(".csv")) if ".csv" in suffixes else ""
+        lines.append(f"  {stem}  {suffixes}{f'  from {facts}' if facts else ''}")
     if run.ignored:
         lines.append(f"  without {', '.join(run.ignored)}, which this notebook does not have")
     return "\n".join(lines)
 
 
 def cost(runs: Sequence[Run]) -> str:
-    """Count the replies that were asked and those from the store, with their tokens."""
+    """Count the new replies and those from the store, with their tokens."""
     asked, stored = sum(run.asked for run in runs), sum(run.stored for run in runs)
     paid, saved = sum(run.asked_tokens for run in runs), sum(run.stored_tokens for run in runs)
     return (

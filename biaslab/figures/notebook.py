@@ -1,4 +1,4 @@
-"""Execute one notebook with papermill, and count what its judges were asked."""
+"""Execute a notebook with papermill, and count the requests of its judges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from biaslab.store import Store
 from biaslab.store.stored import PROCESS, Tally
 
 _IMAGES = {".png", ".pdf", ".svg"}
-_TALLY = "BIASLAB_TALLY"  # in a kernel's environment: the file into which it writes what was asked
+_TALLY = "BIASLAB_TALLY"  # environment variable of a kernel: the file for its counts
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -33,23 +33,23 @@ class Run:
     Parameters
     ----------
     notebook : str
-        Its name, without the suffix.
+        Name, without the suffix.
     files : tuple of Path
-        What it wrote or wrote again in the folder of the figures, sorted.
+        Files written or rewritten in the folder of figures, sorted.
     seconds : float
-        Wall-clock time, the start of the kernel included.
+        Wall-clock time, including the start of the kernel.
     asked : int
-        Replies that a judge gave now: by how many the store grew or, with ``jobs`` above 1, as counted in the kernel.
+        Replies newly given by a judge: the growth of the store or, with ``jobs`` above 1, as counted in the kernel.
     stored : int
-        Replies that came from the store.
+        Replies from the store.
     asked_tokens, stored_tokens : int
-        Tokens, read and written, of both.
+        Input and output tokens of both.
     estimates : int
-        Rows of the CSV files among ``files``.
+        Number of rows in the CSV files among ``files``.
     ignored : tuple of str
-        Parameters that were given and that the notebook does not have.
+        Parameters that were given but do not exist in the notebook.
     up_to_date : bool
-        It was not executed, as it would do the same again: the rest says what it did when it was.
+        Whether it was not executed because nothing would change; the other fields then describe the last execution.
     """
 
     notebook: str
@@ -65,26 +65,26 @@ class Run:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """Names of the figures among the files; one in several formats is one figure."""
+        """Names of the figures among the files; a figure in several formats counts once."""
         return tuple(dict.fromkeys(file.stem for file in self.files if file.suffix in _IMAGES))
 
 
 @dataclass(frozen=True)
 class Task:
-    """One notebook to execute.
+    """A notebook to execute.
 
     Parameters
     ----------
     source, target : Path
-        The notebook, and where its executed copy goes.
+        The notebook, and the path of its executed copy.
     wanted : dict
-        Parameters that a user gave.
+        Parameters given by the user.
     always : dict
-        Parameters that are always given: ``store`` and ``out``.
+        Parameters that are always set: ``store`` and ``out``.
     progress : bool
-        Show a progress bar, where it is the only notebook.
+        Show a progress bar, if it is the only notebook.
     jobs : int
-        How many notebooks run at once.
+        Number of notebooks executed in parallel.
     """
 
     source: Path
@@ -97,22 +97,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Failure:
-    """A notebook that failed: in one line, and the traceback of its cell."""
+    """A failed notebook: a one-line message, and the traceback of its cell."""
 
     message: str
     traceback: str = ""
 
 
 def minutes(source: Path) -> float:
-    """Return how long a notebook says that it takes (``biaslab.minutes`` in its metadata); 0 where it does not say."""
+    """Return the declared duration of a notebook (``biaslab.minutes`` in its metadata); 0 if undeclared."""
     try:
         return float(json.loads(source.read_text(encoding="utf-8"))["metadata"]["biaslab"]["minutes"])
-    except (OSError, ValueError, KeyError, TypeError):  # a notebook that cannot be read fails when it is executed
+    except (OSError, ValueError, KeyError, TypeError):  # an unreadable notebook fails when it is executed
         return 0.0
 
 
 def changes(source: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a run that are not those which the notebook came with; none where it cannot be read."""
+    """Return the parameters of a run that differ from the notebook's own; empty if it cannot be read."""
     try:
         return differing(defaults(parameters_cell(source)) | dict(wanted), recorded(source))
     except (OSError, ValueError, KeyError, SyntaxError):  # it fails when it is executed
@@ -120,7 +120,7 @@ def changes(source: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def execute(task: Task) -> Run | Failure:
-    """Execute one notebook; a failure of it is returned, never raised."""
+    """Execute a notebook; failures are returned, never raised."""
     out, started = Path(task.always["out"]), time.monotonic()
     files, stored = _files(out), count_replies(task)
     task.target.unlink(missing_ok=True)
@@ -129,7 +129,7 @@ def execute(task: Task) -> Run | Failure:
             tally = Path(folder) / "tally.json"
             ignored = _papermill(task, tally)
             counts = json.loads(tally.read_text(encoding="utf-8")) if tally.exists() else Tally().counts
-    except Exception as error:  # whatever papermill, the kernel or the notebook raises
+    except Exception as error:  # papermill, the kernel and the notebook may raise anything
         return _failure(task, error)
     except KeyboardInterrupt:
         _silence_what_is_left()
@@ -142,19 +142,19 @@ def execute(task: Task) -> Run | Failure:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Write in a notebook's kernel what judges with a store were asked; IPython loads it, see `_kernel`."""
+    """Record in a notebook's kernel the requests of judges with a store; loaded by IPython, see `_kernel`."""
     target = Path(os.environ[_TALLY])
     shell.events.register("post_run_cell", lambda _: target.write_text(json.dumps(PROCESS.counts), encoding="utf-8"))
 
 
 def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
-    """Execute with the parameters that the notebook has; return the names of those it does not have."""
+    """Execute with the parameters that exist in the notebook; return the names of the others."""
     import papermill
 
     types, own = types_of(task.source), recorded(task.source)
     parameters = {name: value for name, value in (task.wanted | task.always).items() if name in types}
     if parameters.get("out") == own.get("out") and not changes(task.source, task.wanted):
-        parameters.pop("out", None)  # who runs the executed notebook again with other parameters gave none
+        parameters.pop("out", None)  # for a later manual run of the executed notebook with other parameters
     papermill.execute_notebook(
         _plain(task.source),
         _plain(task.target),
@@ -167,11 +167,11 @@ def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
 
 
 def _plain(path: Path) -> str:
-    return str(path).replace("{", "{{").replace("}", "}}")  # papermill fills in what stands in braces
+    return str(path).replace("{", "{{").replace("}", "}}")  # papermill formats braces
 
 
 def _kernel(tally: Path, jobs: int) -> type:
-    """Make the class of a kernel: this interpreter whatever is installed as "python3", silent, with a tally."""
+    """Return the class of a kernel: uses this interpreter whatever "python3" is, silent, with counts."""
     from ipykernel.kernelspec import RESOURCES, get_kernel_dict
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
@@ -214,15 +214,15 @@ def _quietly() -> Iterator[None]:
 
 
 def _silence_what_is_left() -> None:
-    """Let the event loop say nothing of the tasks that an interrupt left in it, such as one whose kernel was ended."""
+    """Silence the event loop about tasks left over from an interrupt, such as that of a killed kernel."""
     from jupyter_core.utils import ensure_event_loop
 
-    if not (loop := ensure_event_loop()).is_running():  # else it is the user's own, in JupyterLab
+    if not (loop := ensure_event_loop()).is_running():  # otherwise it is the user's own, in JupyterLab
         loop.set_exception_handler(lambda *_: None)
 
 
 def count_replies(task: Task) -> int:
-    """Return how many replies the store of a task has."""
+    """Return the number of replies in the store of a task."""
     with Store(task.always["store"]) as store:
         return len(store)
 
@@ -233,7 +233,7 @@ def _files(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def _is_own(task: Task, file: Path) -> bool:
-    """Return whether a file is of this notebook, by the name before the two underscores: others may run too."""
+    """Return whether a file belongs to this notebook, by the name before the two underscores: others may run too."""
     return task.jobs == 1 or file.name.split("__")[0] in (task.source.stem, short_name(task.source))
 
 

@@ -16,36 +16,36 @@ from biaslab.core.output import count
 FILE = "precision.csv"
 _NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}
 _COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "told", "widest", "n_contexts"]
-_EDGE = 1e-9  # of rounding, where an interval is as wide as what matters
+_EDGE = 1e-9  # rounding tolerance for intervals exactly as wide as the threshold
 
 
 def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
-    """Compare the width of the primary intervals that figures show with the smallest effect that matters.
+    """Compare the width of primary intervals in figures with the smallest effect that matters.
 
-    Simulated judges do not count: what was planted in them is known, and their intervals are as narrow as one likes.
+    Simulated judges are excluded: their biases are known, and their intervals can be made arbitrarily narrow.
 
     Parameters
     ----------
     folder : str or path
-        Holds ``<study>__<name>.png`` with ``.csv`` beside it, see `biaslab.plots.save`, and other tables of a study
-        without a picture.
+        Contains ``<study>__<name>.png`` with ``.csv`` next to it, see `biaslab.plots.save`, and further tables of a
+        study without a picture.
 
     Returns
     -------
     pandas.DataFrame
-        One row per study and primary metric; no row for what estimates no primary metric. Columns:
+        One row per study and primary metric; studies without one have no rows. Columns:
 
-        * ``study`` — its name, with which the names of its figures begin.
+        * ``study`` — its name, the prefix of its figures' names.
         * ``metric`` — a primary metric of its probe.
-        * ``matters`` — the smallest distance from the null that matters, as the probe declares it, in the metric's
+        * ``matters`` — the smallest distance from the null that matters, as declared by the probe, in the metric's
           unit.
-        * ``intervals`` — how many figures show, the same one counted once; 0 where the metric was estimated and none
-          is shown, such as where it is undefined.
-        * ``narrow`` — of these, whose half width is less than ``matters``.
-        * ``recorded`` — of recorded judges, whose number of replies was not ours to choose.
-        * ``told`` — narrow, or of a recorded judge.
-        * ``widest`` — largest half width: of judges that were asked, where there are any. NaN without an interval.
-        * ``n_contexts`` — most contexts of an interval, likewise; 0 where the table does not say.
+        * ``intervals`` — number of intervals in figures, without duplicates; 0 if the metric was estimated but is not
+          shown, for example because it is undefined.
+        * ``narrow`` — how many of these have a half width below ``matters``.
+        * ``recorded`` — how many are of recorded judges, whose number of replies is given.
+        * ``told`` — how many are narrow, or of a recorded judge.
+        * ``widest`` — largest half width, of judges that were asked if there are any. NaN without an interval.
+        * ``n_contexts`` — largest number of contexts, likewise; 0 if unknown.
 
     Examples
     --------
@@ -69,20 +69,20 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
 
 
 def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
-    """Write the table of `measure_precision` into the folder of the figures, as ``precision.csv``, and return it."""
+    """Write the table of `measure_precision` to ``precision.csv`` in the folder of figures, and return it."""
     table = measure_precision(folder)
     write_csv(table, Path(folder) / FILE)
     return table
 
 
 def share_told(table: pd.DataFrame) -> float:
-    """Return which share of the intervals is narrower than what matters or of a recorded judge; NaN without any."""
+    """Return the share of intervals that are narrow or of a recorded judge; NaN without any."""
     total = int(table["intervals"].sum())
     return int(table["told"].sum()) / total if total else float("nan")
 
 
 def describe_precision(table: pd.DataFrame) -> str:
-    """Sum up in one sentence how many primary intervals can tell; empty if none was drawn."""
+    """Summarise in one sentence how many primary intervals are informative; empty if none was drawn."""
     if not table["intervals"].sum():
         return ""
     total, told, recorded = (int(table[name].sum()) for name in ("intervals", "told", "recorded"))
@@ -94,7 +94,7 @@ def describe_precision(table: pd.DataFrame) -> str:
 
 
 def _primary_rows(path: Path) -> pd.DataFrame:
-    """Read the rows of primary metrics for which a probe says what matters; none where the file holds no estimates."""
+    """Read the rows of primary metrics with a declared threshold; empty if the file has no estimates."""
     try:
         frame = read_csv(path, low_memory=False)
     except (OSError, ValueError):
@@ -110,8 +110,8 @@ def _primary_rows(path: Path) -> pd.DataFrame:
 
 
 def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    """Yield a row per metric; what tells estimates apart is everything that a table says of them."""
-    redone = ("p_value", "q_value", "note", "finding")  # which figures may do anew
+    """Yield a row per metric; estimates are distinguished by everything in a table."""
+    redone = ("p_value", "q_value", "note", "finding")  # which figures may recompute
     alike = [name for name in primary.columns if name not in redone]
     for metric, estimates in primary.groupby("metric", sort=False):
         rows = estimates[estimates["shown"]].drop_duplicates(alike)
@@ -123,7 +123,7 @@ def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]
         yield (
             study,
             str(metric),
-            float(estimates["matters"].iloc[0]),  # one a metric: a study is of one probe and what was audited with it
+            float(estimates["matters"].iloc[0]),  # one per metric: a study has one probe, and its audits
             len(rows),
             int(narrow.sum()),
             int(recorded.sum()),
@@ -134,5 +134,5 @@ def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]
 
 
 def _is_recorded(judge: str) -> bool:
-    """Return whether a judge is of a log: one that was asked has an id that begins with its kind (``local:``)."""
+    """Return whether a judge is from a log: ids of judges that were asked begin with their kind (``local:``)."""
     return judge.startswith("recorded/") or ":" not in judge

@@ -51,61 +51,61 @@ def regenerate(
     report: Callable[[Run], object] | None = None,
     changed: bool = False,
 ) -> list[Run]:
-    """Execute notebooks, which write their figures, and write an ``index.html`` of all figures beside them.
+    """Execute notebooks, which write their figures, and write an ``index.html`` of all figures next to them.
 
-    ``precision.csv`` says of each study whether it could tell: `biaslab.figures.precision.measure_precision`.
+    ``precision.csv`` reports for each study whether it was informative: `biaslab.figures.precision.measure_precision`.
 
-    Relative paths are meant from the working directory, inside the notebooks as well.
+    Relative paths refer to the working directory, also inside the notebooks.
 
     Parameters
     ----------
     only : sequence of str, optional
-        Names of notebooks, such as ``"position"``; a leading number may be left out ("tour" is "00_tour").
+        Names of notebooks, for example ``"position"``; a leading number may be omitted ("tour" is "00_tour").
     judge, dataset, path, contexts : optional
-        Passed to the notebooks that have such a parameter (``contexts`` as ``n_contexts``); a notebook's own default
-        holds otherwise.
+        Passed to notebooks with such a parameter (``contexts`` as ``n_contexts``); by default the notebook's own
+        value.
     parameters : mapping, optional
-        Further parameters by name, for the notebooks that have them; they go before what stands above. A text becomes
-        what the notebook's own value is: ``"1,2"`` a list of numbers where that is one, ``"none"`` None.
+        Further parameters by name, for notebooks that have them; they take precedence over the above. Text is parsed
+        as the type of the notebook's own value: ``"1,2"`` as a list of numbers if that is one, ``"none"`` as None.
     jobs : int
-        Notebooks that run at once, each in processes of its own; those that say that they take long
-        (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, a script that calls this needs
-        ``if __name__ == "__main__":``.
+        Number of notebooks executed in parallel, each in its own processes; those with a long declared duration
+        (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, the calling script needs ``if __name__ ==
+        "__main__":``.
     out : str or path, optional
-        Folder of the figures, created if missing. By default ``figures``; for a notebook that is executed with other
-        parameters than its own a folder in there, called after them, so that no default figure is written over.
+        Folder of the figures, created if missing. By default ``figures``; for a notebook executed with changed
+        parameters a subfolder named after them, so that default figures are not overwritten.
     runs : str or path
         Folder of the executed notebooks, likewise.
     store : str or path
         The store of replies.
     notebooks : str or path, optional
-        Their folder; ``notebooks`` in the working directory by default, else those that come with biaslab.
+        Their folder; by default ``notebooks`` in the working directory, else the bundled ones.
     progress : bool
         Show a progress bar per notebook (with one job).
     report : callable, optional
-        Called with each `Run` as soon as it is there.
+        Called with each `Run` as soon as it is complete.
     changed : bool
-        Execute a notebook only where something that its figures depend on has changed since they were made:
+        Execute a notebook only if something that its figures depend on has changed since they were made:
         `biaslab.figures.up_to_date.inputs`.
 
     Returns
     -------
     list of Run
-        In the order of the notebooks' names; with `changed`, also of those that are up to date.
+        In the order of the notebooks' names; with `changed`, including those that are up to date.
 
     Raises
     ------
     InputError
-        If a parameter is refused, or no notebook has it; no notebook is started.
+        If a parameter is invalid or no notebook has it; then no notebook is started.
     NotebookError
-        If notebooks failed, after all others have run; what they asked is in the store.
+        If notebooks failed, after all others have run; their replies are in the store.
     MissingDependencyError
-        If what executes notebooks is not installed: the extra ``notebooks``.
+        If the packages that execute notebooks are missing: the extra ``notebooks``.
     """
     require_extra("notebooks", "executing notebooks")
     chosen = _choose(list_notebooks(notebooks), only)
-    given = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
-    wanted = {name: value for name, value in given.items() if value is not None}
+    options = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
+    wanted = {name: value for name, value in options.items() if value is not None}
     wanted |= read_given(chosen, parameters or {})
     _check(wanted.get("judge"), wanted.get("dataset"), wanted.get("path"), wanted.get("n_contexts"), jobs)
     jobs = min(jobs, len(chosen))
@@ -138,16 +138,16 @@ def regenerate(
 
 
 def read_given(notebooks: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as values: a string is read as the type of the notebook's own value.
+    """Return parameters as values: strings are parsed as the type of the notebook's own value.
 
     Raises
     ------
     InputError
-        If none of the notebooks has a name, or a text is no value of its type.
+        If no notebook has a parameter, or a text is not a value of its type.
     """
     types: dict[str, Any] = {}
     for notebook in notebooks if given else ():
-        with suppress(OSError, ValueError, KeyError, SyntaxError):  # a broken one fails when it is executed
+        with suppress(OSError, ValueError, KeyError, SyntaxError):  # a broken notebook fails when it is executed
             types = types_of(notebook) | types
     names = [name for name in types if name not in PLACES]
     for name in given:
@@ -184,12 +184,12 @@ def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
     Parameters
     ----------
     folder : str or path, optional
-        ``notebooks`` in the working directory by default, else those that come with biaslab.
+        By default ``notebooks`` in the working directory, else the bundled ones.
 
     Raises
     ------
     InputError
-        If there is no such folder, or no notebook in it.
+        If the folder does not exist, or contains no notebook.
     """
     for place in [Path(folder)] if folder is not None else [Path("notebooks"), bundled()]:
         notebooks = sorted(place.glob("*.ipynb"))
@@ -238,7 +238,7 @@ def _make_folder(name: str, folder: Path) -> None:
 
 
 def _results(tasks: Sequence[Task], jobs: int, made_of: Mapping[str, str]) -> Iterator[tuple[Task, Run | Failure]]:
-    """Yield what is up to date, then what the rest does; without `made_of` all are executed."""
+    """Yield the runs that are up to date, then the others; without `made_of` all are executed."""
     due = []
     for task in tasks:
         earlier = earlier_run(task, made_of[task.source.stem]) if made_of else None
@@ -255,7 +255,7 @@ def _run_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Run | Fai
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts) as pool:
-        longest_first = sorted(tasks, key=lambda task: minutes(task.source), reverse=True)  # so that none is left alone
+        longest_first = sorted(tasks, key=lambda task: minutes(task.source), reverse=True)  # avoids a lone straggler
         futures = {pool.submit(_execute_interruptibly, task): task for task in longest_first}
         try:
             for future in as_completed(futures):
@@ -276,7 +276,7 @@ def _ignore_interrupts() -> None:
 
 
 def _execute_interruptibly(task: Task) -> Run | Failure:
-    """Execute in a process of a pool, where the first Ctrl-C stops the kernel and a second does not disturb that."""
+    """Execute in a process of a pool; the first Ctrl-C stops the kernel, a second does not interfere."""
 
     def stop(*_: object) -> NoReturn:
         _ignore_interrupts()

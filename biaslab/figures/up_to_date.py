@@ -1,4 +1,4 @@
-"""Tell which notebooks are up to date: nothing that their figures depend on has changed."""
+"""Determine which notebooks are up to date: nothing that their figures depend on has changed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _COUNTED = ("seconds", "asked", "stored", "asked_tokens", "stored_tokens", "esti
 
 
 def inputs(task: Task) -> str:
-    """Return a digest of what a notebook's figures depend on; empty for one that cannot be read.
+    """Return a digest of everything a notebook's figures depend on; empty if it cannot be read.
 
-    That is the notebook, its parameters, the files that they name, biaslab itself, and the releases of all that is
-    installed. What the name of a model on a hub or of a server stands for is not part of it.
+    That is the notebook, its parameters, the files they name, biaslab itself, and the versions of all installed
+    packages. The model behind a name on the Hub or a server is not included.
     """
     try:
         parameters = task.wanted | task.always
@@ -38,16 +38,16 @@ def inputs(task: Task) -> str:
 
 
 def remember(task: Task, run: Run, made_of: str) -> None:
-    """Note in the executed notebook what it was made of and what it made.
+    """Record in the executed notebook its inputs and outputs.
 
     Parameters
     ----------
     task : Task
-        What was executed.
+        The executed task.
     run : Run
-        What it did.
+        Its result.
     made_of : str
-        Its `inputs` before.
+        Its `inputs` before execution.
     """
     with suppress(OSError, ValueError, KeyError):  # then it is executed again
         document = json.loads(task.target.read_text(encoding="utf-8"))
@@ -63,20 +63,19 @@ def remember(task: Task, run: Run, made_of: str) -> None:
 
 
 def earlier_run(task: Task, made_of: str) -> Run | None:
-    """Return what a notebook did when it was executed last, where it would do the same now.
+    """Return the result of a notebook's last execution, if nothing has changed since.
 
     Parameters
     ----------
     task : Task
-        What would be executed.
+        The task to check.
     made_of : str
         Its `inputs`.
 
     Returns
     -------
     Run or None
-        None where an input changed, a file that it made is missing or another, or the store has fewer replies than it
-        had.
+        None if an input changed, a file that it made is missing or modified, or the store has fewer replies than then.
     """
     try:
         notes = json.loads(task.target.read_text(encoding="utf-8"))["metadata"]["biaslab"]
@@ -91,7 +90,7 @@ def earlier_run(task: Task, made_of: str) -> Run | None:
 
 
 def _stamps(value: Any) -> Iterator[tuple[str, int, int]]:
-    """Yield name, size and time of each file that a parameter names, itself or by its folder."""
+    """Yield name, size and time of each file named by a parameter, directly or through its folder."""
     for text in value if isinstance(value, list | tuple) else [value]:
         named = Path(text) if isinstance(text, str | Path) and str(text) not in ("", ".") else None
         if named is None or not _exists(named):
@@ -102,7 +101,7 @@ def _stamps(value: Any) -> Iterator[tuple[str, int, int]]:
 
 
 def _exists(path: Path) -> bool:
-    with suppress(OSError, ValueError):  # a long text is no file's name
+    with suppress(OSError, ValueError):  # a long text is not a file name
         return path.exists()
     return False
 

@@ -16,7 +16,7 @@ from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.judges.judge_file import described, make_named, named_judges
 
-_ANNOUNCED = "biaslab.judges"  # entry points: what stands before the colon, and what makes a judge of the whole name
+_ANNOUNCED = "biaslab.judges"  # entry points: name = kind before the colon, value = factory that takes the whole name
 
 
 def available() -> dict[str, str]:
@@ -54,17 +54,17 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     Parameters
     ----------
     name : str
-        See `available`; or a name of the file ``biaslab.toml`` in the working folder or above it.
+        A form listed by `available`, or a name in ``biaslab.toml`` of the working folder or a parent.
     dataset : Dataset, optional
-        What a simulated judge takes its true scores from.
+        Source of the true scores of a simulated judge.
 
     Raises
     ------
     InputError
-        If a planted value is unknown or not a number, a simulated judge has no data set, or a server's address, an
-        option of it or a number of samples or replicas is none.
+        If a planted value is unknown or not a number, a simulated judge has no data set, or a server's address or
+        option or a number of samples or replicas is invalid.
     ModelLoadError
-        If there is no such model.
+        If the model does not exist.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
 
 
 def _local(name: str) -> Judge:
-    """Make a judge of a model on this machine; ``?thinking=`` may follow its name."""
+    """Make a judge of a local model; ``?thinking=`` may follow its name."""
     from biaslab.judges.local import LocalJudge
 
     model, mark, query = name.partition("?")
@@ -151,7 +151,7 @@ def _panel(name: str, dataset: Dataset | None) -> Judge:
 
 
 def _on_ray(name: str, dataset: Dataset | None) -> Judge:
-    """Make replicas of a judge; judges that ask others stand around these, so that each is stored under its own id."""
+    """Make replicas of a judge; judges that delegate wrap the replicas, so that each is stored under its own id."""
     from biaslab.judges.ray_judge import RayJudge
 
     replicas, _, inner = name.removeprefix("ray:").partition(":")
@@ -175,7 +175,7 @@ def _require_name(name: object) -> None:
 
 
 def _refuse_unknown_kind(name: str) -> None:
-    """Raise `InputError` for a name that begins with an unknown kind and a colon, and is no path."""
+    """Raise `InputError` for a name with an unknown kind before the colon, unless it is a path."""
     kind, colon, rest = name.partition(":")
     kinds = sorted({way.partition(":")[0].partition("[")[0] for way in available() if ":" in way})
     close = did_you_mean(kind, [*kinds, "smollm2-135m"])
@@ -184,7 +184,7 @@ def _refuse_unknown_kind(name: str) -> None:
 
 
 def _load_other(name: str, dataset: Dataset | None, names: Sequence[str]) -> Judge:
-    """Make the judge that a table names; it must not be another table of the file."""
+    """Make the judge that a table refers to; this must not be another table of the file."""
     if name.split(":")[-1] in names:
         raise InputError("judge", name, "a judge that is not itself named in this file")
     return load_judge(name, dataset)
@@ -192,29 +192,29 @@ def _load_other(name: str, dataset: Dataset | None, names: Sequence[str]) -> Jud
 
 @cache
 def _announced() -> dict[str, EntryPoint]:
-    """Return the kinds of judges that installed packages announce, biaslab's own rooms above this one among them."""
+    """Return the kinds of judges that installed packages announce, including biaslab's own packages above this one."""
     return {entry.name: entry for entry in entry_points(group=_ANNOUNCED)}
 
 
 def _planted_defaults() -> dict[str, float | bool | str]:
-    """Return the planted values that a name can set, with their defaults: those that one word can write."""
+    """Return the planted values that a name can set, with their defaults: those expressible in one word."""
     from biaslab.judges.simulated.planted import Planted
 
     return {f.name: f.default for f in fields(Planted) if isinstance(f.default, int | float | str)}
 
 
 def _planted(text: str) -> dict[str, Any]:
-    """Read planted values from a name; ``edits.NAME=POINTS`` are the points that an edit adds."""
+    """Parse planted values from a name; ``edits.NAME=POINTS`` are the points that an edit adds."""
     defaults = _planted_defaults()
     values: dict[str, Any] = {}
-    for part in filter(None, text.split(",")):
-        key, _, value = part.partition("=")
+    for setting in filter(None, text.split(",")):
+        key, _, value = setting.partition("=")
         edit = key.removeprefix("edits.") if key.startswith("edits.") else ""
         read = _read_as(0.0, value) if edit else _read_as(defaults[key], value) if key in defaults else None
         if read is None:
             flags = ", ".join(name for name, default in defaults.items() if isinstance(default, bool))
             allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}, edits.EDIT"
-            raise InputError("judge", part, allowed, did_you_mean(key, defaults) if key not in defaults else "")
+            raise InputError("judge", setting, allowed, did_you_mean(key, defaults) if key not in defaults else "")
         if edit:
             values.setdefault("edits", {})[edit] = read
         else:
@@ -223,7 +223,7 @@ def _planted(text: str) -> dict[str, Any]:
 
 
 def _read_as(default: float | bool | str, value: str) -> float | bool | str | None:
-    """Read a value of the same kind as a default, None where it is none."""
+    """Parse a value of the type of a default; None if the default is None."""
     if isinstance(default, str):
         return value or None
     if isinstance(default, bool):

@@ -33,9 +33,9 @@ from biaslab.judges.api.wire import CHAT, Wire, check, declined, prefix_order
 if TYPE_CHECKING:
     from biaslab.store import Store
 
-#: Limits of OpenAI's Batch API: requests and bytes of one file.
+#: Limits of OpenAI's Batch API: requests and bytes per file.
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
-_TOGETHER = 500  # replies that are stored in one step
+_TOGETHER = 500  # replies stored per transaction
 _FORM = "lines written by `biaslab batch export`"
 
 
@@ -54,13 +54,13 @@ class Imported:
     Attributes
     ----------
     stored, present : int
-        Replies that were put into the store, and that were there before.
+        Replies added to the store, and already present.
     repeated, unknown : int
-        Lines about a request that an earlier line answered, and about none of this export.
+        Lines that repeat a request, and lines for no request of this export.
     failed : collections.Counter
-        Lines that hold no reply, by what they say.
+        Lines without a reply, counted by message.
     open : int
-        Requests that the store still has no reply to.
+        Number of requests still without a reply in the store.
     """
 
     stored: int = 0
@@ -84,20 +84,20 @@ def export_batch(
     Parameters
     ----------
     judge : ApiJudge
-        Who would be asked; nothing is asked, and no key is needed.
+        The judge that would be asked; nothing is sent, and no key is needed.
     requests : iterable of Request
-        Those that are open: see `biaslab.study.spending.cost.unanswered`.
+        The open requests: see `biaslab.study.spending.cost.unanswered`.
     path : str or path
-        Ends in ``.jsonl``. Where the limits need several files, they are ``NAME-1.jsonl``, ``NAME-2.jsonl``, …
+        Ends in ``.jsonl``. If the limits require several files, they are ``NAME-1.jsonl``, ``NAME-2.jsonl``, …
     most_requests, most_bytes : int
-        Limits of one file.
+        Limits per file.
 
     Raises
     ------
     InputError
-        If the path ends otherwise or was exported to before, or there is nothing to ask.
+        If the path has another ending or was already exported to, or no requests are open.
     UnsupportedRequestError
-        If a request is not for chat completions, which all batch servers take.
+        If a request does not fit chat completions, the only format that all batch servers accept.
     """
     base = require_file("path", Path(path).expanduser(), ".jsonl")
     if keys_of(base).exists():
@@ -119,24 +119,24 @@ def export_batch(
 
 
 def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[str]], store: Store) -> Imported:
-    """Put the replies of finished batches into a store.
+    """Import the replies of finished batches into a store.
 
-    Partial and repeated files do no harm: lines are matched by key, in any order, the first reply to a request counts,
-    and what is missing stays open.
+    Partial and repeated files are safe: lines are matched by key in any order, the first reply to a request counts,
+    and missing ones stay open.
 
     Parameters
     ----------
     path : str or path
-        Where the requests were exported to.
+        Path of the export.
     results : sequence of str or path
-        Files of results: the batch's output and error files, or what ``vllm run-batch`` wrote.
+        Result files: the batch's output and error files, or the output of ``vllm run-batch``.
     store : Store
-        Where the replies are kept.
+        The store to add the replies to.
 
     Raises
     ------
     InputError
-        If a file is not what it should be.
+        If a file is invalid.
     """
     head, wanted = read_keys(path)
     judge_id, wire, imported = str(head["judge"]), Wire("", ""), Imported()
@@ -173,12 +173,12 @@ def keys_of(path: str | PathLike[str]) -> Path:
 
 
 def read_keys(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Request]]:
-    """Return the head of an export, and its requests by key.
+    """Return the header of an export, and its requests by key.
 
     Raises
     ------
     InputError
-        If it is not there or was changed.
+        If it does not exist or was modified.
     """
     file = keys_of(path)
     try:
@@ -261,5 +261,5 @@ def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:
         return declined(request, "content_filter")
     except (faults.Fault, JudgeError) as error:
         return str(error)
-    except Exception as error:  # whatever a line may hold, the others are read
+    except Exception as error:  # one bad line must not stop the others
         return str(faults.unreadable(error))

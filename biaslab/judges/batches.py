@@ -1,6 +1,6 @@
-"""Score token sequences in padded batches: the plain way, for every architecture.
+"""Score token sequences in padded batches: works for every architecture.
 
-Rows are padded on the right, where a causal model cannot see them, so no mask is needed and padding changes nothing.
+Padding is on the right, where a causal model cannot see it, so no mask is needed and results do not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class TokenSet:
-    """Token ids of which any one may come next; two of them are equal only if they are the same object.
+    """A set of token ids, any of which may come next; compared by identity.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class TokenSet:
     _indicators: dict[Any, torch.Tensor] = field(default_factory=dict, repr=False)
 
     def indicator(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return a vector over the vocabulary, 1 at the ids and 0 elsewhere, kept for the next time."""
+        """Return a cached vector over the vocabulary, 1 at the ids and 0 elsewhere."""
         where = (logits.device, logits.shape[-1])
         if where not in self._indicators:
             vector = torch.zeros(logits.shape[-1], device=logits.device)
@@ -45,7 +45,7 @@ class TokenSet:
 
 @dataclass(frozen=True)
 class Scored:
-    """One sequence whose tokens from ``start`` on are scored.
+    """A sequence whose tokens from ``start`` on are scored.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Scored:
     start : int
         Index of the first scored token; at least 1 for causal models.
     terminators : TokenSet, optional
-        If given, the log-probability that one of these comes next is added as a last value.
+        If given, the log-probability that one of these comes next is appended.
     """
 
     ids: tuple[int, ...]
@@ -63,12 +63,12 @@ class Scored:
 
 
 class Distributions:
-    """Next-token distributions, read where they are asked for instead of normalised over the whole vocabulary.
+    """Next-token distributions, evaluated only where needed instead of normalised over the whole vocabulary.
 
     Parameters
     ----------
     logits : torch.Tensor, shape (positions, vocabulary)
-        Raw scores of any float type.
+        Unnormalised scores of any float type.
     """
 
     def __init__(self, logits: torch.Tensor) -> None:
@@ -87,28 +87,28 @@ class Distributions:
         """Return log P(one of the ids) at each position, shape (positions,)."""
         rows = torch.tensor(positions, dtype=torch.long, device=self.logits.device)
         chosen = ids.indicator(self.logits)
-        # a plain sum of products instead of a matrix product: TF32 and its like never enter
+        # elementwise, not a matrix product, so that TF32 and the like are never used
         levels = (self.weights[rows] * chosen).sum(-1).log() + self.top[rows, 0]
-        lost = levels.isinf()  # underflow: all of them together are below 1e-38 of the likeliest token
-        if lost.is_cuda or bool(lost.any()):  # a GPU is not waited for
+        lost = levels.isinf()  # underflow: together they are below 1e-38 of the most likely token
+        if lost.is_cuda or bool(lost.any()):  # avoids synchronising with a GPU
             exact = self.logits[rows].masked_fill(chosen == 0, -torch.inf).logsumexp(-1)
             levels = torch.where(lost, exact, levels)
         return (levels - self.total[rows]).clamp(max=0)
 
 
 class BatchScorer:
-    """Scores sequences with one forward pass a batch.
+    """Scores sequences with one forward pass per batch.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        Causal or encoder–decoder model. For the latter the prompt goes to the encoder.
+        Causal or encoder–decoder model. In the latter case the prompt goes to the encoder.
     max_tokens : int
-        Tokens of a batch at most, padding included.
+        Maximum number of tokens per batch, including padding.
     max_logits : int
-        Logits (positions × vocabulary) of a batch at most, which bounds memory.
+        Maximum number of logits (positions × vocabulary) per batch, which bounds memory.
     opening : tuple of int
-        What the decoder of an encoder–decoder model reads before the first scored token; by default its start token.
+        Tokens that an encoder–decoder model's decoder reads before the first scored token; by default its start token.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class BatchScorer:
         Raises
         ------
         OutOfMemoryError
-            If a single sequence does not fit; larger batches are halved and the rest goes on.
+            If a single sequence does not fit; larger batches are halved and retried.
         """
         order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].ids))
         run = self._score_encoder_decoder if self.model.config.is_encoder_decoder else self._score_causal
@@ -181,7 +181,7 @@ class BatchScorer:
 
 
 def _read(logits: torch.Tensor, row: Scored, position: int) -> list[float]:
-    """Read one row's values from its logits, whose ``position`` predicts the first scored token."""
+    """Read one row's values from its logits; the logits at ``position`` predict the first scored token."""
     targets = row.ids[row.start :]
     seen = Distributions(logits[position : position + len(targets) + (row.terminators is not None)])
     values = [seen.tokens(range(len(targets)), targets)]
@@ -204,7 +204,7 @@ def decoder_start(model: Any) -> int:
     Raises
     ------
     JudgeError
-        If neither its configuration nor its generation configuration names one.
+        If neither its configuration nor its generation configuration defines one.
     """
     for name in ("decoder_start_token_id", "bos_token_id"):
         for config in (model.generation_config, model.config):
@@ -216,12 +216,12 @@ def decoder_start(model: Any) -> int:
 def halving(
     run: Callable[[Sequence[Row]], list[Result]], rows: Sequence[Row], shrink: Callable[[], None], index: int
 ) -> list[Result]:
-    """Run on the rows, on the first half when memory runs out, and so on; return as many results as were made.
+    """Run on the rows, halving their number while memory runs out; return the results obtained.
 
     Raises
     ------
     OutOfMemoryError
-        If even one row does not fit; it carries the first row's index, which the caller gives.
+        If even one row does not fit; carries the first row's index, as given by the caller.
     """
     while True:
         try:

@@ -7,28 +7,29 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from biaslab.core import Request
 
-#: Requests of a block at most. A context of more is cut: one more prompt of so many shares what the others share.
+#: Maximum number of requests per block. Larger contexts are split, at the cost of one more shared prefix per block.
 LARGEST = 1024
-_FEW = 128  # contexts are put together up to so many requests, so that a block is worth its way
-_EACH = 8  # blocks of each replica at least where contexts allow it, so that all are done at about one time
+_FEW = 128  # contexts are joined up to this number of requests, so that a block is worth sending
+_EACH = 8  # minimum number of blocks per replica, if contexts allow it, so that all finish at about the same time
 
 
 def blocks_of(requests: Iterable[Request], replicas: int) -> list[list[Request]]:
-    """Cut different requests into blocks of whole contexts.
+    """Cut distinct requests into blocks of whole contexts.
 
     Parameters
     ----------
     requests : iterable of Request
-        What is asked; of equal ones the first. A request tells its context by its ``about``; one that does not is a
-        context of its own.
+        The requests; of equal ones only the first is used. A request's context comes from its ``about``; without one,
+        it is its own context.
     replicas : int
-        How many judges answer blocks at the same time.
+        Number of judges that answer blocks in parallel.
 
     Returns
     -------
     list of list of Request
-        Every request once. A context lies in one block unless it has more than `LARGEST` requests; then it is cut into
-        blocks of its own. Contexts stand in the order of their first requests, their requests in the order given.
+        Every request once. A context lies in one block unless it has more than `LARGEST` requests, in which case it is
+        split into blocks of its own. Contexts are in the order of their first requests, and their requests in the
+        given order.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def blocks_of(requests: Iterable[Request], replicas: int) -> list[list[Request]]
 
 
 def breadth_of_blocks(replicas: int) -> int:
-    """Return the number of requests that makes about 16 blocks a replica, so that little idles at the end."""
+    """Return the number of requests that gives about 16 blocks per replica, so that little time is idle at the end."""
     return 2 * _EACH * _FEW * replicas
 
 

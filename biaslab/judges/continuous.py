@@ -1,7 +1,7 @@
 """Continuous batching: finished rows leave the batch at once, and waiting ones take their place.
 
-Continuous batching (Yu et al. 2022, Orca). A text's tokens depend on its prompt, its temperature and its own random
-numbers, so neither the order in which texts come nor those beside them change it.
+Continuous batching follows Orca (Yu et al. 2022). A text's tokens depend only on its prompt, temperature and random
+numbers, so neither the order of texts nor the composition of the batch changes them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from biaslab.judges.slots import Layers, Slots
 from biaslab.judges.stems import Stem, attending, choose_stems
 
 _MOST_ROWS = 128
-_GROWTH = 64  # tokens of room that a slot gains
-_STEPS = 64  # after which what is finished is handed on; a killed run loses no more
+_GROWTH = 64  # tokens by which a slot grows
+_STEPS = 64  # steps after which finished texts are yielded; a killed run loses at most these
 _JOIN = 8  # waiting rows join once an eighth of the slots is free, so that their prompts are read together
 
 
@@ -45,12 +45,12 @@ class _Row:
 
     @cached_property
     def uniforms(self) -> NDArray[np.float64]:
-        """Random numbers for its tokens, drawn only when it starts, because thousands of long texts may wait."""
+        """Random numbers for its tokens, drawn only when it starts, because thousands of long texts may be waiting."""
         return self.prompted.uniforms()
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """All tokens; the cache has all except the last, which the next pass reads."""
+        """All tokens; the cache has all but the last, which the next pass reads."""
         return (*self.prompted.prompt, *self.ids)
 
     @property
@@ -74,13 +74,13 @@ class ContinuousGenerator:
     Parameters
     ----------
     tree : TreeScorer
-        The model, and how prompts are read.
+        The model, and how it reads prompts.
     terminators : tuple of int
         Tokens that end a text; at least one.
     max_cached_tokens : int
-        Tokens of all slots together at most, and of all that they share.
+        Maximum number of tokens in all slots and shared prefixes together.
     shares : bool
-        Whether beginnings that texts share are kept and attended to once, which takes attention of the common form.
+        Whether common prefixes are cached and attended to once, which requires standard attention.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ContinuousGenerator:
         Raises
         ------
         OutOfMemoryError
-            If a single text does not fit; otherwise fewer are written at a time.
+            If a single text does not fit; otherwise fewer are generated at a time.
         """
         yield from _Batch(self, rows).run()
 
@@ -122,7 +122,7 @@ class ContinuousGenerator:
 
 
 class _Batch:
-    """One run over some prompts, in sorted order, so that neighbours share most of theirs."""
+    """One run over some prompts, in sorted order, so that neighbours share most of their tokens."""
 
     def __init__(self, generator: ContinuousGenerator, rows: Sequence[Prompted]) -> None:
         self.generator, self.tree = generator, generator.tree
@@ -131,7 +131,7 @@ class _Batch:
         stems = choose_stems(read) if generator.shares else [None] * len(rows)
         self.waiting = deque(_Row(i, rows[i], stem) for i, stem in zip(order, stems, strict=True))
         self.active: list[_Row] = []
-        self.stems: list[Stem] = []  # whose keys and values are kept
+        self.stems: list[Stem] = []  # whose keys and values are cached
         self.kept = Slots()
         self.kept.resize(0, max((stem.length for stem in stems if stem), default=0))
         self.slots, self.reader = Slots(self.kept), PromptReader(self.tree)
@@ -184,7 +184,7 @@ class _Batch:
         self.slots.resize(rows, room)
 
     def _leave(self, rows: int) -> None:
-        """Let all but the first rows wait again; what they have written is read anew when they come back."""
+        """Return all but the first rows to the queue; what they have generated is read again when they rejoin."""
         self.waiting.extendleft(self.active[rows:])
         del self.active[rows:]
 
@@ -205,7 +205,7 @@ class _Batch:
             self.tree.max_tokens = max(1, min(self.tree.max_tokens, sum(map(len, prompts))) // 2)
 
     def _put(self, row: _Row, layers: Layers) -> None:
-        """Put a prompt into the next slot, and its stem, which is kept until its last text ends, among the stems."""
+        """Put a prompt into the next slot, and register its stem, which is kept until its last text ends."""
         if row.stem and row.stem.slot < 0:
             if len(self.stems) == self.kept.rows:
                 self.kept.resize(2 * self.kept.rows + 1, self.kept.room)
@@ -217,7 +217,7 @@ class _Batch:
         self.slots.put(len(self.active), [(keys[:, row.shared :], values[:, row.shared :]) for keys, values in layers])
 
     def _step(self) -> list[Generated]:
-        """Write one token of each active row; return what ends with it."""
+        """Generate one token for each active row; return the texts that end."""
         if not self.active:
             return []
         try:
@@ -265,7 +265,7 @@ class _Batch:
         return self.tree.mask(allowed, torch.cat([before + own - places[0], own - places[1]], -1))
 
     def _vacate(self, slot: int) -> None:
-        """Take a row out, and its stem after its last text; the last ones move to their slots."""
+        """Remove a row, and its stem after its last text; the last ones move to their slots."""
         row, last = self.active[slot], self.active.pop()
         if slot < len(self.active):
             self.slots.move(len(self.active), slot, len(last) - 1)
@@ -282,7 +282,7 @@ class _Batch:
             self.stems[stem.slot], last.slot = last, stem.slot
 
     def _recover(self, error: BaseException, rows: int) -> None:
-        """Go on with fewer rows after memory ran out; raise everything else."""
+        """Continue with fewer rows after memory ran out; re-raise everything else."""
         if not is_out_of_memory(error):
             raise error
         self.generator.most_rows = max(1, rows)

@@ -1,8 +1,8 @@
 """Encode conversations as token ids, treating text from the data strictly as plain characters.
 
-A candidate may contain ``<|im_end|><|im_start|>assistant`` or any other special token. Were it encoded as a special
-token, the data could end its own turn and speak as the judge. Here the chat template is rendered around placeholders,
-so it is known which characters are data, and a special token's string inside data is cut apart before it is encoded.
+A candidate may contain ``<|im_end|><|im_start|>assistant`` or any other special token. If it were encoded as one, the
+data could end its turn and speak as the judge. So the chat template is rendered around placeholders, which identify
+the characters that are data, and strings of special tokens inside data are split before encoding.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from biaslab.core import Message
 from biaslab.core.errors import JudgeError
 from biaslab.judges.vocabulary import Vocabulary
 
-_PLACEHOLDER = re.compile("(\u2003?)\ue000(\\d+)\ue001(\u2003?)")  # the spaces tell whether the template strips content
+_PLACEHOLDER = re.compile("(\u2003?)\ue000(\\d+)\ue001(\u2003?)")  # spaces show if the template strips
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DATE = {"%d": "26", "%b": "Jul", "%B": "July", "%m": "07", "%y": "24", "%Y": "2024", "%A": "Friday", "%H": "12"}
-_STILL = (  # goes before a template that prints the date: replies must not depend on the day
+_STILL = (  # prepended to a template that prints the date: replies must not depend on the day
     "{%- macro strftime_now(format) -%}{{ format"
     + "".join(f"|replace({code!r}, {text!r})" for code, text in _DATE.items())
     + " }}{%- endmacro -%}"
 )
 _ANCHORS = ("\n", ".", "\n.")
-_GROWTH = 12  # a normaliser may write one character as many, NFKC at most 18 bytes for each 1.6
+_GROWTH = 12  # normalisation may lengthen text: NFKC by at most 18 bytes for each 1.6
 
 
 class _Layout(NamedTuple):
-    """A rendered template: pieces around the contents, and of each content its message and whether it is stripped."""
+    """A rendered template: the text around the contents, and each content's message and whether it is stripped."""
 
     pieces: tuple[str, ...]
     slots: tuple[tuple[int, bool, bool], ...]
@@ -42,11 +42,11 @@ class Encoder:
     Parameters
     ----------
     tokenizer : transformers.PreTrainedTokenizerBase
-        The model's tokenizer; its chat template is used when it has one, plain paragraphs when not.
+        The model's tokenizer; its chat template is used if it has one, otherwise plain paragraphs.
     size : int, optional
-        Number of ids that the model predicts; by default all of the tokenizer's.
+        Number of ids that the model predicts; by default the size of the tokenizer.
     options : mapping, optional
-        Variables of the chat template, such as ``{"enable_thinking": False}``; a template ignores those it lacks.
+        Variables of the chat template, such as ``{"enable_thinking": False}``; templates ignore unknown ones.
     """
 
     def __init__(self, tokenizer: Any, size: int | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -64,12 +64,12 @@ class Encoder:
 
     @cached_property
     def prefix(self) -> tuple[int, ...]:
-        """Tokens that the tokenizer adds before a plain text, such as beginning-of-sequence; often none."""
+        """Tokens that the tokenizer adds before plain text, such as beginning-of-sequence; often none."""
         return self._around[0]
 
     @cached_property
     def suffix(self) -> tuple[int, ...]:
-        """Tokens that the tokenizer adds after a plain text, which encoders expect; often none."""
+        """Tokens that the tokenizer adds after plain text, as encoders expect; often none."""
         return self._around[1]
 
     @cached_property

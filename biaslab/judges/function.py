@@ -21,7 +21,7 @@ from biaslab.judges.returned import read_returned
 
 _PAIR, _ONE, _LIST, _PROMPT = ("first", "second"), ("candidate",), ("candidates",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")
-_FIRST_WAIT = 0.5  # seconds before the second attempt; twice as long before each further one
+_FIRST_WAIT = 0.5  # seconds before the first retry; doubled for each further one
 
 
 class FunctionJudge(BaseJudge):
@@ -30,40 +30,41 @@ class FunctionJudge(BaseJudge):
     Parameters
     ----------
     function : callable
-        What it is asked hangs on its arguments: ``fn(context, first, second)`` compares two texts, ``fn(context,
-        candidate)`` scores one, ``fn(context, candidates)`` picks or ranks those of a list, and ``fn(prompt)`` answers
-        prompts, such as those of a `biaslab.Protocol`. Of these, and of ``reference`` and ``attribute``, it gets by
-        name what it declares.
+        Its argument names determine what it is asked: ``fn(context, first, second)`` compares two texts, ``fn(context,
+        candidate)`` scores one, ``fn(context, candidates)`` picks or ranks those in a list, and ``fn(prompt)`` answers
+        prompts, such as those of a `biaslab.Protocol`. It may also declare ``reference`` and ``attribute``; arguments
+        are passed by name.
     name : str
-        What tables and figures call it; the function's name by default.
+        Display name in tables and figures; by default the function's name.
     version : str
-        Of the function. It is part of the id: raise it when the function changes, or stored replies are used.
+        Version of the function, part of the id. Change it when the function changes; otherwise stored replies are
+        reused.
     scale : (low, high)
-        Of the numbers that a function of one candidate returns.
+        Range of the scores returned by a function of one candidate.
     concurrency : int
-        Calls at a time.
+        Number of parallel calls.
     retries : int
-        How often a call that raised is made again, after half a second, one, two, …
+        How often a call that raised is retried, after half a second, one, two, …
     limits : mapping of str to float, optional
-        What one run may ask at most: ``{"requests": 500}``.
+        Maximum number of calls in a run: ``{"requests": 500}``.
 
     Attributes
     ----------
     id : str
-        ``function:NAME@VERSION``, and the scale where it is not 1 to 5.
+        ``function:NAME@VERSION``, plus the scale if it is not 1 to 5.
 
     Raises
     ------
     InputError
-        If the function takes none of these arguments, or needs others.
+        If the function has none of these arguments, or requires others.
 
     Notes
     -----
     A function of two texts returns ``"first"``, ``"second"`` or ``"tie"``; the probability that the first wins, where
     ½ is a tie; or a mapping of these names to probabilities. A function of a list of texts returns the index of the
-    best from 0, or its name as prompts give it (``"[1]"`` for the first); a list of these from best to worst; or a
-    mapping of indices to probabilities. ``None`` is a refusal. An exception is a failed call and
-    never a verdict: what was answered until then is kept, and the error names the line.
+    best from 0, or its name in prompts (``"[1]"`` for the first); a list of these from best to worst; or a mapping of
+    indices to probabilities. ``None`` is a refusal. An exception is a failed call, never a verdict: the answers so far
+    are kept, and the error names the line.
 
     Examples
     --------
@@ -135,7 +136,7 @@ class FunctionJudge(BaseJudge):
         made = self.function(**arguments)
         if not inspect.isawaitable(made):
             return made
-        with self._starting:  # one loop for all calls: clients live in the loop that they were first used in
+        with self._starting:  # one loop for all calls, because clients belong to the loop in which they were first used
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
@@ -148,7 +149,7 @@ def load_named(name: str) -> FunctionJudge:
     Raises
     ------
     InputError
-        If there is no such module, or no such function in it.
+        If the module or the function does not exist.
     """
     function = own_object("judge", name)
     return function if isinstance(function, FunctionJudge) else FunctionJudge(function)
@@ -198,7 +199,7 @@ class _Calls(Iterator[tuple[Request, Reply]]):
         while self._under_way:
             try:
                 request, reply = self._done.get(timeout=min(seconds_left(), threading.TIMEOUT_MAX))
-            except queue.Empty:  # the grace after a signal is over
+            except queue.Empty:  # the grace period after a signal is over
                 break
             self._under_way -= 1
             if isinstance(reply, Reply):
@@ -212,7 +213,7 @@ class _Calls(Iterator[tuple[Request, Reply]]):
 
 
 def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the argument names of a function; all known ones if it takes any."""
+    """Return the argument names of a function; all known ones if it accepts any."""
     known = {*_SHOWN, *_PAIR, *_ONE, *_LIST, *_PROMPT}
     try:
         declared = inspect.signature(function).parameters.values()

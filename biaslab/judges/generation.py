@@ -29,11 +29,11 @@ class Generator:
     terminators : tuple of int
         Tokens that end a text; at least one.
     max_batch_tokens : int
-        Tokens of different prompts that are read in one pass at most.
+        Maximum number of tokens of distinct prompts read in one pass.
     max_cached_tokens : int
-        Tokens that are cached at a time at most, all texts together.
+        Maximum number of cached tokens, over all texts.
     opening : tuple of int
-        What the decoder of an encoder–decoder model reads first; by default its start token.
+        Tokens that an encoder–decoder model's decoder reads first; by default its start token.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Generator:
         Raises
         ------
         OutOfMemoryError
-            If a single text does not fit; otherwise fewer are written at a time.
+            If a single text does not fit; otherwise fewer are generated at a time.
         """
         return self.method.generate(rows)
 
     @cached_property
     def method(self) -> ContinuousGenerator | PaddedGenerator:
-        """The generation method: chosen by the configuration, confirmed by a self-check against plain passes."""
+        """Generation method: chosen by the configuration, confirmed by a self-check against plain passes."""
         from biaslab.judges.continuous import ContinuousGenerator
         from biaslab.judges.padded_generation import PaddedGenerator
 

@@ -21,7 +21,7 @@ def named_judges() -> dict[str, dict[str, Any]]:
     Raises
     ------
     InputError
-        If the file is no TOML, or a name is one that stands for another judge.
+        If the file is not valid TOML, or a name is that of a built-in judge.
     """
     tables = named_tables("judges")
     taken = next((name for name in tables if name in _TAKEN), None)
@@ -38,17 +38,17 @@ def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]
     Parameters
     ----------
     name : str
-        What it is called, for messages.
+        Name of the table, for messages.
     table : mapping
-        ``model``, perhaps ``address`` and options of `biaslab.ApiJudge`; or ``judge``, any other name of a judge. With
-        ``samples`` its labels are shares of so many texts (`biaslab.Sampled`).
+        ``model``, optionally ``address`` and options of `biaslab.ApiJudge`; or ``judge``, any other judge name. With
+        ``samples``, label probabilities are shares of that many texts (`biaslab.Sampled`).
     load : callable
-        Makes a judge from another name.
+        Creates a judge from another name.
 
     Raises
     ------
     InputError
-        If something in the table is not what it has to be. Values that may be keys are not shown.
+        If a value in the table is invalid. Values that may be keys are not displayed.
     """
     where = f"{SETTINGS}: judges.{name}"
     if ("judge" in table) == ("model" in table):

@@ -16,7 +16,7 @@ from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.protocols.own_lists import list_protocol
 
 Floats = NDArray[np.float64]
-_CLOSE = 1e-9  # mean ranks that differ by less are the same
+_CLOSE = 1e-9  # mean ranks that differ by less are equal
 
 
 def combine_lists(
@@ -24,26 +24,26 @@ def combine_lists(
 ) -> Reply:
     """Return the panel's reply about a list.
 
-    Each member is a ballot: whom it ranks has its rank, and the others share the mean of the ranks that are left, as
-    after a best candidate. The panel ranks by the weighted mean rank (Borda 1784), as far as its longest ballot goes;
-    so of ballots for the best alone it names whom most name. Equal mean ranks are ordered by a hash of the texts, the
-    same whatever the order shown, so that no place gains by them.
+    Each member casts a ballot: the positions it names have their ranks, and the others share the mean of the remaining
+    ranks. The panel ranks by weighted mean rank (Borda 1784), to the length of its longest ballot; if members name
+    only the best, the panel names the one that most of them name. Equal mean ranks are ordered by a hash of the texts,
+    independent of the order shown, so that no position benefits.
 
     Parameters
     ----------
     request : Rank or Completion
-        A completion has a protocol of lists.
+        A completion must have a protocol for lists.
     replies : sequence of Reply
-        One a member. Who refuses or cannot be read has no vote.
+        One per member. Members that refuse or cannot be parsed have no vote.
     weights : sequence of float
-        One a member, at least 0, with sum 1.
+        One per member, non-negative, summing to 1.
     average : callable
-        Returns the mean of the members' distributions; taken where all who have a vote give one.
+        Returns the mean of the members' distributions; used if all members with a vote provide one.
 
     Returns
     -------
     Reply
-        Of the first member who says just that, else written anew.
+        Taken from the first member that says the same, else newly written.
 
     Examples
     --------

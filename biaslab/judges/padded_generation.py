@@ -1,4 +1,4 @@
-"""Generate text in padded batches with transformers' `generate`: the plain way, for every architecture."""
+"""Generate text in padded batches with transformers' `generate`: works for every architecture."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from biaslab.judges.placement import input_device, is_spread
 from biaslab.judges.prompted import Generated, Prompted
 from biaslab.judges.sampling import draw
 
-_MOST_ROWS = 128  # a killed run loses a batch
+_MOST_ROWS = 128  # a killed run loses one batch
 
 
 class PaddedGenerator:
-    """Generates text in batches, which run until their longest row ends.
+    """Generates text in batches, each of which runs until its longest row ends.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        Causal or encoder–decoder model. For the latter the prompt goes to the encoder.
+        Causal or encoder–decoder model. In the latter case the prompt goes to the encoder.
     terminators : tuple of int
         Tokens that end a text; at least one.
     max_batch_tokens : int
-        Tokens of different prompts that are read in one pass at most.
+        Maximum number of tokens of distinct prompts read in one pass.
     max_cached_tokens : int
-        Tokens of a batch at most, all rows, those to be generated included.
+        Maximum number of tokens per batch, over all rows, including those to be generated.
     opening : tuple of int
-        What the decoder of an encoder–decoder model reads first; by default its start token.
+        Tokens that an encoder–decoder model's decoder reads first; by default its start token.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PaddedGenerator:
         Raises
         ------
         OutOfMemoryError
-            If a single prompt does not fit; larger batches are halved and the rest goes on.
+            If a single prompt does not fit; larger batches are halved and retried.
         """
         order = sorted(range(len(rows)), key=lambda i: (-rows[i].request.max_tokens, rows[i].prompt))
         while order:
@@ -71,7 +71,7 @@ class PaddedGenerator:
             order = order[len(results) :]
 
     def _batch(self, order: Sequence[int], rows: Sequence[Prompted]) -> list[int]:
-        """Return the first rows of an order that fit a batch together."""
+        """Return the first rows, in a given order, that fit into one batch."""
         steps, longest, prompts = rows[order[0]].request.max_tokens, 0, set()
         for size, index in enumerate(order):
             longest = max(longest, len(rows[index].prompt))
@@ -99,7 +99,7 @@ class PaddedGenerator:
         return [_until(row[begin:], self.terminators) for row in output.tolist()]
 
     def _padded(self, rows: Sequence[Prompted]) -> tuple[dict[str, Any], int]:
-        """Return the arguments of `generate`, prompts padded on the left, and where the generated text begins."""
+        """Return the arguments of `generate`, with prompts padded on the left, and where the generated text begins."""
         device, longest = input_device(self.model), max(len(row.prompt) for row in rows)
         gaps = [longest - len(row.prompt) for row in rows]
         filled = [[self.terminators[0]] * gap + [*row.prompt] for row, gap in zip(rows, gaps, strict=True)]
@@ -108,14 +108,14 @@ class PaddedGenerator:
         return {name: torch.tensor(values, device=device) for name, values in inputs.items()}, longest
 
     def _encoded(self, rows: Sequence[Prompted]) -> tuple[dict[str, Any], int]:
-        """Return the arguments of `generate` of an encoder–decoder model; each distinct prompt is encoded once."""
+        """Return the arguments of `generate` for an encoder–decoder model, encoding each distinct prompt once."""
         prompts = {prompt: i for i, prompt in enumerate(dict.fromkeys(row.prompt for row in rows))}
         of = torch.tensor([prompts[row.prompt] for row in rows])
         states, mask = encode_prompts(self.model, list(prompts))
         opened = torch.tensor([self.opening], device=input_device(self.model)).expand(len(of), -1)
-        encoded = BaseModelOutput(last_hidden_state=states[of])  # generate() wants the model's output class
+        encoded = BaseModelOutput(last_hidden_state=states[of])  # generate() expects the model's output class
         inputs = {"encoder_outputs": encoded, "attention_mask": mask[of], "decoder_input_ids": opened}
-        inputs["input_ids"] = mask[of]  # not encoded again; generate() looks at its device only
+        inputs["input_ids"] = mask[of]  # not encoded again; generate() only uses its device
         return inputs, len(self.opening)
 
     def _greedy(self, steps: int) -> GenerationConfig:
@@ -134,7 +134,7 @@ class PaddedGenerator:
         self.model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
         try:
             with warnings.catch_warnings():
-                if is_spread(self.model):  # its first weights may be aside, and then inputs lie elsewhere
+                if is_spread(self.model):  # its first weights may be offloaded, while inputs are elsewhere
                     warnings.filterwarnings("ignore", "You are calling .generate", UserWarning)
                 yield
         finally:
@@ -142,7 +142,7 @@ class PaddedGenerator:
 
 
 class _Drawing(LogitsProcessor):
-    """Turns greedy decoding into sampling: leaves only the drawn token to rows that are sampled."""
+    """Turns greedy decoding into sampling: masks all but the drawn token in sampled rows."""
 
     def __init__(self, rows: Sequence[Prompted], steps: int) -> None:
         self.rows = [row for row, prompted in enumerate(rows) if prompted.request.temperature > 0]
@@ -162,7 +162,7 @@ class _Drawing(LogitsProcessor):
 
 
 class _Ending(StoppingCriteria):
-    """Ends rows that tell by themselves where they end."""
+    """Ends rows that detect their own end."""
 
     def __init__(self, rows: Sequence[Prompted], begin: int) -> None:
         self.ends = [row.ends for row in rows]

@@ -32,50 +32,49 @@ Weights = Sequence[float] | Mapping[str, Sequence[float]]
 class Panel(BaseJudge):
     """Ask several judges and combine their replies: mean of distributions, majority of texts.
 
-    With a store, the replies of each member are kept under the member's own id: a member that was asked alone is not
-    asked again in a panel, nor one of a panel when it is asked alone.
+    With a store, each member's replies are stored under its own id, and shared between its use alone and in panels.
 
     Parameters
     ----------
     judges : sequence of Judge
         The members, at least two, all different.
     weights : sequence of float, or mapping of str to sequence of float, optional
-        How much each member counts, at least 0; equally much by default. Or of each context, by its name, such as
-        `biaslab.mitigation.learned_weights` returns them, which were learned on other contexts.
+        Non-negative weight of each member; by default equal. Or weights by context, as returned by
+        `biaslab.mitigation.learned_weights`, which were learned on other contexts.
 
     Attributes
     ----------
     id : str
-        Those of the members, with the weights.
+        The members' ids, and the weights.
     members : tuple of Judge
-        Who is asked.
+        The judges that are asked.
 
     Raises
     ------
     InputError
-        If there are fewer than two members, one stands twice, there is no kind of request that all answer and whose
-        replies can be combined, or there is not one weight a member.
+        If there are fewer than two members, one is repeated, the members have no combinable kind of request in common,
+        or the numbers of weights and members differ.
 
     Notes
     -----
-    Of `Choice` requests, each member's probabilities of the labels are normalised, and their weighted mean is the
-    panel's; the mass that labels have together is the weighted mean of masses. Members that give no label any
-    probability have no vote. Shares of samples are pooled, as if one judge had been sampled as often as all members
-    together; that takes equally many of each member and equal weights.
+    `Choice` requests: each member's label probabilities are normalised, and the panel's are their weighted mean; the
+    probability mass of the labels is the weighted mean of the masses. Members that give no label any probability have
+    no vote. Shares of samples are pooled as if a single judge had been sampled that often; this requires equal numbers
+    of samples and equal weights.
 
-    Of `Completion` requests, members vote by what their texts say, as the request tells how to read it: the text is
-    that of the first member who says what most say. Where as many say one thing as another, a panel about a pair
-    writes that it is a tie, and one about a score the mean of these scores. Texts that cannot be read have no vote.
+    `Completion` requests: members vote with the parsed content of their texts; the panel's text is that of the first
+    member in the majority. If votes are tied, a panel on a pair answers with a tie, and a panel on a score with the
+    mean of the tied scores. Texts that cannot be parsed have no vote.
 
-    Of `Score` and `Compare` requests it is the weighted mean; rewards of several models have no unit in common, so that
-    a panel of `biaslab.RewardJudge` answers `Compare` and `Rank` alone. `Likelihood` requests are not answered, since
-    members cut texts into different tokens.
+    `Score` and `Compare` requests: the weighted mean. Rewards of different models have no common unit, so a panel of
+    `biaslab.RewardJudge` answers `Compare` and `Rank` only. `Likelihood` requests are not answered, because members
+    use different tokens.
 
-    Of lists, `Rank` requests or texts that a protocol of lists reads, the panel's is the weighted mean of the members'
-    probabilities of being best, where all give such. Otherwise it ranks by the mean of the members' ranks (Borda): who
-    names the best alone gives all others the mean of the ranks that are left, so that of such members most decide; who
-    names one twice or invents one has no vote, nor who leaves one out of a ranking that was asked for. Equal mean ranks
-    are ordered by a hash of the texts, so that no place gains by them.
+    Lists (`Rank` requests, or texts read by a protocol for lists): the weighted mean of the members' probabilities of
+    being best, if all provide these. Otherwise the panel ranks by the members' mean ranks (Borda): a member that names
+    only the best gives all others the mean of the remaining ranks, so among such members the plurality decides;
+    members that repeat, invent or, in a complete ranking, omit a name have no vote. Equal mean ranks are ordered by a
+    hash of the texts, so that no position benefits.
 
     A reply costs the tokens of all members; prices are the highest of any member, limits the lowest.
 
@@ -103,7 +102,7 @@ class Panel(BaseJudge):
         self.asks = tuple(map(as_judge, self.members))
         self.breadth = max(each.breadth for each in self.asks)
         prices = [each.prices for each in self.asks if each.prices is not None]
-        self.prices = _merged(PRICES, prices, max) if all(prices) else {}  # empty where one member's are not known
+        self.prices = _merged(PRICES, prices, max) if all(prices) else {}  # empty if any member's prices are unknown
         self.limits = _merged(LIMITS, [each.limits for each in self.asks], min)
         size = len(self.members)
         self._by_context: dict[str, tuple[float, ...]] = {}
@@ -124,7 +123,7 @@ class Panel(BaseJudge):
             raise InputError("judges", able, "members that answer the same kinds of requests, other than Likelihood")
 
     def _weights_in_id(self) -> str:
-        """Return the part of the id that pins the weights; empty where they are equal."""
+        """Return the part of the id that identifies the weights; empty if they are equal."""
         if self._by_context:
             described = repr((self._weights, sorted(self._by_context.items())))
             return f"[by context {hashlib.sha256(described.encode()).hexdigest()[:8]}]"
@@ -135,7 +134,7 @@ class Panel(BaseJudge):
         return f"Panel({list(self.members)!r})"
 
     def of_members(self, members: Sequence[Judge]) -> Panel:
-        """Return the same panel with other members in their places, such as the same ones with a memory."""
+        """Return the same panel with other members, for example the same judges wrapped with a store."""
         return Panel(members, self.weights)
 
     @contextmanager
@@ -154,7 +153,7 @@ class Panel(BaseJudge):
             judge.check(asked)
 
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Ask one member after the other; replies come in the packs of the last one."""
+        """Ask the members one after the other; replies come in the packs of the last one."""
         asked = list(dict.fromkeys(requests))
         replies: dict[Request, list[Reply]] = {request: [] for request in asked}
         for place, judge in enumerate(self.asks, start=1):

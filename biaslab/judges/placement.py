@@ -1,8 +1,8 @@
-"""Place a model: on one device, or spread by accelerate over several, over main memory and the disk.
+"""Place a model on one device, or spread it with accelerate over several devices, main memory and the disk.
 
-accelerate hooks every part of a model that is spread: inputs are moved to the part's own device, weights that were put
-aside are fetched for each pass, and what the whole model returns comes back to where its inputs were. Each layer caches
-keys and values where it computes.
+accelerate hooks every part of a spread model: inputs are moved to the part's device, offloaded weights are fetched for
+each pass, and the model's output is returned to the device of its inputs. Each layer caches keys and values on the
+device on which it computes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import torch
 
 SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
-ASIDE = frozenset({"cpu", "disk"})  # weights that lie here are computed with on the first GPU, if there is one
+ASIDE = frozenset({"cpu", "disk"})  # offloaded weights; computed with on the first GPU, if there is one
 
-#: How a model is spread: by a rule of accelerate, or parts by name with the device of each, ``"cpu"`` or ``"disk"``.
+#: How to spread a model: a rule of accelerate, or parts by name with their devices, ``"cpu"`` or ``"disk"``.
 DeviceMap = str | Mapping[str, str | int]
 
 
 def choose_device(device: str | None) -> str:
-    """Return the device asked for, else CUDA, else MPS, else the CPU."""
+    """Return the requested device, else CUDA, else MPS, else the CPU."""
     import torch
 
     if device is None:
@@ -36,19 +36,19 @@ def choose_device(device: str | None) -> str:
 
 
 def choose_main_device(device_map: DeviceMap, device: str | None = None) -> str:
-    """Check how a model is to be spread, and return the device that its inputs go to.
+    """Check how a model is to be spread, and return the device of its inputs.
 
     Parameters
     ----------
     device_map : str or mapping
-        One of ``"auto"``, ``"balanced"``, ``"balanced_low_0"``, ``"sequential"``; or the device of each part.
+        ``"auto"``, ``"balanced"``, ``"balanced_low_0"``, ``"sequential"``, or the device of each part.
     device : str, optional
-        Must not be given beside it.
+        Must be None.
 
     Raises
     ------
     InputError
-        If both are given, the rule is unknown, or a part is to lie on a device that cannot be used here.
+        If both are given, the rule is unknown, or a part's device is not available here.
 
     Examples
     --------
@@ -87,9 +87,10 @@ def _require_usable(name: str, device: str | int | None, remedy: str) -> None:
 
 
 def choose_dtype(dtype: str | None, device: str) -> str:
-    """Return the dtype asked for, else bfloat16 on CUDA, float16 on MPS, float32 on the CPU.
+    """Return the requested dtype, else bfloat16 on CUDA, float16 on MPS, float32 on the CPU.
 
-    bfloat16 keeps 8 bits of a logit's mantissa, too few to compare labels closely, so it is never a CPU's default.
+    bfloat16 keeps 8 bits of a logit's mantissa, too few for close comparisons of labels, so it is never the default on
+    a CPU.
     """
     allowed = ("float32", "bfloat16", "float16")
     if dtype is None:
@@ -114,7 +115,7 @@ def input_device(model: Any) -> torch.device:
 
 
 def computing_devices(model: Any) -> list[torch.device]:
-    """Return the devices that a model computes on, the one of its inputs first."""
+    """Return the devices that a model computes on, that of its inputs first."""
     import torch
 
     first = input_device(model)

@@ -1,9 +1,9 @@
 """Score token sequences as a prefix tree: every distinct token is computed once.
 
-Judge prompts repeat themselves: all comparisons of a context share the text, many share the first candidate, and all
-labels share the prompt. Sorted, equal prefixes stand side by side. The tree is walked depth first: a shared prefix goes
-to the key-value cache and is cropped on the way back, and whole subtrees are packed into one sequence in which a token
-attends to its ancestors only and stands at the position of its depth.
+Judge prompts overlap heavily: all comparisons about a context share its text, many share the first candidate, and all
+labels share the prompt. After sorting, equal prefixes are adjacent. The tree is walked depth first: a shared prefix is
+added to the key-value cache and cropped on the way back, and whole subtrees are packed into one sequence, in which a
+token attends only to its ancestors, and its position is its depth.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from biaslab.judges.tree_pack import Pack, Readout
 Scores = tuple[int, list[float]]
 
 
-_Read = tuple[Readout, int] | None  # of a token of the cached prefix: where its log-probability is found, if it is read
+_Read = tuple[Readout, int] | None  # for a token of the cached prefix: where to find its log-probability
 
 
 @dataclass(frozen=True)
 class _Launched:
-    """A sequence that is being computed: its row, what the cached prefix holds of it, and where the rest is found."""
+    """A sequence being computed: its row, what was read in the cached prefix, and where to find the rest."""
 
     row: int
     before: list[_Read]
@@ -45,18 +45,18 @@ class TreeScorer:
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        A causal model whose layers are all attention, full or with a sliding window.
+        A causal model whose layers all use attention, full or with a sliding window.
     max_tokens : int
-        Tokens computed in one forward pass at most. Halved by itself when memory runs out.
+        Maximum number of tokens computed in one forward pass. Halved automatically if memory runs out.
     max_logits : int
-        Logits (positions × vocabulary) of one pass at most, which bounds memory.
+        Maximum number of logits (positions × vocabulary) per pass, which bounds memory.
 
     Attributes
     ----------
     computed : int
-        Tokens computed so far: as many as the sequences have distinct prefixes.
+        Number of tokens computed so far: one for each distinct prefix.
     reader : type
-        Reads what is asked for from logits.
+        Reads the requested values from logits.
     """
 
     reader: type[Distributions] = Distributions
@@ -81,7 +81,7 @@ class TreeScorer:
         Raises
         ------
         OutOfMemoryError
-            If a single token does not fit; otherwise packs are halved and the rest goes on.
+            If a single token does not fit; otherwise packs are halved and retried.
         """
         from transformers import DynamicCache
 
@@ -90,23 +90,23 @@ class TreeScorer:
     def forward(
         self, pack: Pack, cache: Any, before: torch.Tensor | None, keep_last: bool
     ) -> tuple[Readout, torch.Tensor | None]:
-        """Compute a pack on top of the cache, which grows by it.
+        """Compute a pack on top of the cache, extending the cache.
 
         Parameters
         ----------
         pack : Pack
-            What to compute; may be empty, when only the distribution before it is read.
+            What to compute; may be empty if only the preceding distribution is read.
         cache : transformers.DynamicCache
             Keys and values of the first ``pack.depth`` tokens.
         before : torch.Tensor or None, shape (1, vocabulary)
             Logits after the last cached token.
         keep_last : bool
-            Whether the logits after the last token are wanted.
+            Whether the logits after the last token are needed.
 
         Returns
         -------
         tuple
-            What is read in the pack, and the logits after the last token, shape (1, vocabulary), or None.
+            The values read in the pack, and the logits after the last token, shape (1, vocabulary), or None.
         """
         size, reading = len(pack.tokens), pack.reading()
         last = [size - 1] if keep_last and size else []
@@ -130,13 +130,13 @@ class TreeScorer:
         return pack.read(nodes, logits, self.reader), after
 
     def _send(self, numbers: list[int] | list[list[int]]) -> torch.Tensor:
-        """Copy whole numbers to the model's device without waiting for what runs there."""
+        """Copy integers to the model's device without waiting for what runs there."""
         sent = torch.tensor(numbers)
         pinned = sent.pin_memory() if self.device.type == "cuda" else sent
         return pinned.to(self.device, non_blocking=True)
 
     def _places(self, nodes: list[int]) -> torch.Tensor | list[int]:
-        """Return an index into hidden states; a list where the model is spread: its last layer may be elsewhere."""
+        """Return an index into hidden states; a list if the model is spread, so that any device can use it."""
         return nodes if is_spread(self.model) else self._send(nodes)
 
     def _mask(self, prefix: int, depths: torch.Tensor, ends: torch.Tensor) -> Any:
@@ -148,14 +148,14 @@ class TreeScorer:
         return self.mask(allowed[None, None], (depths[:, None] - behind)[None, None])
 
     def mask(self, allowed: torch.Tensor, distance: torch.Tensor) -> Any:
-        """Return an additive attention mask, one for each type of layer where the types differ.
+        """Return an additive attention mask, or one per type of layer if types differ.
 
         Parameters
         ----------
         allowed : torch.Tensor of bool, shape (batch, 1, queries, keys)
-            Which keys a query sees, sliding windows aside.
+            Which keys a query may see, apart from sliding windows.
         distance : torch.Tensor of int, shape (batch, 1, queries, keys)
-            How many tokens a key lies before a query, for sliding windows.
+            The number of tokens between a key and the query, for sliding windows.
         """
         masks = {}
         for kind in self._types:
@@ -177,13 +177,13 @@ class _Walk:
         self.lengths = np.array([len(row.ids) for row in self.rows], dtype=int)
         arrays = (np.array(row.ids) for row in self.rows)
         self.shared = np.array([0, *(common_length(a, b) for a, b in pairwise(arrays))])
-        self.new = np.cumsum([0, *(self.lengths - self.shared[: len(self.rows)])])  # distinct tokens up to a sequence
-        self.prefix_read: list[_Read] = []  # of each token of the cached prefix
+        self.new = np.cumsum([0, *(self.lengths - self.shared[: len(self.rows)])])  # distinct tokens so far
+        self.prefix_read: list[_Read] = []  # one entry per token of the cached prefix
         self.after: list[tuple[int, torch.Tensor]] = []  # (depth, logits after it) for the cached prefixes above
 
     @torch.inference_mode()
     def run(self) -> Iterator[list[Scores]]:
-        """Yield what `TreeScorer.packs` yields; a GPU computes a pack while the one before it is read and handed on."""
+        """Yield what `TreeScorer.packs` yields; a GPU computes one pack while the previous one is read and yielded."""
         waiting = [(0, len(self.rows), 0)] if self.rows else []
         launched: list[_Launched] = []
         behind = self.scorer.device.type == "cuda"
@@ -204,7 +204,7 @@ class _Walk:
             yield [self._collect(each) for each in launched]
 
     def _advance(self, low: int, high: int, depth: int) -> tuple[list[_Launched], list[tuple[int, int, int]]]:
-        """Score a range in one pack, or compute what it shares, or split it; return scores and what is left to do."""
+        """Score a range in one pack, compute its shared prefix, or split it; return scores and the remaining ranges."""
         if self._distinct(low, high, depth) <= self.scorer.max_tokens:
             return self._score_pack(low, high, depth), []
         common = int(self.shared[low + 1 : high].min()) if high - low > 1 else int(self.lengths[low])
@@ -218,7 +218,7 @@ class _Walk:
         return int(self.lengths[low] - depth + self.new[high] - self.new[low + 1])
 
     def _groups(self, low: int, high: int, depth: int) -> Iterator[tuple[int, int]]:
-        """Split at the branches and join neighbours as long as they fit one pack together."""
+        """Split at the branches, joining neighbours as long as they fit into one pack."""
         starts = [low, *(low + 1 + np.flatnonzero(self.shared[low + 1 : high] == depth)).tolist(), high]
         first = low
         for child, end in pairwise(starts[1:]):
@@ -228,7 +228,7 @@ class _Walk:
         yield first, high
 
     def _descend(self, low: int, high: int, depth: int, end: int) -> None:
-        """Put the shared tokens depth … end − 1 into the cache."""
+        """Add the shared tokens depth … end − 1 to the cache."""
         first_scored = min(r.start for r in self.rows[low:high])
         pack = Pack(depth)
         for at, token in enumerate(self.rows[low].ids[depth:end], start=depth):
@@ -264,7 +264,7 @@ class _Walk:
         ]
 
     def _collect(self, launched: _Launched) -> Scores:
-        """Put together what was read of one sequence, waiting for its pack."""
+        """Assemble the values of one sequence, waiting for its pack."""
         values = [readout.values[node] for readout, node in filter(None, launched.before)]
         values += [launched.readout.values[node] for node in launched.nodes]
         terminators = self.rows[launched.row].terminators
@@ -276,7 +276,7 @@ class _Walk:
         return self.after[-1][1] if self.after and self.after[-1][0] == depth else None
 
     def _return_to(self, depth: int) -> None:
-        """Forget everything below a depth; layers are cropped one by one, as memory may have run out between two."""
+        """Discard everything below a depth, layer by layer, because memory may have run out between two layers."""
         del self.prefix_read[depth:]
         while self.after and self.after[-1][0] > depth:
             self.after.pop()
@@ -286,7 +286,7 @@ class _Walk:
                 layer.crop(-surplus)
 
     def _recover(self, error: BaseException, low: int, size: int) -> None:
-        """Make packs half as large after memory ran out on one of a size; raise everything else."""
+        """Halve the pack size after memory ran out on a pack of this size; re-raise everything else."""
         if not is_out_of_memory(error):
             raise error
         if size <= 1:
@@ -298,7 +298,7 @@ class _Walk:
 
 
 def common_length(left: NDArray[np.int_], right: NDArray[np.int_]) -> int:
-    """Return how many first numbers are the same.
+    """Return the length of the common prefix.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Keys and values of prompts; what prompts share at their beginning is computed once."""
+"""Keys and values of prompts; common prefixes are computed once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from biaslab.judges.tree_pack import Pack
 
 
 class PromptReader:
-    """Reads prompts in sorted order: each goes on from what it shares with the last one read.
+    """Reads prompts in sorted order, each continuing from its common prefix with the previous one.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class PromptReader:
         return len(prompts)
 
     def read(self, prompts: Sequence[tuple[int, ...]]) -> list[Layers]:
-        """Return keys and values of each prompt, from one pass over what is new in them."""
+        """Return keys and values of each prompt, computing what is new in one pass."""
         depth = min(_common(self._path, prompt) for prompt in prompts)
         self._return_to(depth)
         pack, nodes, paths = Pack(depth), list[int](), list[list[int]]()
@@ -55,11 +55,11 @@ class PromptReader:
         layers = [self._layers([*range(depth), *(depth + node for node in path)]) for path in paths]
         self._path = prompts[-1]
         for layer, (keys, values) in zip(self._cache.layers, layers[-1], strict=True):
-            layer.keys, layer.values = keys[None], values[None]  # from here the next prompts go on
+            layer.keys, layer.values = keys[None], values[None]  # the next prompts continue from here
         return layers
 
     def forget(self) -> None:
-        """Drop what is kept for the next prompt."""
+        """Discard what is kept for the next prompt."""
         self._path, self._cache = (), DynamicCache()
 
     def _return_to(self, depth: int) -> None:
@@ -72,7 +72,7 @@ class PromptReader:
                 layer.crop(-surplus)
 
     def _layers(self, places: list[int]) -> Layers:
-        """Return keys and values at some places of the cache; layers may lie on several devices."""
+        """Return keys and values at some positions of the cache; layers may be on different devices."""
         devices = {layer.keys.device for layer in self._cache.layers}
         at = {device: torch.tensor(places, dtype=torch.long, device=device) for device in devices}
         states = [(layer.keys, layer.values) for layer in self._cache.layers]

@@ -16,7 +16,7 @@ from biaslab.core import Completion
 class Prompted:
     """One completion to generate: the request, its prompt's token ids and the seed of its random numbers.
 
-    ``ends``, if given, tells whether a text ends with the tokens written so far, which it then keeps, as a thought does
+    ``ends``, if given, tells whether a text ends with the tokens generated so far, which are then kept: a thought ends
     at its closing tag.
     """
 

@@ -1,4 +1,4 @@
-"""The Ray cluster that replicas run on: the one that ``RAY_ADDRESS`` names, else a local one of this process."""
+"""The Ray cluster that replicas run on: that of ``RAY_ADDRESS``, or a local one of this process."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from typing import Any
 
 from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 
-#: What to do when replicas or their cluster are gone.
+#: What to do if replicas or their cluster are lost.
 AGAIN = "run again; replies are stored if a store was given; see Ray's logs for the cause"
-_REACH = 5.0  # seconds in which a cluster has to take a connection
-_SETTINGS = b"\4"  # with which frame HTTP/2 begins, on either side (RFC 9113, 3.4)
+_REACH = 5.0  # seconds in which a cluster must accept a connection
+_SETTINGS = b"\4"  # first frame of an HTTP/2 connection, in both directions (RFC 9113, 3.4)
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
-_OWN = {"RAY_USAGE_STATS_ENABLED": "0"}  # a cluster of our own reports nothing to anybody
-_started = {"node": ""}  # by which the cluster that this process started is told from another one
+_OWN = {"RAY_USAGE_STATS_ENABLED": "0"}  # our own cluster sends no usage statistics
+_started = {"node": ""}  # identifies the cluster that this process started
 _users: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def join(user: object) -> None:
-    """Join a cluster, unless this process belongs to one already.
+    """Join a cluster, unless this process already belongs to one.
 
     Parameters
     ----------
     user : object
-        Who uses it, until `leave`.
+        The object that uses it, until `leave`.
 
     Raises
     ------
     UnreachableError
-        If there is no cluster at ``RAY_ADDRESS``, within seconds.
+        If no cluster responds at ``RAY_ADDRESS`` within seconds.
     JudgeError
-        If no local one can be started.
+        If a local one cannot be started.
     """
     import ray
 
@@ -53,7 +53,7 @@ def join(user: object) -> None:
 
 
 def leave(user: object) -> None:
-    """Stop the cluster if this process started it and nobody else uses it."""
+    """Stop the cluster if this process started it and nothing else uses it."""
     import ray
 
     _users.discard(user)
@@ -82,12 +82,12 @@ def total(resource: str) -> float:
 
 
 def outcomes(references: Sequence[Any], seconds: float) -> list[Any]:
-    """Return, in order, the results of the calls that are done in time.
+    """Return, in order, the results of the calls that finish in time.
 
     Raises
     ------
     Exception
-        What a call raised, as it is.
+        Whatever a call raised, unchanged.
     """
     import ray
 
@@ -136,7 +136,7 @@ def _connect(address: str) -> None:
 
 
 def _knock(host: str, port: int) -> None:
-    """Raise an `OSError` unless Ray's gRPC server answers within seconds; Ray itself tries for minutes."""
+    """Raise an `OSError` unless Ray's gRPC server answers within seconds; Ray itself would try for minutes."""
     with socket.create_connection((host, port), timeout=_REACH) as line, line.makefile("rb") as answers:
         if os.environ.get("RAY_USE_TLS", "0") == "0":
             line.sendall(_PREFACE)
@@ -148,13 +148,13 @@ def _knock(host: str, port: int) -> None:
 def _refused(explain: Callable[[str], JudgeError]) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # Ray raises plain ones too
+    except Exception as error:  # Ray also raises plain exceptions
         raise explain(str(error).strip().partition("\n")[0] or type(error).__name__) from error
 
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep what SIGTERM does: Ray would end the process at once, and a run has replies on their way to keep."""
+    """Preserve the SIGTERM handler: Ray would end the process at once, losing replies in flight."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -165,7 +165,7 @@ def _own_signals() -> Iterator[None]:
 
 @contextmanager
 def _environment(settings: dict[str, str]) -> Iterator[None]:
-    """Set environment variables that are not set, until the context is left."""
+    """Set environment variables, unless already set, within this context."""
     added = {name: value for name, value in settings.items() if name not in os.environ}
     os.environ.update(added)
     try:

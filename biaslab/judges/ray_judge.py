@@ -23,59 +23,59 @@ from biaslab.judges.replies_of_replicas import WAITING, Packs
 if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
 
-_INLINE = 64_000  # bytes of a pickled data set that Ray sends with a message; it keeps larger ones in its store
-_RETRIES = 3  # how often what a replica is asked beside answers is asked again if it dies
-_SECONDS = 300.0  # in which all replicas have to be there: machines may have to be started first
-_ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judges by name that use no GPU here
+_INLINE = 64_000  # bytes of a pickled data set that Ray sends within a message; larger ones go to its object store
+_RETRIES = 3  # retries of calls other than answers if a replica dies
+_SECONDS = 300.0  # time limit to start all replicas, including machines that must be started first
+_ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judge names that use no GPU here
 
 
 @checked(eager=True)
 class RayJudge(BaseJudge):
-    """Ask replicas of a judge, each in a process of its own, on this machine or on a Ray cluster.
+    """Replicas of one judge, each in its own process, on this machine or on a Ray cluster.
 
-    The cluster is that of the environment variable ``RAY_ADDRESS``; where that is not set, one on this machine is
-    started, and stopped again by `close` or at the end of the process. Replies are those of one judge, and are stored
-    under its id: a study that was begun on one machine goes on on many, and the other way round.
+    The cluster is given by the environment variable ``RAY_ADDRESS``; otherwise one is started on this machine, and
+    stopped by `close` or at the end of the process. Replies are stored under the id of the judge itself, so a study
+    can move between one machine and many.
 
     Parameters
     ----------
     judge : str or callable
-        What each replica is: a name that `biaslab.load_judge` takes, or a function that can be imported and returns a
-        judge. Judges that ask others stand around it: ``Panel([RayJudge(…), RayJudge(…)])``.
+        What each replica runs: a name for `biaslab.load_judge`, or an importable function that returns a judge. Judges
+        that delegate wrap it: ``Panel([RayJudge(…), RayJudge(…)])``.
     replicas : int
-        How many.
+        Number of replicas.
     gpus : float, optional
-        GPUs of each replica: a whole number, or a share such as 0.5. By default 1 where the judge is a model that runs
-        here and the cluster has GPUs, else 0.
+        GPUs per replica: an integer, or a fraction such as 0.5. By default 1 if the judge is a local model and the
+        cluster has GPUs, else 0.
     dataset : Dataset, optional
-        What a simulated or recorded judge takes its texts from.
+        Source of the texts of a simulated or recorded judge.
 
     Attributes
     ----------
     id : str
-        That of the judge. It is told by a replica, since the precision of a model depends on the processor.
+        That of the judge, reported by a replica, because a model's precision depends on the processor.
 
     Raises
     ------
     InputError
-        If a value is not allowed, or the judge cannot be made from its name in another process.
+        If a value is not allowed, or the judge cannot be created from its name in another process.
     MissingDependencyError
         If Ray is not installed: the extra ``ray``.
     UnreachableError
-        If no cluster answers at ``RAY_ADDRESS``.
+        If no cluster responds at ``RAY_ADDRESS``.
     JudgeError
-        If the first replica could not be started within five minutes; or what making it raises.
+        If the first replica could not be started within five minutes; or whatever creating it raises.
 
     Notes
     -----
-    Requests go out in blocks of whole contexts (`biaslab.judges.context_blocks`), at most two blocks a replica at once,
-    so that prompts that share a beginning are computed together. Replies come back as they are made, and a store keeps
-    them at once. A replica that dies is replaced, and only requests that it left without a reply are asked again, those
-    of a block at most three times unless one is answered. An error of the judge is raised as it is, after what was
-    answered before it; replicas then end early, and what they have answered is handed on.
+    Requests are sent in blocks of whole contexts (`biaslab.judges.context_blocks`), at most two blocks per replica at
+    a time, so that prompts with a common prefix are computed together. Replies arrive as they are made, and a store
+    keeps them at once. A replica that dies is replaced, and only its unanswered requests are asked again, those of a
+    block at most three times without progress. A judge's error is raised unchanged after the earlier replies; other
+    replicas then end early, and their replies are yielded.
 
-    Every machine needs biaslab, what the judge needs, and the environment variables of keys. Ray's dashboard and usage
-    statistics are off in a cluster that is started here.
+    Every machine needs biaslab, the judge's dependencies, and the environment variables of keys. Ray's dashboard and
+    usage statistics are off in a cluster started here.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class RayJudge(BaseJudge):
         return f"RayJudge({self.id!r}, replicas={self.replicas}, gpus={self.gpus:g})"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if the judge cannot answer one of the requests, the first of those that it refuses."""
+        """Raise a `JudgeError` with the first request that the judge cannot answer."""
         from ray.util import ActorPool
 
         wanted = list(dict.fromkeys(requests))
@@ -121,13 +121,13 @@ class RayJudge(BaseJudge):
                 pass
 
     def packs(self, requests: Iterable[Request]) -> Packs:
-        """Answer every request once, in any order, replies that arrive together as one pack; see `Packs`."""
+        """Answer every request once, in any order, yielding replies that arrive together as one pack; see `Packs`."""
         wanted = list(dict.fromkeys(requests))
         require_kinds(self, wanted)
         return Packs(self._all(), blocks_of(wanted, self.replicas), self.id, _SECONDS)
 
     def close(self) -> None:
-        """End the replicas, and the cluster if it was started here and no other judge uses it; asking starts them."""
+        """Stop the replicas, and the cluster if it was started here and nothing else uses it; asking restarts them."""
         import ray
 
         for actor in self._actors if ray.is_initialized() else ():
@@ -145,7 +145,7 @@ class RayJudge(BaseJudge):
         return encoded
 
     def _all(self) -> list[Any]:
-        """Return all replicas; they are started at the first use, and each has to be the same judge."""
+        """Return all replicas, starting them at first use, after checking that they are the same judge."""
         if not self._complete:
             ray_cluster.join(self)
             self._actors += [self._start() for _ in range(self.replicas - len(self._actors))]
@@ -160,20 +160,20 @@ class RayJudge(BaseJudge):
         import ray
 
         actor = ray.remote(concurrency_groups={"control": 1})(Replica).options(
-            num_cpus=0,  # replicas share cores, and wait for GPUs alone
+            num_cpus=0,  # replicas share cores, and compete only for GPUs
             num_gpus=self.gpus,
             max_restarts=-1,
             max_task_retries=_RETRIES,
             scheduling_strategy="SPREAD",
         )
         if self._shared is None and self._dataset is not None:
-            # a large one is held here, for a replica that is replaced has to get it again; a small one goes along
+            # a large one is kept here, because a replacement replica needs it again; a small one is sent along
             is_large = len(pickle.dumps(self._dataset)) > _INLINE
             self._shared = ray.put(self._dataset) if is_large else self._dataset
         return actor.remote(self._recipe, self._shared, str(Path.cwd()), self._environment())
 
     def _environment(self) -> dict[str, str]:
-        """Return environment variables of a replica: its share of the cores, and no GPU where it has none."""
+        """Return environment variables of a replica: its share of the cores, and no GPU if it has none."""
         cores = max(1, int(ray_cluster.total("CPU") // self.replicas))
         threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(cores)}
         return threads if self.gpus else {**threads, "CUDA_VISIBLE_DEVICES": ""}
@@ -192,7 +192,7 @@ class RayJudge(BaseJudge):
 
 
 def _require_recipe(judge: object) -> None:
-    """Raise `InputError` unless a judge can be made in another process: from a name, or by an importable function."""
+    """Raise `InputError` unless a judge can be created in another process: from a name, or an importable function."""
     allowed = "the name of a judge, such as 'organisation/model', or a function of a module that returns one"
     if isinstance(judge, str):
         if judge.split(":")[0] == "ray" or not judge:
@@ -214,7 +214,7 @@ def _require_gpus(gpus: object) -> None:
 
 
 def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
-    """Return the GPUs of each replica; those of a cluster that cannot grow have to suffice."""
+    """Return the GPUs per replica; a cluster that cannot grow must have enough."""
     there = ray_cluster.total("GPU")
     wanted = float(gpus) if gpus is not None else float(there > 0 and isinstance(judge, str) and _runs_here(judge))
     if ray_cluster.is_ours() and wanted * replicas > there:
@@ -224,7 +224,7 @@ def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
 
 
 def _runs_here(name: str) -> bool:
-    """Return whether a name is that of a model that a replica itself runs."""
+    """Return whether a name is that of a model that runs within a replica."""
     table = named_judges().get(name)
     if table is not None:
         return "judge" in table and _runs_here(str(table["judge"]))

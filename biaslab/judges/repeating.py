@@ -15,14 +15,14 @@ from biaslab.core.errors import JudgeError
 
 @checked
 class RepeatingJudge(BaseJudge):
-    """Ask a judge everything that `expand` returns for a request; `_combine` makes the reply.
+    """Asks a judge everything that `expand` returns for a request; `_combine` makes the reply.
 
     Parameters
     ----------
     judge : Judge
-        Who is asked.
+        The judge to ask.
     k : int
-        Replies for each request.
+        Number of replies per request.
     """
 
     def __init__(self, judge: Judge, k: int) -> None:
@@ -41,25 +41,25 @@ class RepeatingJudge(BaseJudge):
 
     @abstractmethod
     def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
-        """Return the reply to a request from those to what `expand` returns, in its order."""
+        """Return the reply to a request from those to the requests of `expand`, in order."""
 
     def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
         """Report every retry of the judge."""
         return self.asks[0].watched(tell)
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if the judge cannot answer what would be asked."""
+        """Raise a `JudgeError` if the judge cannot answer the requests of `expand`."""
         for request in requests:
             require_kinds(self, [request])
             try:
                 self.judge.check(self.expand(request)[:1])
             except JudgeError as error:
-                error.request = request  # what was asked here, not what the judge is asked
+                error.request = request  # the original request rather than the expanded one
                 raise
 
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Answer every request once, when its last reply is there; what completes together is one pack."""
-        places: dict[Request, list[tuple[Request, int]]] = {}  # several requests may share what is asked
+        """Answer every request once, when its last reply has arrived; replies that complete together are one pack."""
+        places: dict[Request, list[tuple[Request, int]]] = {}  # requests may share an expanded request
         replies: dict[Request, dict[int, Reply]] = {}
         wanted: dict[Request, int] = {}
         for request in dict.fromkeys(requests):

@@ -1,4 +1,4 @@
-"""A replica: one judge in a process of a cluster, which is asked blocks of requests."""
+"""A replica: one judge in a process of a cluster, which answers blocks of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stopp
 from biaslab.core.errors import BiaslabError, InputError, JudgeError
 from biaslab.core.schema import Dataset
 
-#: How a judge is made elsewhere: a name that `biaslab.load_judge` takes, or a function of a module, without arguments.
+#: How to create a judge elsewhere: a name for `biaslab.load_judge`, or a module's function without arguments.
 Recipe = str | Callable[[], Judge]
 
 
@@ -39,9 +39,9 @@ class Answered(NamedTuple):
     Attributes
     ----------
     replies : list of tuple
-        Replies, each with the place of its request in the block.
+        Replies, each with the index of its request in the block.
     error : Exception or None
-        What ended the block early; then no more replies follow.
+        What ended the block early; no more replies follow.
     """
 
     replies: list[tuple[int, Reply]]
@@ -49,18 +49,18 @@ class Answered(NamedTuple):
 
 
 class Replica:
-    """One judge in a process of its own; its methods are called from elsewhere, with what can be pickled.
+    """One judge in its own process; its methods are called remotely, with picklable arguments.
 
     Parameters
     ----------
     recipe : str or callable
-        How the judge is made, at the first use.
+        How to create the judge, at first use.
     dataset : Dataset, optional
-        What a judge that is named needs of a data set.
+        The data set that a named judge needs.
     folder : str
-        Where the caller works: relative paths are meant from there, wherever it is visible.
+        The caller's working folder: relative paths refer to it if it is visible.
     environment : mapping
-        Environment variables, set before anything is imported that reads them.
+        Environment variables, set before importing anything that reads them.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Replica:
     ) -> None:
         os.environ.update(environment)
         self._recipe, self._dataset = recipe, dataset
-        self._stopped: set[str] = set()  # runs that are to end, by name
+        self._stopped: set[str] = set()  # names of runs to end
         with contextlib.suppress(OSError):
             os.chdir(folder)
 
@@ -91,7 +91,7 @@ class Replica:
         return adapted
 
     def describe(self) -> Description:
-        """Return the judge's attributes; errors of making it are raised here."""
+        """Return the judge's attributes; errors in creating it are raised here."""
         judge = self._judge
         prices = None if judge.prices is None else dict(judge.prices)
         own = judge.encodes, judge.reads_prompts, judge.score_scale, judge.thought_tokens, judge.thinks
@@ -106,18 +106,18 @@ class Replica:
         return self._judge.encode(request)
 
     def stop(self, run: str) -> None:
-        """End the blocks of a run with what is answered; called while another thread answers."""
+        """End the blocks of a run after the current replies; called while another thread answers."""
         self._stopped.add(run)
 
     def answer(self, run: str, judge_id: str, requests: Sequence[Request]) -> Iterator[Answered]:
-        """Answer a block as far as possible, and yield replies as they come; after an error those still under way.
+        """Answer a block as far as possible, yielding replies as they come; after an error, those still in flight.
 
         Parameters
         ----------
         run : str
-            Which run it belongs to, for `stop`.
+            Name of the run it belongs to, for `stop`.
         judge_id : str
-            Who has to answer: on another kind of processor a model may be another judge, of other numbers.
+            The expected judge: on another type of processor, a model may have other numbers and so another id.
         requests : sequence of Request
             The block, all different.
         """
@@ -152,7 +152,7 @@ class Replica:
 
 
 def _let_go(packs: Iterator[Pack]) -> Iterator[tuple[Request, Reply]]:
-    """Yield the replies that are still on their way, and paid for."""
+    """Yield replies that are still in flight, because they are paid for."""
     if isinstance(packs, Stoppable):
         yield from packs.stop()
     if isinstance(packs, Closable):
@@ -160,7 +160,7 @@ def _let_go(packs: Iterator[Pack]) -> Iterator[tuple[Request, Reply]]:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be pickled; an unexpected one carries its traceback as a note."""
+    """Return a picklable version of an error; an unexpected error carries its traceback as a note."""
     if not isinstance(error, BiaslabError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

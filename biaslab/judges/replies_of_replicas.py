@@ -1,4 +1,4 @@
-"""The replies of replicas as they come, in the process that asks."""
+"""The replies of replicas as they arrive, in the calling process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from biaslab.core.stopping import seconds_left
 from biaslab.judges import ray_cluster
 from biaslab.judges.replica import Answered
 
-WAITING = 2  # blocks that a replica has at once: one that it answers, one that waits beside it
-_DEATHS = 3  # how often what is left of a block is asked again whose replica died, without a reply between
-_UNREAD = 2  # messages of replies that a replica may be ahead of the process that asks
+WAITING = 2  # blocks per replica at a time: one being answered, one waiting
+_DEATHS = 3  # how often the rest of a block is retried after a replica died, without a reply in between
+_UNREAD = 2  # unread messages that a replica may be ahead of the caller
 
 
 @dataclass
 class _Block:
-    """Requests that are asked together, those without a reply yet, and how many replicas died since the last one."""
+    """Requests that are sent together, those still unanswered, and how many replicas died since the last reply."""
 
     requests: Sequence[Request]
     deaths: int = 0
@@ -33,23 +33,23 @@ class _Block:
 
 
 class Packs(Iterator[list[tuple[Request, Reply]]]):
-    """The replies of replicas, all that have come by now in one pack; made by `RayJudge.packs`.
+    """The replies of replicas; each pack holds all that have arrived by now. Made by `RayJudge.packs`.
 
-    A replica sends each reply as it comes, and waits when two messages of a block are unread, so that nearly all that
-    is paid for lies in the process that asks. What is left of the blocks of a replica that dies is asked again, by any
-    replica; one that is replaced joins in when it is there. An error of a judge is raised when what was answered before
-    it is handed on. Other blocks are then still on their way: `stop` hands on what they hold.
+    A replica sends each reply as it comes, and pauses at two unread messages of a block, so that nearly all paid
+    replies are in the calling process. If a replica dies, the rest of its blocks is retried by any replica; its
+    replacement joins when ready. A judge's error is raised after the earlier replies were yielded. Other blocks are
+    then still in flight: `stop` yields their replies.
 
     Parameters
     ----------
     actors : sequence
         Ray's handles of the replicas.
     blocks : iterable of list of Request
-        What is asked, all different.
+        The requests, all different.
     judge_id : str
-        Who answers.
+        The judge that answers.
     seconds : float
-        How long a replica may take to be replaced while no other one answers.
+        How long replacing a replica may take while no other one answers.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         self._actors, self._free = actors, deque([*actors] * WAITING)
         self._left, self._judge_id, self._run = deque(map(_Block, blocks)), judge_id, uuid4().hex
         self._streams: dict[Any, _Block] = {}  # by Ray's generator of their replies
-        self._returning: dict[Any, Any] = {}  # replicas that died, by what they return when they are back
+        self._returning: dict[Any, Any] = {}  # replicas that died, by the pending call that returns when they are back
         self._seconds = seconds
-        self._handed: list[tuple[Request, Reply]] = []  # nobody knows yet whether these could be kept
+        self._handed: list[tuple[Request, Reply]] = []  # yielded, but perhaps not stored yet
         self._error: Exception | None = None
 
     def __next__(self) -> list[tuple[Request, Reply]]:
@@ -77,9 +77,9 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         return self._handed
 
     def stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Begin nothing new, let replicas end early, and yield what they have answered; nothing is raised.
+        """Start nothing new, let replicas end early, and yield their replies; nothing is raised.
 
-        The pack that was handed on last comes again, since it is not known whether the caller could keep it.
+        The last pack is repeated, because the caller may not have stored it.
         """
         self._end()
         handed, self._handed = self._handed, []
@@ -89,7 +89,7 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         self._error = None
 
     def close(self) -> None:
-        """Begin nothing new, let replicas end early, and drop what they have answered."""
+        """Start nothing new, let replicas end early, and drop their replies."""
         self._end()
         self._streams, self._handed, self._error = {}, [], None
 
@@ -102,7 +102,7 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
             actor.stop.options(concurrency_group="control").remote(self._run)
 
     def _send(self) -> None:
-        """Give every replica as many blocks as it may have at once."""
+        """Send every replica as many blocks as it may have at a time."""
         while self._free and self._left:
             block = self._left.popleft()
             block.actor = self._free.popleft()
@@ -114,7 +114,7 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
             self._streams[answer.remote(self._run, self._judge_id, block.requests)] = block
 
     def _receive(self, seconds: float) -> list[tuple[Request, Reply]]:
-        """Wait for something to come, and return all replies that are there; the first error is noted."""
+        """Wait for a message, and return all replies that have arrived; the first error is recorded."""
         import ray
 
         awaited = [*self._streams, *self._returning]

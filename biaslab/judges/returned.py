@@ -31,18 +31,18 @@ def read_returned(request: Request, returned: Any, name: str, scale: tuple[float
     Parameters
     ----------
     request : Request
-        What the function was asked.
+        The request that the function answered.
     returned : object
-        See `biaslab.FunctionJudge` for what it may be.
+        See `biaslab.FunctionJudge` for valid values.
     name : str
-        The function's, for messages.
+        Name of the function, for messages.
     scale : (low, high)
-        Of the numbers that a function of one candidate returns.
+        Range of the scores returned by a function of one candidate.
 
     Raises
     ------
     JudgeError
-        If it is nothing that the request allows.
+        If the value is not valid for the request.
     """
     returned = returned.value if isinstance(returned, Enum) else returned
     if returned is None:
@@ -78,7 +78,7 @@ def _preference(returned: Any) -> float | None:
 
 
 def _listed(returned: Any, k: int) -> Reply | None:
-    """Return the reply about k texts, None where nothing says it; who is left out or named twice is read as that."""
+    """Return the reply about k texts, None if there is none; omitted or repeated names are parsed as such."""
     if isinstance(returned, Mapping):
         shares = {_index(name, k): _number(share) for name, share in returned.items()}
         masses = [shares.get(place, 0.0) for place in range(k)]
@@ -94,7 +94,7 @@ def _listed(returned: Any, k: int) -> Reply | None:
 
 
 def _index(named: Any, k: int) -> int | None:
-    """Return the index from 0 of a candidate that is named by it, or as prompts name it: ``"[1]"`` is the first."""
+    """Return the index from 0 of a candidate, given as an index or by its name in prompts: ``"[1]"`` is the first."""
     if isinstance(named, str):
         match = re.fullmatch(r"\s*\[(\d{1,9})\]\s*", named)
         place = int(match[1]) - 1 if match else -1

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from biaslab.judges.prefix_tree import TreeScorer
 
 _SLOT = re.compile(r"\{(context|reference|attribute)\}")
-_CLOSING = 64  # tokens that end an answer, in any template
+_CLOSING = 64  # maximum number of tokens that close an answer, in any template
 
 
 @checked(eager=True)
 class RewardJudge(LocalJudge):
-    r"""A reward model on this machine: a sequence classifier with one output.
+    r"""A local reward model: a sequence classifier with one output.
 
     Parameters
     ----------
     model : str
-        A local folder or a hub identifier, such as ``"Skywork/Skywork-Reward-Llama-3.1-8B-v0.2"``.
+        A local folder or a hub identifier, for example ``"Skywork/Skywork-Reward-Llama-3.1-8B-v0.2"``.
     dtype, device, device_map, revision, max_batch_tokens
-        As for `biaslab.LocalJudge`.
+        As in `biaslab.LocalJudge`.
     prompt : str
-        What the user is said to have asked for: a text with ``{context}``, and ``{reference}`` or ``{attribute}``
-        where they should be shown, such as ``"Summarise this article:\n\n{context}"``. It is part of the id.
+        The user's turn: a text with ``{context}`` and, if they should be shown, ``{reference}`` or ``{attribute}``,
+        for example ``"Summarise this article:\n\n{context}"``. Part of the id.
 
     Attributes
     ----------
@@ -50,27 +50,27 @@ class RewardJudge(LocalJudge):
     Raises
     ------
     InputError
-        If dtype, device or device_map is not one that can be used here, or the prompt does not show the context.
+        If dtype, device or device_map is not available here, or the prompt does not contain the context.
     ModelLoadError
-        At once if the model is not there; at the first question if it cannot be loaded, needs code of its own, or is
-        no sequence classifier of one trained output.
+        Immediately if the model does not exist; at the first request if it cannot be loaded, needs remote code, or is
+        not a sequence classifier with one trained output.
 
     Notes
     -----
-    A text is shown as the model's chat template shows an answer of the assistant to the prompt; a model without a
-    template is given prompt and text as a pair of segments (encoders), or as two paragraphs. Rewards are read at the
-    last token of a text, whatever its batch is filled up with.
+    A text is shown as the assistant's answer to the prompt, in the model's chat template. Without a template, prompt
+    and text are a pair of segments (encoders) or two paragraphs. The reward is read at the last token of the text,
+    independent of padding.
 
-    * `biaslab.core.Score`: the reward itself, which has no bounds, on the scale ``"reward"``. Estimates of a probe take
-      its standard deviation within a cell (judge, data set, attribute, …) as one point, so that what matters in points
-      matters in standard deviations.
-    * `biaslab.core.Compare`: the probability that the first wins, σ(reward of the first − reward of the second), as
-      such models are trained to give it (Bradley and Terry 1952); equal rewards are a tie. Each text is scored alone,
-      so that a verdict cannot depend on which one stands first.
-    * `biaslab.core.Rank`: the probability that each text of a list is best, the softmax of the rewards; of two texts it
-      is the same.
+    * `biaslab.core.Score`: the reward itself, which is unbounded, on the scale ``"reward"``. Probes use its standard
+      deviation within a cell (judge, data set, attribute, …) as one point, so thresholds in points are in standard
+      deviations.
+    * `biaslab.core.Compare`: the probability that the first wins, σ(reward of the first − reward of the second), as in
+      the training of such models (Bradley and Terry 1952); equal rewards are a tie. Each text is scored alone, so that
+      a verdict cannot depend on order.
+    * `biaslab.core.Rank`: the probability that each text of a list is best, the softmax of the rewards; equal to
+      `Compare` for two texts.
 
-    What candidates of one context share is computed once; so is a text that stands in many pairs.
+    The shared prefix of a context's candidates is computed once, and so is a text that occurs in many pairs.
 
     Examples
     --------
@@ -114,13 +114,13 @@ class RewardJudge(LocalJudge):
         Parameters
         ----------
         model : transformers.PreTrainedModel
-            A sequence classifier of one output in evaluation mode, on its device.
+            A sequence classifier with one output, in evaluation mode and on its device.
         tokenizer : transformers.PreTrainedTokenizerBase
             Its tokenizer.
         name : str
-            Must name the weights: it becomes the judge's id, under which replies are stored.
+            Must identify the weights: it becomes the judge's id, under which replies are stored.
         max_batch_tokens, prompt
-            As for the class.
+            As in the class.
         """
         judge = super().from_loaded(model, tokenizer, name, max_batch_tokens=max_batch_tokens)
         assert isinstance(judge, RewardJudge)  # noqa: S101 - the class that it was called on
@@ -138,7 +138,7 @@ class RewardJudge(LocalJudge):
 
     @cached_property
     def _segments(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]:
-        """Tokens before, between and after two segments of an encoder, and whether it is told which is which."""
+        """Tokens before, between and after an encoder's two segments, and whether token types tell these apart."""
         tokenizer, encoder = self._loaded[1], self._encoder
         one, two = encoder.plain("a"), encoder.plain("b")
         whole = tokenizer("a", "b")
@@ -156,12 +156,12 @@ class RewardJudge(LocalJudge):
         return choose_rewards(model, not is_causal(model) and self._segments[3], self._max_batch_tokens)
 
     def _at_most(self, request: Request) -> int:
-        """Return a number of tokens that the longest text of a request cannot exceed, without encoding it."""
+        """Return an upper bound on the tokens of a request's longest text, without encoding it."""
         encoder = self._encoder
         return max(encoder.at_most(turns) for turns in self._turns(request)) + _CLOSING
 
     def _sequences(self, request: Request, thought: tuple[int, ...] = ()) -> list[Scored]:  # noqa: ARG002
-        """Turn a request into the texts that are scored: one, or the two of a pair."""
+        """Turn a request into the texts to score: one, or the two of a pair."""
         from biaslab.judges.reward_scorers import is_causal, rewarded
 
         encoder, has_template = self._encoder, bool(self._loaded[1].chat_template)
@@ -180,7 +180,7 @@ class RewardJudge(LocalJudge):
         return made
 
     def _turns(self, request: Request) -> list[tuple[Message, Message]]:
-        """Return the conversations that are scored."""
+        """Return the conversations to score."""
         if isinstance(request, Compare):
             texts = [request.first, request.second]
         elif isinstance(request, Score):
@@ -194,7 +194,7 @@ class RewardJudge(LocalJudge):
         return [(Message("user", asked), Message("assistant", text)) for text in texts]
 
     def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
-        """Score every different text once; a request is answered when its last text is."""
+        """Score every distinct text once; a request is answered when its last text is."""
         texts = {sequence.ids: sequence for sequences in encoded.values() for sequence in sequences}
         waiting: dict[tuple[int, ...], list[Request]] = {}
         for request, sequences in encoded.items():
@@ -211,7 +211,7 @@ class RewardJudge(LocalJudge):
 
 
 def _reply(request: Request, read: list[tuple[int, float]]) -> Reply:
-    """Return the reply about one text, two or a list, from the tokens and reward of each."""
+    """Return the reply about one text, two or a list, from each text's tokens and reward."""
     usage = Usage(prompt_tokens=sum(tokens for tokens, _ in read))
     if isinstance(request, Rank):
         rewards = np.array([reward for _, reward in read])
@@ -224,7 +224,7 @@ def _reply(request: Request, read: list[tuple[int, float]]) -> Reply:
 def preference(first: float, second: float) -> float:
     """Return the probability that the first of two texts wins, from their rewards (Bradley and Terry 1952).
 
-    Of swapped texts it is exactly 1 minus that, and ½ only where the rewards are equal.
+    For swapped texts it is exactly 1 minus that, and exactly ½ only if the rewards are equal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Score whole texts with a reward model: as a prefix tree, or in padded batches where its architecture wants them."""
+"""Score whole texts with a reward model: as a prefix tree or, for unsuitable architectures, in padded batches."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from biaslab.judges.scorers import self_check, unfit
 
 _LOG = logging.getLogger(__name__)
 _NEEDED = ("position_ids", "attention_mask", "past_key_values")
-_END = TokenSet(())  # stands for the reward, which is read where a text ends
+_END = TokenSet(())  # sentinel for the reward, which is read at the end of a text
 
 
 def rewarded(ids: tuple[int, ...], second: int | None = None) -> Scored:
-    """Return the sequence of a text whose reward is wanted; an encoder's second segment begins at ``second``."""
+    """Return the sequence for a text's reward; an encoder's second segment begins at ``second``."""
     return Scored(ids, len(ids) if second is None else second, _END)
 
 
 def is_causal(model: Any) -> bool:
-    """Return whether a classifier reads the last token of a causal model; encoders read their first, or all."""
+    """Return whether a classifier reads the last token of a causal model; encoders read their first token, or all."""
     return isinstance(getattr(model, "score", None), torch.nn.Linear)
 
 
 def choose_rewards(model: Any, typed: bool, max_batch_tokens: int | None = None) -> TreeScorer | BatchScorer:
-    """Return the prefix tree where the architecture takes it, else padded batches, and log that once.
+    """Return a prefix tree if the architecture allows it, else padded batches, and log the choice once.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        A sequence classifier of one output in evaluation mode.
+        A sequence classifier with one output, in evaluation mode.
     typed : bool
-        Whether an encoder is told which tokens are of the second segment.
+        Whether an encoder distinguishes segments by token type.
     max_batch_tokens : int, optional
-        Tokens of one batch or pack at most; by default as many as free memory allows.
+        Maximum number of tokens per batch or pack; by default as many as free memory allows.
     """
     tokens = max_batch_tokens or batch_tokens(model)
     if not is_causal(model):
@@ -58,19 +58,19 @@ def choose_rewards(model: Any, typed: bool, max_batch_tokens: int | None = None)
 
 
 class RewardBatches(BatchScorer):
-    """Rewards of texts in padded batches, longest first; the reward is read at a text's own last token.
+    """Rewards of texts in padded batches, longest first; the reward is read at each text's own last token.
 
-    Transformers look for the last token that is no padding instead, which is another one where the token that fills up
-    also ends turns.
+    transformers instead looks for the last token that is not padding, which is wrong if the padding token also ends
+    turns.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        A sequence classifier of one output.
+        A sequence classifier with one output.
     max_tokens : int
-        Tokens of a batch at most, padding included.
+        Maximum number of tokens per batch, including padding.
     typed : bool
-        Whether an encoder is told which tokens are of the second segment.
+        Whether an encoder distinguishes segments by token type.
     """
 
     def __init__(self, model: Any, max_tokens: int, typed: bool = False) -> None:
@@ -94,14 +94,14 @@ class RewardBatches(BatchScorer):
 
 
 class RewardTree(TreeScorer):
-    """Rewards of texts by their prefix tree: what candidates of one context share is computed once.
+    """Rewards of texts by their prefix tree: common prefixes of a context's candidates are computed once.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        A sequence classifier of one output on a causal attention model.
+        A sequence classifier with one output on a causal attention model.
     max_tokens : int
-        Tokens computed in one forward pass at most.
+        Maximum number of tokens computed in one forward pass.
     """
 
     def __init__(self, model: Any, max_tokens: int) -> None:
@@ -124,7 +124,7 @@ class _OneLogit:
 
 
 class _Rewards(Distributions):
-    """Rewards, read as they are."""
+    """Rewards, read without normalisation."""
 
     def __init__(self, logits: torch.Tensor) -> None:
         self.logits = logits.float()

@@ -13,44 +13,45 @@ from biaslab.judges.repeating import RepeatingJudge
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.parsing.thoughts import answered
 
-_CHARACTERS, _SPARE = 3, 12  # of a token at least; tokens for "My answer is" and the like
+_CHARACTERS, _SPARE = 3, 12  # minimum characters per token; tokens for "My answer is" and the like
 
 
 @checked(eager=True)
 class Sampled(RepeatingJudge):
-    """Answer `Choice` requests by sampling text k times: the share of each label is its probability.
+    """Answer `Choice` requests by sampling text k times: each label's probability is its share of the samples.
 
     Parameters
     ----------
     judge : Judge
-        Who writes text. To keep every sample, and not the counts alone, give ``store.wrap(judge)``.
+        The judge that generates text. To store every sample rather than just the counts, pass ``store.wrap(judge)``.
     k : int
-        Samples of each request.
+        Number of samples per request.
     temperature : float
-        Of the samples, above 0.
+        Sampling temperature, above 0.
     max_tokens : int, optional
-        Length of a sample at most; by default what the labels need, and a few more.
+        Maximum length of a sample; by default what the labels need, plus a few tokens.
     seed : int
-        Moves the random numbers of all samples.
+        Offset of the seeds of all samples.
 
     Attributes
     ----------
     id : str
-        The judge's, with the sampling.
+        The judge's id, and the sampling settings.
 
     Raises
     ------
     InputError
-        If a value is out of range, or the judge writes no text.
+        If a value is out of range, or the judge does not generate text.
 
     Notes
     -----
     The probability of label w is its count over k (Eq. 5), so its standard error is √(p(1 − p)/k), and a label that no
-    sample chose has log-probability ``-inf``. Samples that choose no label, refusals among them, count for none: they
-    lower the sum of the probabilities. Requests of other kinds are handed on.
+    sample chose has log-probability ``-inf``. Samples that choose no label, including refusals, count for none, so the
+    probabilities may sum to less than 1. Requests of other kinds are passed on.
 
-    A reply says that its shares rest on k samples, and estimates treat them so: probes of scores take them for texts at
-    temperature 1. What k samples do not show, such as the greedy answer, is asked as text or undefined.
+    A reply states that its shares are based on k samples, and estimates take this into account: score probes treat
+    them as texts at temperature 1. What k samples do not reveal, such as the greedy answer, is asked for as text, or
+    undefined.
 
     Examples
     --------

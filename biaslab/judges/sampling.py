@@ -1,4 +1,4 @@
-"""Draw tokens from next-token distributions, each row with a random number of its own."""
+"""Draw tokens from next-token distributions, with separate random numbers for each row."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import torch
 
-_BLOCK = 256  # probabilities are summed in blocks, and only the block that holds the drawn token is looked at
+_BLOCK = 256  # probabilities are summed in blocks, so that only the block with the drawn token needs a cumulative sum
 
 
 def draw(logits: torch.Tensor, temperatures: Sequence[float], uniforms: Sequence[float]) -> list[int]:
-    """Return a token for each row: the likeliest at temperature 0, else an exact sample by inverting the distribution.
+    """Return a token per row: the most likely at temperature 0, else a sample by inverting the distribution.
 
     Parameters
     ----------
     logits : torch.Tensor, shape (rows, vocabulary)
-        Raw scores of any float type, on any device.
+        Unnormalised scores of any float type, on any device.
     temperatures : sequence of float
-        One for each row; 0 is greedy.
+        One per row; 0 is greedy.
     uniforms : sequence of float
-        One number in [0, 1) for each row; unused where the temperature is 0.
+        One number in [0, 1) per row; unused if the temperature is 0.
 
     Examples
     --------
@@ -37,9 +37,10 @@ def draw(logits: torch.Tensor, temperatures: Sequence[float], uniforms: Sequence
 
 
 def _invert(logits: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
-    """Return the first token of each row up to which the cumulative probability exceeds the row's number.
+    """Return the first token of each row at which the cumulative probability exceeds the row's number.
 
-    Sums of blocks are made where the logits are; cumulative sums on the CPU, in float64, where they are deterministic.
+    Block sums are computed on the device of the logits; cumulative sums on the CPU, in float64, where they are
+    deterministic.
     """
     size = logits.shape[-1]
     weights = torch.nn.functional.pad(logits.softmax(-1), (0, -size % _BLOCK)).reshape(len(logits), -1, _BLOCK)
@@ -49,7 +50,7 @@ def _invert(logits: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
     before = torch.nn.functional.pad(upto, (1, 0)).gather(-1, block)
     rows = torch.arange(len(weights), device=weights.device)
     within = weights[rows, block[:, 0].to(weights.device)].to("cpu", torch.float64).cumsum(-1)
-    within *= (upto.gather(-1, block) - before) / within[:, -1:]  # so that both sums of the block are the same
+    within *= (upto.gather(-1, block) - before) / within[:, -1:]  # makes both sums of the block equal
     token = torch.searchsorted(within, drawn - before, right=True).clamp_(max=_BLOCK - 1)
     chosen: list[int] = (block * _BLOCK + token).clamp_(max=size - 1)[:, 0].tolist()
     return chosen

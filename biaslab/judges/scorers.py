@@ -1,4 +1,4 @@
-"""Choose how a model scores sequences: as a prefix tree, or in padded batches where its architecture wants them."""
+"""Choose how a model scores sequences: as a prefix tree or, for unsuitable architectures, in padded batches."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _NEEDED = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep"
 def choose_scorer(
     model: Any, max_batch_tokens: int | None = None, opening: tuple[int, ...] = ()
 ) -> TreeScorer | BatchScorer:
-    """Return the prefix tree where the architecture takes it, else padded batches, and log that once.
+    """Return a prefix tree if the architecture allows it, else padded batches, and log the choice once.
 
-    The configuration decides, and a short self-check against plain batches confirms: whatever reads more than the
-    attention mask allows gives other numbers and is found out.
+    The configuration decides, and a short self-check against plain batches confirms: an architecture that reads more
+    than the attention mask allows produces other numbers and is detected.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
         In evaluation mode.
     max_batch_tokens : int, optional
-        Tokens of one batch or pack at most; by default as many as free memory allows.
+        Maximum number of tokens per batch or pack; by default as many as free memory allows.
     opening : tuple of int
         See `BatchScorer`.
     """
     tokens, logits = max_batch_tokens or batch_tokens(model), most_logits(model)
     plain = BatchScorer(model, tokens, logits, opening=opening)
     if model.config.is_encoder_decoder:
-        return plain  # the encoder sees the whole prompt: nothing but its output can be shared, and that is
+        return plain  # the encoder sees the whole prompt, so only its complete output can be shared, and is
     reason = unfit(model)
     if not reason:
         tree = TreeScorer(model, pack_tokens(model, tokens), logits)

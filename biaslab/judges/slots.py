@@ -1,4 +1,4 @@
-"""Keys and values of texts that are being written, each in a slot of its own, grown in place."""
+"""Keys and values of texts being generated, each in its own slot, which grows in place."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Layers = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of each laye
 
 
 class Slots:
-    """A key-value cache whose rows have lengths of their own, and come and go.
+    """A key-value cache whose rows have separate lengths, and come and go.
 
-    The texts in use fill the first slots. A pass writes one token of each behind what its slot holds, in place.
+    Active texts occupy the first slots. A pass appends one token to each of these slots, in place.
 
     Parameters
     ----------
     stems : Slots, optional
-        Beginnings that rows share; their layers are handed to attention with a row's own keys.
+        Shared prefixes of rows; their layers are passed to attention together with a row's own keys.
 
     Attributes
     ----------
     cache : transformers.Cache
-        What the model takes as ``past_key_values``.
+        Passed to the model as ``past_key_values``.
     rows, room : int
-        Number of slots, and tokens that each can hold.
+        Number of slots, and capacity of each in tokens.
     """
 
     def __init__(self, stems: Slots | None = None) -> None:
@@ -41,18 +41,18 @@ class Slots:
         self.cache: Any = Cache(layer_class_to_replicate=partial(_SlotLayer, self))  # type: ignore[arg-type]
 
     def resize(self, rows: int, room: int) -> None:
-        """Change the number of slots and their room; what fits is kept, and copied at the next write."""
+        """Change the number of slots and their capacity; what fits is kept, and copied at the next write."""
         self.rows, self.room = rows, room
 
     def follow(self, lengths: Sequence[int], stems: Sequence[int] = ()) -> None:
-        """Let the next pass write one token into each of the first slots, behind as many as each holds.
+        """Let the next pass append one token to each of the first slots.
 
         Parameters
         ----------
         lengths : sequence of int
-            Tokens in each slot.
+            Number of tokens in each slot.
         stems : sequence of int
-            Which stem each goes on from, any one if the mask hides it; empty where no row has one.
+            The stem of each row (any, if the mask hides it); empty if no row has one.
         """
         self._next, self.width, self._sent = torch.tensor([[*range(len(lengths))], lengths]), max(lengths) + 1, {}
         members: list[list[int]] = [[] for _ in range(max(stems, default=-1) + 1)]
@@ -67,7 +67,7 @@ class Slots:
         )
 
     def sent(self, device: torch.device) -> list[torch.Tensor]:
-        """Return what the next pass needs on a device: slots, places in them, rows of stems, places among those."""
+        """Return the next pass's indices on a device: slots, positions in them, rows of stems, positions there."""
         if device not in self._sent:
             self._sent[device] = [each.to(device) for each in (*self._next, self._members, self._within)]
         return self._sent[device]
@@ -76,7 +76,7 @@ class Slots:
         """Copy the keys and values of a prompt into a slot."""
         while len(self.cache.layers) < len(layers):
             self.cache.layers.append(_SlotLayer(self))
-        for layer, (keys, values) in zip(self.cache.layers, layers, strict=False):  # none of an empty prompt
+        for layer, (keys, values) in zip(self.cache.layers, layers, strict=False):  # none for an empty prompt
             layer.fit(keys[None], values[None])
             layer.keys[slot, :, : keys.shape[1]], layer.values[slot, :, : keys.shape[1]] = keys, values
 
@@ -113,7 +113,7 @@ class _SlotLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return keys, values
 
     def fit(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Make the tensors as large as the slots want them, of the given states' device, dtype and sizes."""
+        """Resize the tensors to the slots, with the device, dtype and sizes of the given states."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
             self.keys, self.values = keys[:0], values[:0]
@@ -122,11 +122,11 @@ class _SlotLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def _resized(self, states: torch.Tensor) -> torch.Tensor:
         rows, room = self.slots.rows, self.slots.room
-        new = states.new_zeros((rows, states.shape[1], room, states.shape[3]))  # what is masked must be finite
+        new = states.new_zeros((rows, states.shape[1], room, states.shape[3]))  # masked entries must be finite
         kept = states[:rows, :, :room]
         new[: len(kept), :, : kept.shape[2]] = kept
         return new
 
     def get_seq_length(self) -> int:
-        """Return the tokens of the longest row before the pass."""
+        """Return the length of the longest row before the pass."""
         return max(self.slots.width - 1, 0)

@@ -1,4 +1,4 @@
-"""Beginnings that texts share, kept once: which to keep, and attention that reads them once for all of their texts."""
+"""Shared prefixes, kept once: which ones to keep, and attention that reads each once for all of its texts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from transformers import AttentionInterface
 
 from biaslab.judges.prefix_tree import common_length
 
-_WORTH = 32  # tokens that a stem must spare, as it costs a few operations a layer
+_WORTH = 32  # minimum number of tokens a stem must save, because it costs a few operations per layer
 _NAME = "biaslab_stems"
-_HARMLESS = frozenset(  # options of attention that change nothing here: masks and positions are given
+_HARMLESS = frozenset(  # attention options without effect here, because masks and positions are given
     {"sliding_window", "use_cache", "position_ids", "cache_position", "is_causal", "cache", "output_router_logits"}
 )
 
@@ -31,15 +31,15 @@ class Stem:
 
 
 def choose_stems(prompts: Sequence[tuple[int, ...]]) -> list[Stem | None]:
-    """Return the stem of each prompt, at most one, so that few tokens are kept.
+    """Return the stem of each prompt, at most one, minimising the number of tokens kept.
 
-    Neighbours are merged in the order of what they share, longest first: a group has one stem for all of its prompts
-    where that takes fewer tokens than the stems of its parts.
+    Neighbours are merged by the length of their common prefix, longest first: a group gets one stem for all of its
+    prompts if that takes fewer tokens than the stems of its parts.
 
     Parameters
     ----------
     prompts : sequence of tuple of int
-        Sorted.
+        Sorted prompts.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def choose_stems(prompts: Sequence[tuple[int, ...]]) -> list[Stem | None]:
     arrays = (np.array(prompt, dtype=int) for prompt in prompts)
     shared = [common_length(left, right) for left, right in pairwise(arrays)]
     first, last = list(range(len(prompts))), list(range(len(prompts)))  # of the group that ends or begins there
-    kept, total = list(lengths), list(lengths)  # tokens of the group that begins there: kept with stems, and all
+    kept, total = list(lengths), list(lengths)  # tokens of the group that begins there: kept with stems, and in total
     stems = np.zeros(len(prompts), dtype=int)
     for at in sorted(range(len(shared)), key=lambda i: -shared[i]):
         low, high = first[at], last[at + 1]
@@ -77,16 +77,16 @@ def _numbered(prompts: Sequence[tuple[int, ...]], lengths: Sequence[int]) -> lis
 
 
 class Shared(NamedTuple):
-    """Stems of one layer, and the rows that go on from them.
+    """Stems of one layer, and the rows that continue them.
 
     Parameters
     ----------
     keys, values : torch.Tensor, shape (stems, heads, tokens, width)
-        What the stems hold.
+        Contents of the stems.
     rows : torch.Tensor of int, shape (stems, most)
-        Rows of each stem, filled up with any row.
+        Rows of each stem, padded with arbitrary rows.
     places : torch.Tensor of int, shape (rows,)
-        Where each row stands among those. A row without a stem stands among those of any, which the mask hides from it.
+        Position of each row in ``rows``. A row without a stem belongs to any, which the mask hides from it.
     """
 
     keys: torch.Tensor
@@ -95,12 +95,12 @@ class Shared(NamedTuple):
     places: torch.Tensor
 
     def multiply(self, queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Multiply what each row asks, shape (rows, heads, groups, n), with its stem's matrix, (stems, heads, n, m)."""
+        """Multiply each row's queries, shape (rows, heads, groups, n), by its stem's matrix, (stems, heads, n, m)."""
         groups = queries.shape[2]
         asked = queries[self.rows].transpose(1, 2).flatten(2, 3)  # stems, heads, most × groups, n
-        found = asked @ states
-        found = found.reshape(*found.shape[:2], -1, groups, found.shape[-1]).transpose(1, 2)
-        return found.flatten(0, 1)[self.places]
+        products = asked @ states
+        products = products.reshape(*products.shape[:2], -1, groups, products.shape[-1]).transpose(1, 2)
+        return products.flatten(0, 1)[self.places]
 
 
 def attend(
@@ -113,14 +113,14 @@ def attend(
     dropout: float = 0.0,  # noqa: ARG001
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend to stems and to each row's own tokens, of one query a row.
+    """Attend to stems and to each row's own tokens, with one query per row.
 
     The mask has the shape (rows, 1, 1, tokens of stems + own tokens); `key` carries its layer's `Shared` as ``stems``.
 
     Raises
     ------
     TypeError
-        If the layer wants something else of attention, such as a soft cap.
+        If the layer requests another option of attention, such as a soft cap.
     """
     unknown = [name for name, option in options.items() if option is not None and name not in _HARMLESS]
     stems: Shared | None = getattr(key, "stems", None)
@@ -137,7 +137,7 @@ def attend(
 
 @contextlib.contextmanager
 def attending(model: Any) -> Iterator[None]:
-    """Let a model's layers attend by `attend`."""
+    """Let a model's layers use `attend`."""
     config = model.config.get_text_config()
     kept = config._attn_implementation  # noqa: SLF001 (transformers has no other name for it)
     AttentionInterface.register(_NAME, attend)

@@ -1,4 +1,4 @@
-"""Budgets for thoughts, as users write them for local models and for servers."""
+"""Thinking budgets, as users write them for local models and for servers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from biaslab.core import EFFORTS, ThinkingBudget, thinking_tokens
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 
-#: What ``"auto"`` begins with where a reply was cut off, and the most that it allows.
+#: Initial budget of ``"auto"`` after a reply was cut off, and its maximum.
 LEAST, MOST = 1024, 32_768
 _ALLOWED = 'a number of tokens, {"tokens": 4096}, {"effort": "low"}, "off" or "auto"'
 
 
 @dataclass(frozen=True)
 class Thinking:
-    """Budget for the thought before an answer.
+    """Budget for thinking before an answer.
 
     Parameters
     ----------
     tokens : int
-        Tokens that are added to the limit of each answer.
+        Tokens added to the limit of each answer.
     effort : str, optional
-        What the server is told as ``reasoning_effort``.
+        The server's ``reasoning_effort``.
     mode : {"on", "off", "auto"}
-        ``"off"`` asks for an answer without a thought; ``"auto"`` finds out how many tokens are needed.
+        ``"off"`` requests an answer without a thought; ``"auto"`` finds out how many tokens are needed.
     """
 
     tokens: int = 0
@@ -34,30 +34,30 @@ class Thinking:
     mode: str = "on"
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | str | int | None) -> Thinking | None:
-        """Read a budget as users write it; None if none is set.
+    def of(cls, budget: Mapping[str, Any] | str | int | None) -> Thinking | None:
+        """Parse a budget as users write it; None if there is none.
 
         Raises
         ------
         InputError
-            If it is something else than is allowed.
+            If it is not allowed.
 
         Examples
         --------
         >>> Thinking.of({"effort": "low"}).tokens, Thinking.of("off").mode, Thinking.of(4096).setting
         (4096, 'off', {'tokens': 4096})
         """
-        if given is None:
+        if budget is None:
             return None
-        if given in ("off", "auto"):
-            return cls(mode=str(given))
-        if isinstance(given, str):
-            given = {"effort": given}
-        elif isinstance(given, int) and not isinstance(given, bool):
-            given = {"tokens": given}
-        if not isinstance(given, Mapping) or not given or given.keys() - {"tokens", "effort"}:
-            raise InputError("thinking", given, _ALLOWED)
-        effort, tokens = given.get("effort"), given.get("tokens")
+        if budget in ("off", "auto"):
+            return cls(mode=str(budget))
+        if isinstance(budget, str):
+            budget = {"effort": budget}
+        elif isinstance(budget, int) and not isinstance(budget, bool):
+            budget = {"tokens": budget}
+        if not isinstance(budget, Mapping) or not budget or budget.keys() - {"tokens", "effort"}:
+            raise InputError("thinking", budget, _ALLOWED)
+        effort, tokens = budget.get("effort"), budget.get("tokens")
         if effort is not None:
             require_one_of("thinking.effort", effort, tuple(EFFORTS))
         if tokens is not None:
@@ -65,14 +65,14 @@ class Thinking:
         return cls(EFFORTS[effort or "none"] if tokens is None else int(tokens), effort)
 
     def at(self, budget: ThinkingBudget | None, by_effort: bool = False) -> Thinking:
-        """Return what a request's own budget makes of this; the same where it sets none.
+        """Return the budget with a request's own applied; unchanged if it sets none.
 
         Parameters
         ----------
         budget : int or str, optional
-            As `biaslab.core.thinking` has it. Room for an effort is what it may take, or more where the judge has it.
+            As in `biaslab.core.thinking`. For an effort, the limit is the larger of the effort's and the judge's own.
         by_effort : bool
-            Whether no thought is asked for as an effort, not by a switch of the chat template.
+            Whether thinking is turned off by an effort rather than the chat template's switch.
 
         Examples
         --------
@@ -90,22 +90,22 @@ class Thinking:
 
     @property
     def setting(self) -> object:
-        """The budget as part of a judge's id: equal budgets are written alike."""
+        """The budget as part of a judge's id; equal budgets have equal text."""
         if self.mode != "on":
             return self.mode
-        told = {"tokens": self.tokens, "effort": self.effort}
+        fields = {"tokens": self.tokens, "effort": self.effort}
         if self.effort is not None and self.tokens == EFFORTS[self.effort]:
-            del told["tokens"]
-        return {name: value for name, value in told.items() if value is not None}
+            del fields["tokens"]
+        return {name: value for name, value in fields.items() if value is not None}
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Fields of each request that tell the server."""
+        """Fields of each request that set the budget on the server."""
         if self.mode == "off":
             return {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}
         return {} if self.effort is None else {"reasoning_effort": self.effort}
 
     @property
     def is_on(self) -> bool:
-        """Whether a thought comes before each answer, so that there is no distribution over labels."""
+        """Whether a thought precedes each answer, so that no label distribution is available."""
         return self.mode == "auto" or (self.mode == "on" and self.effort != "none")

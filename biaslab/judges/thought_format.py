@@ -1,4 +1,4 @@
-"""Formats of thoughts by model family: the words that open and close one."""
+"""Formats of thoughts by model family: the tags that open and close one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 
 class ThoughtFormat(NamedTuple):
-    r"""The words around a thought.
+    r"""The tags around a thought.
 
     Attributes
     ----------
     opening : str
-        What begins a thought, where the chat template does not.
+        Opening tag, if the chat template does not write it.
     tag : str
-        What ends it.
+        Closing tag.
     after : str
-        What stands between the tag and the answer.
+        Text between the closing tag and the answer.
     before : str
-        What stands between the last words and the tag, where the end is forced.
+        Text before the closing tag when a thought is cut off.
     """
 
     opening: str
@@ -28,7 +28,7 @@ class ThoughtFormat(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Text that identifies the opening; a template may add other white space after it."""
+        """Text that identifies the opening tag; templates may add other white space after it."""
         return self.opening.strip()
 
 
@@ -47,12 +47,12 @@ FORMATS = (
 
 
 def find_format(tokenizer: Any) -> ThoughtFormat | None:
-    """Return the format whose opening the chat template, or else the tokenizer's added tokens, have; None without any.
+    """Return the format whose opening tag is in the chat template, or else in the tokenizer's added tokens; or None.
 
     Parameters
     ----------
     tokenizer : transformers.PreTrainedTokenizerBase
-        Of the model.
+        The model's tokenizer.
     """
     template = tokenizer.get_chat_template() if tokenizer.chat_template else ""
     added = [token.content for token in tokenizer.added_tokens_decoder.values()]

@@ -32,7 +32,7 @@ class Pack:
         return len(self.tokens) - 1
 
     def subtree_ends(self) -> list[int]:
-        """Index after the last descendant of each token: in depth-first order a subtree is a stretch."""
+        """Index after the last descendant of each token: in depth-first order a subtree is contiguous."""
         ends, open_nodes = [len(self.tokens)] * len(self.tokens), list[int]()
         for node, depth in enumerate(self.depths):
             while open_nodes and self.depths[open_nodes[-1]] >= depth:
@@ -59,7 +59,7 @@ class Pack:
 
 
 class Readout:
-    """The log-probabilities of one pack, copied from the device in one piece and waited for on first use."""
+    """The log-probabilities of one pack, copied from the device at once and waited for at first use."""
 
     def __init__(self, places: Sequence[_Place], values: torch.Tensor) -> None:
         self._places, self._done = places, None

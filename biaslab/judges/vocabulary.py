@@ -1,4 +1,4 @@
-"""The tokens of a tokenizer as the bytes they stand for, and which of them end a label."""
+"""The tokens of a tokenizer as bytes, and which of them end a label."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 class Vocabulary:
-    """The tokens of a tokenizer as the bytes they stand for.
+    """The tokens of a tokenizer as bytes.
 
     Parameters
     ----------
     tokenizer : transformers.PreTrainedTokenizerBase
         Byte-level, SentencePiece-like or any other.
     size : int, optional
-        Number of ids that the model predicts; by default all of the tokenizer's.
+        Number of ids that the model predicts; by default the size of the tokenizer.
     """
 
     def __init__(self, tokenizer: Any, size: int | None = None) -> None:
@@ -33,44 +33,44 @@ class Vocabulary:
 
     @cached_property
     def adds_space(self) -> bool:
-        """Whether the tokenizer puts a space before a text that has none."""
+        """Whether the tokenizer prepends a space to a text without one."""
         return self._tokens_of("a")[:1] not in (["a"], []) and self._tokens_of("a")[0][0] in "\u2581\u0120"
 
     @cached_property
     def is_verbatim(self) -> bool:
-        """Whether a text has at most as many tokens as bytes: nothing rewrites it before it is cut into tokens."""
+        """Whether a text never has more tokens than bytes, because it is not rewritten before tokenisation."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         return backend is not None and backend.normalizer is None and self.is_byte_level
 
     @cached_property
     def is_byte_level(self) -> bool:
-        """Whether tokens are written in the alphabet of GPT-2, one character a byte."""
+        """Whether tokens use the alphabet of GPT-2, one character per byte."""
         return any("\u00c3" in token for token in self._tokens_of("\u00df"))
 
     def terminators(self, label: str, labels: Sequence[str], encoded: Sequence[tuple[int, ...]]) -> TokenSet:
-        """Return the ids that end a label: whatever does not go on with its word or towards a longer label.
+        """Return the ids that end a label: those that continue neither its word nor a longer label.
 
-        "1" ends before a full stop, a space or the end of the turn, not before "0". A label that another one extends
-        ("A" and "A+", "A B") does not end where that one goes on, so that the labels are disjoint events.
+        "1" ends before a full stop, a space or the end of the turn, not before "0". A label that is a prefix of
+        another ("A" of "A+" or "A B") does not end where the longer one continues, so labels are disjoint events.
 
         Parameters
         ----------
         label : str
-            The label that ends.
+            The label.
         labels : sequence of str
             All labels of the request.
         encoded : sequence of tuple of int
-            Their token ids.
+            Token ids of the labels.
 
         Returns
         -------
         TokenSet
-            The ids; the model's end-of-turn tokens are among them. Equal sets are one object.
+            The ids, including the model's end-of-turn tokens. Equal sets are the same object.
 
         Raises
         ------
         JudgeError
-            If the tokenizer writes two labels alike, or one as nothing, so that they could not be told apart.
+            If two labels have the same tokens, or one has none, so that they could not be distinguished.
         """
         own = encoded[labels.index(label)]
         if not own or list(encoded).count(own) > 1:
@@ -80,7 +80,7 @@ class Vocabulary:
         return self._ends_before(longer, onward)
 
     def _ends_before_uncached(self, longer: frozenset[bytes], onward: frozenset[int]) -> TokenSet:
-        """All ids but those that go on with a word, towards a longer label's text, or with its tokens."""
+        """All ids except those that continue a word, the text of a longer label, or its tokens."""
         barred = set(onward)
         for rest in longer:
             for index in self._starting_with.get(rest[0], ()):
@@ -114,7 +114,7 @@ class Vocabulary:
 
 
 def _byte_alphabet() -> dict[str, bytes]:
-    """Return the characters in which byte-level vocabularies write bytes (Radford et al., GPT-2)."""
+    """Return the characters that byte-level vocabularies use for bytes (Radford et al., GPT-2)."""
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
     hidden = (b for b in range(256) if b not in shown)
     return {**{chr(b): bytes([b]) for b in shown}, **{chr(256 + i): bytes([b]) for i, b in enumerate(hidden)}}

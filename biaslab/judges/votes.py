@@ -1,4 +1,4 @@
-"""Combine the replies of a panel: the mean of distributions over labels, the majority of texts."""
+"""Combine the replies of a panel: the mean of label distributions, the majority of texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from biaslab.judges.list_votes import combine_lists
 from biaslab.prompts.parsing import parse_choice, parse_score
 from biaslab.prompts.parsing.thoughts import answered
 
-#: What a panel writes where as many say one thing as another and no tie can be said; nobody reads a verdict in it.
+#: What a panel writes for tied votes if it cannot answer with a tie; parsed as no verdict.
 DIVIDED = "The members of the panel do not say the same."
-_CLOSE = 1e-9  # votes that differ by less are as many
+_CLOSE = 1e-9  # votes that differ by less are equal
 
 
 def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]) -> Reply:
@@ -29,19 +29,19 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
     request : Choice, Completion, Score, Compare or Rank
         What every member was asked.
     replies : sequence of Reply
-        One a member.
+        One per member.
     weights : sequence of float
-        One a member, at least 0, with sum 1.
+        One per member, non-negative, summing to 1.
 
     Returns
     -------
     Reply
-        With the tokens of all members, as the notes of `biaslab.Panel` explain.
+        Includes the tokens of all members; see the notes of `biaslab.Panel`.
 
     Raises
     ------
     JudgeError
-        If shares of samples stand beside exact distributions, or have unequal weights.
+        If shares of samples are mixed with exact distributions, or have unequal weights.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.
     unseen = None if all(each is None for each in known) else float(share @ [each or 0.0 for each in known])
     if samples is None:
         mass, voting = p.sum(axis=1), np.where(p.sum(axis=1) > 0, share, 0.0)
-        if voting.any():  # every member with a verdict has its say, however much of its mass the labels hold
+        if voting.any():  # every member with a verdict has its vote, whatever mass its labels have
             normalised = p / np.where(mass > 0, mass, 1.0)[:, None]
             p = (voting / voting.sum() @ normalised)[None] * (share @ mass)
             share = np.ones(1)
@@ -92,7 +92,7 @@ def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.
 def _logprobs(request: Request, reply: Reply) -> tuple[float, ...]:
     if isinstance(request, Rank):
         k = len(request.texts)
-        return (-math.inf,) * k if reply.logprobs is None else reply.logprobs  # who refuses has no vote
+        return (-math.inf,) * k if reply.logprobs is None else reply.logprobs  # refusals have no vote
     k = len(request.labels) if isinstance(request, Choice) else 0
     if reply.logprobs is None or len(reply.logprobs) != k:
         raise JudgeError("a member of the panel gave no log-probability of each label", request)
@@ -100,14 +100,14 @@ def _logprobs(request: Request, reply: Reply) -> tuple[float, ...]:
 
 
 def _samples(request: Request, replies: Sequence[Reply], share: NDArray[np.float64]) -> int | None:
-    """Return the number of samples behind all members' shares, None where they are exact."""
+    """Return the number of samples behind all members' shares; None if they are exact."""
     known = [reply.samples for reply in replies]
     if all(each is None for each in known):
         return None
     if len(set(known)) > 1 or np.ptp(share) > _CLOSE:
-        said = ", ".join("exact" if each is None else f"{each} samples" for each in known)
+        listed = ", ".join("exact" if each is None else f"{each} samples" for each in known)
         raise JudgeError(
-            f"members of the panel gave {said}, which cannot be pooled; sample each member equally often, "
+            f"members of the panel gave {listed}, which cannot be pooled; sample each member equally often, "
             "with equal weights",
             request,
         )
@@ -115,7 +115,7 @@ def _samples(request: Request, replies: Sequence[Reply], share: NDArray[np.float
 
 
 def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
-    """Return the first text with the majority's verdict; equal votes are a tie."""
+    """Return the first text with the majority's verdict; a tied vote is a tie."""
     votes: dict[Hashable, float] = {}
     first: dict[Hashable, Reply] = {}
     for reply, weight in zip(replies, share, strict=True):
@@ -123,7 +123,7 @@ def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.f
         if verdict is not None and weight > 0:
             votes[verdict] = votes.get(verdict, 0.0) + float(weight)
             first.setdefault(verdict, reply)
-    if not votes:  # nobody can be read
+    if not votes:  # none can be parsed
         return Reply(text=replies[0].text or "", finish_reason=replies[0].finish_reason)
     leading = [verdict for verdict, count in votes.items() if count >= max(votes.values()) - _CLOSE]
     if len(leading) == 1:
@@ -132,7 +132,7 @@ def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.f
 
 
 def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
-    """Return the text for equal votes: a tie of a pair, the mean of scores; with a protocol as far as it has one."""
+    """Return the text for a tied vote: a tie for pairs, the mean for scores; with a protocol, whatever it provides."""
     if about is not None and about.protocol is not None:
         middle, points = np.mean(np.array(verdicts, float), axis=0), about.protocol.points
         said = [
@@ -146,16 +146,16 @@ def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
 
 
 def read_verdict(about: About | None, reply: Reply) -> Hashable | None:
-    """Read the verdict of a text in the form that its request asked for; None where it cannot be read."""
+    """Parse the verdict of a text in the format that its request asked for; None if it cannot be parsed."""
     if reply.finish_reason in DECLINED or not (reply.text or "").strip():
         return None
     text = str(answered(reply).text).strip()
-    said = Reply(text=text, finish_reason=reply.finish_reason)
+    answer = Reply(text=text, finish_reason=reply.finish_reason)
     if about is not None and about.protocol is not None:
         if about.protocol.form == "list":
-            ranks, status = about.protocol.read_list(said, len(about.candidate_ids))
+            ranks, status = about.protocol.read_list(answer, len(about.candidate_ids))
             return (ranks,) if status == "ok" else None
-        read = [about.protocol.read(said, attribute) for attribute in about.attributes]
+        read = [about.protocol.read(answer, attribute) for attribute in about.attributes]
         return tuple(value for value, _ in read) if all(status in ("ok", "tie") for _, status in read) else None
     if about is not None and len(about.candidate_ids) == 2 and about.labels:
         tie = about.labels[2] if len(about.labels) > 2 else None

@@ -29,7 +29,7 @@ _READ = (*_ABOUT, "judge", "replicate", "value", "status")
 Key = tuple[str, str, str, str]
 
 
-class Said(NamedTuple):
+class _Judgement(NamedTuple):
     """One recorded judgement."""
 
     value: float
@@ -106,8 +106,8 @@ class RecordedJudge(BaseJudge):
         scores = trials[trials["opponent_id"].isna()]
         names = sorted(set(scores["scale"].dropna())) if "scale" in trials else []
         self._scales = {scale_named(name).values: name for name in names}  # noqa: PD011 - not pandas
-        self._said = _by_key(trials)
-        self._orders = {said.order for found in self._said.values() for said in found.values()} - {""}
+        self._recorded = _by_key(trials)
+        self._orders = {one.order for replicates in self._recorded.values() for one in replicates.values()} - {""}
         name = "+".join(sorted(set(trials["judge"])))
         self.id = f"recorded/{name}/{_digest(trials)}"
 
@@ -142,9 +142,9 @@ class RecordedJudge(BaseJudge):
             return f"scores on the scale {question.scale.name}; the log has {', '.join(self._scales.values())}"
         replicate = request.replicate if isinstance(request, Completion) else None
         for key in self._keys(question):
-            found = self._replicates(key, question)
-            if not found or (replicate is not None and replicate not in found):
-                of = f", replicate {replicate}" if found else ""
+            replicates = self._replicates(key, question)
+            if not replicates or (replicate is not None and replicate not in replicates):
+                of = f", replicate {replicate}" if replicates else ""
                 return f"{' / '.join(filter(None, key))}{of}"
         return ""
 
@@ -164,23 +164,23 @@ class RecordedJudge(BaseJudge):
         context = self._contexts.get(shown.context_id, shown.context_id)
         return [(context, shown.candidate_id, opponent, attribute) for attribute in attributes]
 
-    def _replicates(self, key: Key, question: PairQuestion | ScoreQuestion) -> dict[int, Said]:
-        found = self._said.get(key, {})
+    def _replicates(self, key: Key, question: PairQuestion | ScoreQuestion) -> dict[int, _Judgement]:
+        recorded = self._recorded.get(key, {})
         if isinstance(question, PairQuestion) or len(self._orders) < 2:
-            return {replicate: said for (replicate, _), said in found.items()}
+            return {replicate: judgement for (replicate, _), judgement in recorded.items()}
         wanted = _ORDERS[question.reasons]
-        return {replicate: said for (replicate, order), said in found.items() if order == wanted}
+        return {replicate: judgement for (replicate, order), judgement in recorded.items() if order == wanted}
 
     def _reply(self, request: Request) -> Reply:
         question = self._question(request)
         recorded = [self._replicates(key, question) for key in self._keys(question)]
         if isinstance(request, Choice):
             return Reply(logprobs=_logprobs(list(recorded[0].values()), question, request.labels))
-        said = [found[request.replicate] for found in recorded]  # type: ignore[union-attr]
-        if len(said) == 1:
-            return _text(said[0], question)
+        judgements = [replicates[request.replicate] for replicates in recorded]  # type: ignore[union-attr]
+        if len(judgements) == 1:
+            return _text(judgements[0], question)
         names = question.attributes  # type: ignore[union-attr]
-        lines = [f"{name}: {_text(one, question).text}" for name, one in zip(names, said, strict=True)]
+        lines = [f"{name}: {_text(one, question).text}" for name, one in zip(names, judgements, strict=True)]
         return Reply(text="\n".join(lines), finish_reason="stop")
 
     def _nothing(self, request: Request) -> Reply:
@@ -213,8 +213,8 @@ def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
         raise InputError("log", "one row per label", "one row per judgement", "collect it with answer='text'")
     about = [name for name in _ABOUT if name in trials] + ["replicate"] + [n for n in ("scale", "order") if n in trials]
     repeated = trials[trials.duplicated(about, keep=False)]
-    said = repeated.groupby(about, dropna=False)[["value", "status"]].nunique(dropna=False).max(axis=1)
-    if len(repeated) and (said > 1).any():
+    distinct = repeated.groupby(about, dropna=False)[["value", "status"]].nunique(dropna=False).max(axis=1)
+    if len(repeated) and (distinct > 1).any():
         names = [name for name in _DIFFER if name in repeated and len(repeated[name].unique()) > 1]
         listed = "; ".join(f"{name}: {', '.join(map(str, repeated[name].unique()[:8]))}" for name in names)
         raise InputError("where", dict(where), "a selection with one judgement of each kind", f"choose one of {listed}")
@@ -238,23 +238,23 @@ def _contexts(trials: pd.DataFrame, dataset: Dataset) -> dict[str, str]:
     return named
 
 
-def _by_key(trials: pd.DataFrame) -> dict[Key, dict[tuple[int, str], Said]]:
+def _by_key(trials: pd.DataFrame) -> dict[Key, dict[tuple[int, str], _Judgement]]:
     orders = trials["order"].fillna("") if "order" in trials else [""] * len(trials)
     replies = trials["reply"] if "reply" in trials else [None] * len(trials)
     columns = [trials[name].fillna("") if name == "opponent_id" else trials[name] for name in _ABOUT]
-    made: dict[Key, dict[tuple[int, str], Said]] = {}
+    judgements: dict[Key, dict[tuple[int, str], _Judgement]] = {}
     rest = zip(trials["replicate"], orders, trials["value"], trials["status"], replies, strict=True)
     for key, (replicate, order, value, status, reply) in zip(zip(*columns, strict=True), rest, strict=True):
-        said = Said(float(value), str(status), str(order), reply if isinstance(reply, str) else None)
-        made.setdefault(tuple(map(str, key)), {})[int(replicate), str(order)] = said  # type: ignore[arg-type]
-    return made
+        judgement = _Judgement(float(value), str(status), str(order), reply if isinstance(reply, str) else None)
+        judgements.setdefault(tuple(map(str, key)), {})[int(replicate), str(order)] = judgement  # type: ignore[arg-type]
+    return judgements
 
 
 def _logprobs(
-    said: Sequence[Said], question: PairQuestion | ScoreQuestion, labels: tuple[str, ...]
+    judgements: Sequence[_Judgement], question: PairQuestion | ScoreQuestion, labels: tuple[str, ...]
 ) -> tuple[float, ...]:
     """Return log-probabilities of the labels: shares over replicates with a value; empty if none has one."""
-    usable = [one for one in said if one.status in ("ok", "tie") and not math.isnan(one.value)]
+    usable = [one for one in judgements if one.status in ("ok", "tie") and not math.isnan(one.value)]
     weights = np.zeros(len(labels))
     for one in usable:
         weights += _of_pair(one, len(labels)) if isinstance(question, PairQuestion) else _of_score(one, question.scale)
@@ -263,36 +263,36 @@ def _logprobs(
         return tuple(np.log(weights / total).tolist()) if total > 0 else (-math.inf,) * len(labels)
 
 
-def _of_pair(said: Said, labels: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    if said.status == "tie" and labels > 2:
+def _of_pair(judgement: _Judgement, labels: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if judgement.status == "tie" and labels > 2:
         return np.array([0.0, 0.0, 1.0])
-    return np.array([said.value, 1 - said.value, *[0.0] * (labels - 2)])
+    return np.array([judgement.value, 1 - judgement.value, *[0.0] * (labels - 2)])
 
 
-def _of_score(said: Said, scale: Scale) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _of_score(judgement: _Judgement, scale: Scale) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return label weights whose mean is the score: 3.5 is half 3 and half 4."""
     values = np.array(scale.values)
-    right = int(np.searchsorted(values, said.value).clip(1, len(values) - 1))
-    share = (said.value - values[right - 1]) / (values[right] - values[right - 1])
+    right = int(np.searchsorted(values, judgement.value).clip(1, len(values) - 1))
+    share = (judgement.value - values[right - 1]) / (values[right] - values[right - 1])
     weights = np.zeros(len(values))
     weights[right - 1 : right + 1] = 1 - share, share
     return weights
 
 
-def _text(said: Said, question: PairQuestion | ScoreQuestion) -> Reply:
+def _text(judgement: _Judgement, question: PairQuestion | ScoreQuestion) -> Reply:
     """Return the recorded verdict as text in the requested form."""
-    if said.status == "refused":
-        return Reply(text=said.reply or "", finish_reason="refusal")
-    if said.status not in ("ok", "tie") or math.isnan(said.value):
-        shown = said.reply if said.status == "out_of_range" else ""
+    if judgement.status == "refused":
+        return Reply(text=judgement.reply or "", finish_reason="refusal")
+    if judgement.status not in ("ok", "tie") or math.isnan(judgement.value):
+        shown = judgement.reply if judgement.status == "out_of_range" else ""
         return Reply(text=shown or "", finish_reason="stop")
     if isinstance(question, PairQuestion):
         first, second, *tie = question.labels
-        if said.value == 0.5 or said.status == "tie":
+        if judgement.value == 0.5 or judgement.status == "tie":
             return Reply(text=tie[0] if tie else "Tie", finish_reason="stop")
-        return Reply(text=first if said.value > 0.5 else second, finish_reason="stop")
+        return Reply(text=first if judgement.value > 0.5 else second, finish_reason="stop")
     labels = dict(zip(question.scale.values, question.scale.labels, strict=True))
-    return Reply(text=labels.get(said.value, f"{said.value:.12g}").strip(), finish_reason="stop")
+    return Reply(text=labels.get(judgement.value, f"{judgement.value:.12g}").strip(), finish_reason="stop")
 
 
 def _digest(trials: pd.DataFrame) -> str:

@@ -121,14 +121,14 @@ class Budgets:
                 return undefined(self._why_not(key, budget), self._units.size)
         if self.cell.resampling.values_only:
             return without_interval(float(values[0, 1] - values[0, 0]), self._units.size, VALUES_ONLY)
-        found = self._jackknifed(values).combined([-1.0, 1.0])
-        return replace(found, note="; ".join(filter(None, (found.note, self._note_thoughts(name)))))
+        shift = self._jackknifed(values).combined([-1.0, 1.0])
+        return replace(shift, note="; ".join(filter(None, (shift.note, self._note_thoughts(name)))))
 
     def _reduction(self, key: Key, name: str) -> Estimate:
         distances, weights = self._distances(key, name)
         return replace(self._jackknifed(distances).combined(weights), p_value=math.nan, mde=math.nan)
 
-    def _per_point(self, key: Key, name: str, what: str) -> Estimate:
+    def _per_point(self, key: Key, name: str, unit: str) -> Estimate:
         """Return the cost per point: additional cost over reduction of the bias."""
         distances, weights = self._distances(key, name)
         if not weights @ distances[0] > 0:
@@ -136,7 +136,7 @@ class Budgets:
         costs = []
         for budget in (self.names[0], name):
             asked = of_judgements(self.cell_of(budget).trials)
-            cost = tokens(asked) if what == "tokens" else dollars(asked, self.prices)
+            cost = tokens(asked) if unit == "tokens" else dollars(asked, self.prices)
             costs.append(cost.without_each(self._units.number(cost.context), self._units.size))
         together = self._jackknifed(np.column_stack([distances, *costs]))
         return together.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
@@ -211,12 +211,12 @@ class Budgets:
         first, longer = (of_judgements(self.cell_of(each).trials) for each in (self.names[0], name))
         if "thought_tokens" not in first:
             return ""
-        said = []
+        notes = []
         if not longer["thought_tokens"].any():
-            said.append(f"no thinking tokens at budget {name}: the model may not think")
+            notes.append(f"no thinking tokens at budget {name}: the model may not think")
         if self.names[0] == "0" and first["thought_tokens"].any():
-            said.append("thinking tokens at budget 0: thinking cannot be turned off")
-        return "; ".join(said)
+            notes.append("thinking tokens at budget 0: thinking cannot be turned off")
+        return "; ".join(notes)
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,8 @@ def _measured(probe: Probe, metric: Metric, cell: Cell) -> dict[Key, Part]:
 
 
 def _estimate(metric: Estimable, cell: Cell) -> Estimate:
-    found = metric() if callable(metric) else metric
-    return found.estimate(cell.resampling) if isinstance(found, Ratio) else found
+    value = metric() if callable(metric) else metric
+    return value.estimate(cell.resampling) if isinstance(value, Ratio) else value
 
 
 def of_judgements(trials: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Prompt templates, one Jinja2 file each, with their provenance in a comment at the top.
 
-Data enters a template as a variable and is never read as a template itself.
+Data enters a template as a variable and is never interpreted as a template.
 
 Examples
 --------
@@ -65,23 +65,23 @@ def rate(
     Parameters
     ----------
     dataset : Dataset
-        Where noun and definitions come from.
+        Source of the noun and the definitions.
     attributes : sequence of str
-        What to rate, in the order in which to answer.
+        Attributes to rate, in the order of the answers.
     scale : Scale
-        On which to rate.
+        The scale of the ratings.
     candidate : str
         The text to rate.
     context : str
-        Its source; without one the prompt has no source.
+        Its source; if empty, the prompt has no source.
     reasons : {"none", "before", "after"}
-        Whether reasons are asked for, before or after the score.
+        Whether reasons are requested, before or after the score.
     heading : str
-        Words in brackets behind the candidate's name.
+        Words in brackets after the candidate's name.
     note : str
         A sentence before the question.
     steps : sequence of str
-        Evaluation steps to follow, behind the definition.
+        Evaluation steps to follow, placed after the definition.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def rate(
     Raises
     ------
     InputError
-        If an attribute is unknown or stands twice, or ``reasons`` is none of the three.
+        If an attribute is unknown or repeated, or ``reasons`` is invalid.
 
     Examples
     --------
@@ -136,14 +136,14 @@ def order_output(
     form : {"ex", "json"}
         Lines of text or a JSON object.
     order : {"s", "sr", "rs"}
-        The score alone, then reasons, or after reasons.
+        The score alone, followed by reasons, or after reasons.
     rules : bool
-        Whether the special rules stand in the prompt.
+        Whether the prompt contains the special rules.
 
     Raises
     ------
     InputError
-        If the attribute is unknown, or ``form`` or ``order`` is none of those.
+        If the attribute is unknown, or ``form`` or ``order`` is invalid.
 
     Examples
     --------
@@ -171,27 +171,27 @@ def rate_severity(
     rules: bool = False,
     aspects: Sequence[str] = ("repetitiveness", "factual accuracy", "coherence"),
 ) -> str:
-    """Ask for one score of how severe all problems are (template ``severity``; Chen et al. 2024, as printed).
+    """Ask for a single score of the severity of all problems (template ``severity``; Chen et al. 2024, as printed).
 
     Parameters
     ----------
     dataset : Dataset
-        Where the noun comes from.
+        Source of the noun.
     scale, candidate, context
         As in `rate`; the lowest score means no issues.
     form : {"ex", "json"}
         An example in JSON with a score of 5, or the format of a JSON object.
     order : {"s", "sr", "rs"}
-        The score alone, then reasons, or after reasons.
+        The score alone, followed by reasons, or after reasons.
     rules : bool
-        Whether the special rules stand in the prompt, those two that the paper tells.
+        Whether the prompt contains the special rules, the two that the paper gives.
     aspects : sequence of str
-        What to look at.
+        Aspects to consider.
 
     Raises
     ------
     InputError
-        If ``form`` or ``order`` is none of those, or there is no aspect.
+        If ``form`` or ``order`` is invalid, or there are no aspects.
 
     Examples
     --------
@@ -210,12 +210,12 @@ def rate_severity(
 
 
 def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
-    """Return an attribute's name, its definition and its aspects (empty where only the data set describes it).
+    """Return an attribute's name, its definition and its aspects (empty if only the data set describes it).
 
     Raises
     ------
     InputError
-        If the data set has no such attribute.
+        If the data set does not have the attribute.
     """
     dataset.require_attributes([attribute])
     described = _known_attributes().get(dataset.name.split(" ")[0], {})
@@ -224,19 +224,19 @@ def describe(dataset: Dataset, attribute: str) -> dict[str, Any]:
 
 
 def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) -> dict[str, list[str]]:
-    """Return the evaluation steps of a data set's annotators, for those attributes whose steps are known.
+    """Return the evaluation steps of a data set's annotators, for the attributes for which they are known.
 
     Parameters
     ----------
     dataset : Dataset
-        What was annotated.
+        The data set that was annotated.
     attributes : sequence of str, optional
-        All by default.
+        By default all attributes.
 
     Raises
     ------
     InputError
-        If the data set has no such attribute, or none has known steps.
+        If the data set does not have the attribute, or no steps are known.
     """
     listed = json.loads(folder().joinpath("protocol_steps.json").read_text(encoding="utf-8"))
     by_attribute = listed.get(dataset.name.split(" ")[0], {})

@@ -1,6 +1,6 @@
-"""Defences against candidates that speak to their judge, put around a candidate and around a prompt.
+"""Defences against candidates that address their judge, applied to a candidate and to a prompt.
 
-They are not tried one after the other: each is one change, so that what it does can be measured before and after.
+They are not combined: each is a single change, so that its effect can be measured before and after.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from biaslab.core.checks import require_one_of
 Defence = Literal["none", "delimiters", "quoting", "reminder", "two_step"]
 Turns = list[tuple[str, str]]
 
-#: What each does, and who describes it.
+#: What each defence does, and its source.
 SOURCES: dict[Defence, str] = {
     "none": "Nothing.",
     "delimiters": "Marks before and behind each text that it does not hold itself (Hines et al. 2024, Spotlighting; "
@@ -42,17 +42,17 @@ def shield(text: str, defence: Defence = "none") -> str:
     text : str
         The candidate, edited or not.
     defence : {"none", "delimiters", "quoting", "reminder", "two_step"}
-        See `SOURCES`; the last two leave the text.
+        See `SOURCES`; the last two do not change the text.
 
     Returns
     -------
     str
-        With ``delimiters`` the marks carry the first number with which they do not occur in the text.
+        With ``delimiters``, the marks carry the first number for which they do not occur in the text.
 
     Raises
     ------
     InputError
-        If there is no such defence.
+        If the defence is unknown.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def shield(text: str, defence: Defence = "none") -> str:
 
 
 def defend(prompt: str, defence: Defence = "none") -> str | Turns:
-    """Put a defence around a prompt whose candidates went through `shield`.
+    """Apply a defence to a prompt whose candidates have been shielded by `shield`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def defend(prompt: str, defence: Defence = "none") -> str | Turns:
     Raises
     ------
     InputError
-        If there is no such defence.
+        If the defence is unknown.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from jinja2 import nodes
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 
-#: What is not in a prompt unless it is asked for.
+#: Optional parts, omitted by default.
 _ABSENT: dict[str, Any] = {"ties": False, "heading": "", "headings": ("", ""), "note": "", "cue": "", "steps": ()}
 _COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 
@@ -34,19 +34,19 @@ def render(name: str, **variables: Any) -> str:
     Parameters
     ----------
     name : str
-        One of `available`.
+        A name from `available`.
     **variables
-        What the template's comment lists. ``adjective`` is looked up from ``attribute`` where it is not given.
+        The variables in the template's comment. ``adjective`` defaults to that of ``attribute``.
 
     Returns
     -------
     str
-        The prompt, without white space at its ends.
+        The prompt, stripped of surrounding white space.
 
     Raises
     ------
     InputError
-        If the template is unknown or one of its variables is missing.
+        If the template is unknown or a variable is missing.
     """
     return _filled(name, variables).strip()
 
@@ -60,27 +60,27 @@ def _filled(name: str, variables: Mapping[str, Any]) -> str:
 
 
 def prepare(name: str, texts: tuple[str, ...], **variables: Any) -> tuple[str, ...]:
-    r"""Fill all of a template but its texts; prompts put together from the parts cost a fraction of `render`.
+    r"""Fill a template except for its texts; assembling prompts from the parts is far cheaper than `render`.
 
     Parameters
     ----------
     name : str
-        One of `available`.
+        A name from `available`.
     texts : tuple of str
-        Variables that the template prints as they are, once each, in this order, and uses for nothing else.
+        Variables that the template prints unchanged, once each, in this order, and does not use otherwise.
     **variables
-        The others.
+        The other variables.
 
     Returns
     -------
     tuple of str
-        What stands before the first text, between one and the next, and behind the last; with white space at its ends,
-        which `render` takes off.
+        The text before the first variable, between consecutive ones, and after the last, including the surrounding
+        white space that `render` strips.
 
     Raises
     ------
     InputError
-        As `render` does; or if the template does something else with the texts.
+        As in `render`; or if the template uses the texts in another way.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _printed_once(name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of some variables that a template prints as they are and uses for nothing else, in its order."""
+    """Return the variables that a template prints unchanged and does not use otherwise, in its order."""
     require_one_of("template", name, tuple(available()))
     tree = _environment().parse(_source(name))
     printed = [each for shown in tree.find_all(nodes.Output) for each in shown.nodes if isinstance(each, nodes.Name)]

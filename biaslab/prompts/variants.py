@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Form = Literal["score", "pair"]
 Rubric = Literal["given", "none", "levels"]
-#: What may differ, for each form of the question.
+#: The factors for each form of question.
 FACTORS: dict[str, tuple[str, ...]] = {
     "score": ("wording", "order", "system", "shots", "rubric"),
     "pair": ("wording", "labels", "order", "system", "shots", "rubric"),
@@ -34,27 +34,27 @@ _ENDS = re.compile(r"from (\S+) \(worst\) to (\S+) \(best\)")
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to put a question.
+    """One way to ask a question.
 
     Parameters
     ----------
     name : str
-        Such as ``"wording 2"``.
+        For example ``"wording 2"``.
     factor : str
-        What it has different from the base: one of `FACTORS`, or "base".
+        The factor that differs from the base: one of `FACTORS`, or "base".
     wording : {1, 2, 3}
-        Which paraphrase.
+        Number of the paraphrase.
     labels : tuple of str
-        Of a pair: what the candidates are called in the order shown, after the noun.
+        For pairs: what follows the noun in the names of the candidates, in the order shown.
     best_first : bool
-        Of a score: whether the scale is stated from its best end.
+        For scores: whether the scale is stated from its best end.
     system : bool
         Whether a system prompt gives the judge a role.
     shots : {"", "up", "down"}
-        Earlier questions of other contexts with their verdicts in the chat: none, or two, of which the last verdict is
-        the highest score, or for the first of a pair ("up"), or the lowest, or for the second ("down").
+        Earlier turns with questions about other contexts and their verdicts: none, or two, the last with the highest
+        score or for the first of a pair ("up"), or with the lowest or for the second ("down").
     rubric : {"given", "none", "levels"}
-        Of a score: the attribute is defined, named only, or described level by level. A pair has "none" or "given".
+        For scores: the attribute is defined, only named, or described level by level. For pairs: "none" or "given".
     """
 
     name: str
@@ -67,7 +67,7 @@ class Variant:
     rubric: Rubric = "given"
 
     def names(self, noun: str) -> tuple[str, str]:
-        """Return the names of the two candidates, with which a judge answers."""
+        """Return the names of the two candidates, used in answers."""
         return f"{noun.capitalize()} {self.labels[0]}", f"{noun.capitalize()} {self.labels[1]}"
 
     def rate(self, dataset: Dataset, attribute: str, scale: Scale, candidate: str, context: str) -> str:
@@ -76,9 +76,9 @@ class Variant:
         Parameters
         ----------
         dataset : Dataset
-            Where noun and definition come from.
+            Source of noun and definition.
         attribute, scale, candidate, context
-            As for `biaslab.prompts.rate`, of which the base is the prompt.
+            As in `biaslab.prompts.rate`, whose prompt is the base.
 
         Examples
         --------
@@ -110,9 +110,9 @@ class Variant:
         Parameters
         ----------
         dataset : Dataset
-            Where noun and definition come from.
+            Source of noun and definition.
         attribute, first, second, context : str
-            What to compare on, the candidates in the order shown, and their source.
+            The attribute to compare on, the candidates in the order shown, and their source.
         """
         return prompts.render(
             "variant_compare",
@@ -134,14 +134,14 @@ def variants(form: Form, factors: Sequence[str] | None = None) -> tuple[Variant,
     Parameters
     ----------
     form : {"score", "pair"}
-        What is asked: the score of one candidate, or which of two is better.
+        The question: the score of one candidate, or which of two is better.
     factors : sequence of str, optional
-        Some of `FACTORS` of the form; all by default.
+        Names from the form's `FACTORS`; by default all.
 
     Raises
     ------
     InputError
-        If the form, or a factor of it, is unknown.
+        If the form or a factor is unknown.
     """
     require_one_of("form", form, tuple(FACTORS))
     if factors is not None:

@@ -15,21 +15,21 @@ from biaslab.stats.regression import coefficient_by_t
 from biaslab.stats.t_inference import effect_or_why_not
 
 Floats = NDArray[np.float64]
-#: Below this share of the human score's variance beside the other terms being true, no coefficient is estimated.
+#: Minimum reliability of the human score given the other terms; below it no coefficient is estimated.
 LEAST_BESIDE = 0.1
-#: A reliability of so many standard errors counts as known well enough to divide by it.
+#: A reliability of at least this many standard errors is known well enough to divide by.
 _STRONG = 6.0
 _SINGULAR = 1e12
 
 
 @dataclass(frozen=True)
 class Attenuated:
-    """A coefficient times its reliability, and the reliability, over all contexts and leaving out each.
+    """A coefficient times its reliability, and the reliability: for all contexts, and leaving each out.
 
     Attributes
     ----------
     product, reliability : numpy.ndarray, shape (1 + contexts,)
-        The estimate is their ratio. NaN where one context decides the terms.
+        The estimate is their ratio. NaN if a single context determines the terms.
     """
 
     product: Floats
@@ -39,15 +39,15 @@ class Attenuated:
     def of(cls, coefficients: Floats, gram: Floats, error: Floats) -> Attenuated:
         """Correct the second-to-last coefficient for error in the last variable, the human score.
 
-        Least squares of the true score on all variables, its best linear prediction (regression calibration), takes the
-        place of the human score h: γ + γ_h E M⁻¹[·, h] / λ, with γ the uncorrected coefficients, M = Σ x xᵀ, E what of
-        Σh² is error, and λ = 1 − E M⁻¹[h, h] the share of h beside the other variables that is true. In a linear model
-        this solves the normal equations of errors in variables.
+        Regression calibration: the human score h is replaced by its best linear prediction of the true score from all
+        variables, which gives γ + γ_h E M⁻¹[·, h] / λ, with γ the uncorrected coefficients, M = Σ x xᵀ, E the part of
+        Σh² that is error, and λ = 1 − E M⁻¹[h, h] the reliability of h given the other variables. In a linear model
+        this solves the normal equations of errors-in-variables regression.
 
         Parameters
         ----------
         coefficients : numpy.ndarray, shape (1 + contexts, variables)
-            Uncorrected.
+            The uncorrected coefficients γ.
         gram : numpy.ndarray, shape (1 + contexts, variables, variables)
             M.
         error : numpy.ndarray, shape (1 + contexts,)
@@ -60,28 +60,29 @@ class Attenuated:
         return cls(coefficients[:, -2] * reliability + coefficients[:, -1] * error * inverse[:, -2, -1], reliability)
 
     def estimate(self, level: float, method: str, what: str, reach: float = 1.0, size: float = 1.0) -> Estimate:
-        """Return the ratio with its interval and its test against 0.
+        """Return the ratio with its interval and a test against 0.
 
-        Where the reliability is six standard errors or more, by the cluster jackknife of the ratio (CR3) and Student's
-        t. Else by Fieller's method: the values b at which product − b × reliability does not differ from 0 by the same
-        jackknife. The former rejects a true null in up to .08 of studies where the reliability is hardly known. NaN,
-        with a note, where Fieller's interval is unbounded, so that a reliability of 0 is not out of the question.
+        If the reliability is at least six standard errors: cluster jackknife of the ratio (CR3) and Student's t.
+        Otherwise Fieller's method: the values b for which product − b × reliability does not differ significantly from
+        0, by the same jackknife. (The former rejects a true null in up to .08 of studies if the reliability is poorly
+        known.) NaN, with a note, if Fieller's interval is unbounded, that is, if a reliability of 0 cannot be
+        excluded.
 
         Parameters
         ----------
         level : float
             Confidence level.
         method : str
-            What the estimate is called.
+            Name of the method, for the estimate.
         what : str
-            Beside which variable the human score is reliable, for notes.
+            The variable given which the human score's reliability is computed, for notes.
         reach, size : float
-            A coefficient times the reach is in the unit of the outcome, whose size is given; for rounding.
+            The coefficient times ``reach`` is in the unit of the outcome, whose magnitude is ``size``; for rounding.
         """
         contexts, reliability = len(self.product) - 1, float(self.reliability[0])
-        beside = f"reliability {reliability:.2f} of human scores given {what}"
+        described = f"reliability {reliability:.2f} of human scores given {what}"
         if not reliability > LEAST_BESIDE:
-            return undefined(f"undefined: annotators agree too little ({beside})", contexts)
+            return undefined(f"undefined: annotators agree too little ({described})", contexts)
         value = self._rounded(float(self.product[0]) / reliability, reach, size)
         if np.isnan(self.product).any():
             return without_interval(value, contexts, "no interval: the term depends on one context")
@@ -92,7 +93,7 @@ class Attenuated:
             return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t")
         quantile = float(stats.t.ppf((1 + level) / 2, contexts - 1))
         if reliability <= quantile * math.sqrt(spread):
-            known = f"{beside}, standard error {math.sqrt(spread):.2f}"
+            known = f"{described}, standard error {math.sqrt(spread):.2f}"
             return undefined(f"undefined: annotators agree too little for so few contexts ({known})", contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
 
@@ -127,13 +128,14 @@ class Attenuated:
 
 
 def small_sample_error(error: RatingError, shared: float) -> Floats:
-    """Return what of Σh² is error, shape (1 + contexts,), at a share of shared errors; Fuller's term included.
+    """Return the error part of Σh², shape (1 + contexts,), for a share of shared errors, with Fuller's correction.
 
-    What annotators' errors are estimated to add is taken off less one part in G, the number of contexts, so that the
-    corrected estimate has moments in small samples (Fuller 1987, §2.5.1, with α = 1). An assumed share is no estimate.
+    The error estimated from annotators is reduced by one part in G, the number of contexts, so that the corrected
+    estimate has moments in small samples (Fuller 1987, §2.5.1, with α = 1). An assumed share is not an estimate and is
+    left as it is.
     """
-    given = error.error
+    variance = error.error
     if error.estimated:
-        left = np.maximum(np.array([len(given) - 1] + [len(given) - 2] * (len(given) - 1), float), 1.0)
-        given = given * (1 - 1 / left)
-    return np.asarray(given + shared * (error.spread - given), float)
+        left = np.maximum(np.array([len(variance) - 1] + [len(variance) - 2] * (len(variance) - 1), float), 1.0)
+        variance = variance * (1 - 1 / left)
+    return np.asarray(variance + shared * (error.spread - variance), float)

@@ -24,7 +24,7 @@ from biaslab.stats.t_inference import estimate_by_t
 from biaslab.stats.weighted_correlation import pooled
 
 Floats = NDArray[np.float64]
-_LEAST_LEFT = 0.1  # reliability without a context, below which that context decides
+_LEAST_LEFT = 0.1  # if the reliability without a context is below this, that context decides the estimate
 
 
 @checked
@@ -36,24 +36,23 @@ def disattenuated_difference(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per candidate: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
-        ``annotators`` as `biaslab.stats.rating_error.rating_error` reads them. Rows where a score is missing are left
-        out.
+        One row per candidate: ``context_id, human``, the named columns and, if known, ``ratings`` and ``annotators``
+        as read by `biaslab.stats.rating_error.rating_error`. Rows with a missing score are dropped.
     first, y : str
-        Columns of numbers: a judge's score, and a feature of the text.
+        Numeric columns: a judge's score, and a feature of the text.
     resampling : Resampling
-        Its level and clusters; clusters are left out whole.
+        Confidence level and clusters; the jackknife leaves out whole clusters.
     level : {"context", "dataset"}
-        Within contexts, averaged over those where all three vary, or pooled.
+        Within contexts, averaged over those in which all three vary, or pooled.
 
     Returns
     -------
     Corrected
-        At a share of shared errors, ρ(first, y) − ρ(human, y) / √λ, with λ the reliability of the mean human score
-        about the mean of its context (or of all) from cross-products of different annotators; interval and test by t
-        over contexts, the error from leaving out one context at a time, λ recomputed. The factor is that of Pearson's
-        r. For rank correlations of candidates with normal scores it is near: bias at most .02 with 3 to 12 candidates,
-        reliability .4 to .6 and correlations up to .8. NaN, with a note, where λ is at most .3.
+        For a share of shared errors, ρ(first, y) − ρ(human, y) / √λ, where λ is the reliability of the mean human
+        score around its context's (or the overall) mean, from cross-products of different annotators. Interval and
+        test use t over contexts; the standard error leaves out one context at a time and recomputes λ. The factor is
+        exact for Pearson's r. For rank correlations of normally distributed scores it is close: bias at most .02 with
+        3 to 12 candidates, reliability .4 to .6 and correlations up to .8. NaN, with a note, if λ is at most .3.
 
     References
     ----------
@@ -71,15 +70,15 @@ def disattenuated_difference(
     >>> round(corrected(0.0).estimate, 2), round(raw(0.0).estimate, 2)
     (0.04, 0.17)
     """
-    given = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
-    if given.empty:
+    complete = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
+    if complete.empty:
         return lambda _: undefined("undefined: no item has all three scores")
-    given, groups = grouped(given, level == "context", resampling)
-    of_judge, of_humans, entering = _correlations(given, [first, "human"], y, level, groups)
+    complete, groups = grouped(complete, level == "context", resampling)
+    of_judge, of_humans, entering = _correlations(complete, [first, "human"], y, level, groups)
     if not entering.any() or math.isnan(of_judge[0] - of_humans[0]):
-        reason, contexts = "undefined: in no context do all three scores vary", given["context_id"].nunique()
+        reason, contexts = "undefined: in no context do all three scores vary", complete["context_id"].nunique()
         return lambda _: undefined(reason, contexts)
-    error, contexts = rating_error(given, level == "context").of_clusters(groups), int(entering.sum())
+    error, contexts = rating_error(complete, level == "context").of_clusters(groups), int(entering.sum())
 
     def at(shared: float) -> Estimate:
         reliability = error.with_shared(shared).reliability
@@ -93,28 +92,28 @@ def disattenuated_difference(
 
 
 def _correlations(
-    given: pd.DataFrame, scores: list[str], y: str, level: Level, groups: NDArray[np.intp] | None
+    frame: pd.DataFrame, scores: list[str], y: str, level: Level, groups: NDArray[np.intp] | None
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return ρ of either score with y, of all contexts and without each, or each group, and which of these enter."""
+    """Return ρ of either score with y, for all contexts and leaving out each (or group), and the contexts used."""
     if level == "context":
-        own = np.array([context_correlations(given, x, y, "spearman", "context_id") for x in scores])
+        own = np.array([context_correlations(frame, x, y, "spearman", "context_id") for x in scores])
         entering = np.isfinite(own).all(axis=0)
-        sums = (without_each(part) for part in (*np.where(entering, own, 0.0), entering * 1.0))
-        first, second, count = (without_clusters(part, groups) for part in sums)
+        sums = (without_each(totals) for totals in (*np.where(entering, own, 0.0), entering * 1.0))
+        first, second, count = (without_clusters(totals, groups) for totals in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
             return first / count, second / count, entering if groups is None else np.bincount(groups, entering) > 0
-    codes = pd.factorize(given["context_id"])[0]
+    codes = pd.factorize(frame["context_id"])[0]
     contexts = codes.max() + 1
     weights = np.vstack([np.ones((1, contexts)), 1 - np.eye(contexts)])
     one, two = (
-        pooled(rounded(given[x].to_numpy(float)), rounded(given[y].to_numpy(float)), codes, "spearman")(weights)
+        pooled(rounded(frame[x].to_numpy(float)), rounded(frame[y].to_numpy(float)), codes, "spearman")(weights)
         for x in scores
     )
     return one, two, np.ones(contexts, bool)
 
 
 def _by_t(values: Floats, contexts: int, confidence: float) -> Estimate:
-    """Return the first of the values, with the spread of the others, which lack one context each."""
+    """Return the first value with its jackknife error; the other values each leave out one context."""
     value, left_out = float(values[0]), values[1:]
     if contexts < 2 or np.isnan(left_out).any():
         return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")

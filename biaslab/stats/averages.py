@@ -1,4 +1,4 @@
-"""Averages of estimates over attributes or prompts, as printed in papers, with an interval."""
+"""Average estimates over attributes or prompts, as printed in papers, with an interval."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ METHOD = "mean of {} estimates, with the mean of their intervals"
 
 @checked
 def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> pd.DataFrame:
-    """Average estimates over the values of one condition, with all others equal.
+    """Average estimates over the values of one condition, all other conditions being equal.
 
-    The estimates are of the same contexts and rise and fall together, by how much is not known from the frame. A
-    standard error of a mean is never greater than the mean of the standard errors, which it is where they rise and fall
-    as one (Cauchy–Schwarz). So the mean of the intervals is one of the mean: wider than need be, never too narrow.
-    There is no test.
+    The estimates come from the same contexts and are therefore correlated, to a degree that the frame does not reveal.
+    The standard error of their mean is at most the mean of their standard errors, with equality under perfect
+    correlation (Cauchy–Schwarz). So the mean of the intervals is a conservative interval for the mean. There is no
+    test.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         An estimates frame.
     column : str
-        The condition to average over, such as "attribute" or "template".
+        The condition to average over, for example "attribute" or "template".
     name : str
-        What stands in that column of the averages.
+        Value of that column in the rows of averages.
 
     Returns
     -------
     pandas.DataFrame
-        The averages alone, in the same columns, one row for each two or more rows that differ in ``column`` only; none
-        where there is one value. ``n_trials`` and ``n_dropped`` are sums, ``n_contexts`` the least. Where one of them
-        is undefined the average is, too, and the note says which.
+        The averages alone, in the same columns: one row per group of at least two rows that differ in ``column`` only;
+        none if there is a single value. ``n_trials`` and ``n_dropped`` are summed, ``n_contexts`` is the minimum. If
+        one estimate is undefined so is the average, and the note names it.
 
     Raises
     ------
     InputError
-        If the frame has no such condition, or two rows are alike in all conditions.
+        If the frame has no such condition, or two rows are equal in all conditions.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from biaslab.core.errors import InputError, SharedRequestsWarning, warn
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.inference import Resampling
 
-#: Columns of trials that tell apart what estimates are of, at least, and the items of a context.
+#: Minimal columns of trials that identify the cells of estimates, and the items within a context.
 CELL = ("judge", "dataset", "attribute")
 ITEM = ("context_id", "candidate_id")
 
@@ -32,36 +32,37 @@ def usable(trials: pd.DataFrame) -> pd.DataFrame:
 def whole_blocks(
     trials: pd.DataFrame, condition: str, levels: Sequence[object], what: str, keep: Sequence[str] = ("human",)
 ) -> pd.DataFrame:
-    """Put the conditions of each item side by side; drop and count items that lack one.
+    """Arrange the conditions of each item side by side; drop and count incomplete items.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Score trials of one cell, with ``context_id, candidate_id, value, status``, the condition and what is kept.
+        Score trials of one cell, with ``context_id, candidate_id, value, status``, the condition and the columns to
+        keep.
     condition : str
-        Column that tells the conditions apart.
+        Column of the conditions.
     levels : sequence
-        Its values that must all be there, in order.
+        Values of the condition that every item needs, in order.
     what : str
-        What is estimated, named in the warning.
+        Name of the estimate, for the warning.
     keep : sequence of str
-        Columns that are equal within an item, such as the mean human score.
+        Columns that are constant within an item, such as the mean human score.
 
     Returns
     -------
     pandas.DataFrame
-        One row per item: ``context_id, candidate_id``, the kept columns, and one column per level: the mean over its
-        replicates. ``attrs["n_trials"]`` judgements enter, ``attrs["n_dropped"]`` do not.
+        One row per item: ``context_id, candidate_id``, the kept columns, and one column per level, the mean over its
+        replicates. ``attrs["n_trials"]`` judgements are used, ``attrs["n_dropped"]`` are not.
 
     Raises
     ------
     InputError
-        If no trial has one of the levels.
+        If a level has no trials.
 
     Warns
     -----
     MissingDataWarning
-        If more than 5 % of the judgements do not enter.
+        If more than 5 % of the judgements are dropped.
 
     Examples
     --------
@@ -80,12 +81,12 @@ def whole_blocks(
     if missing:
         raise InputError(condition, missing, "conditions with judgements", "collect these conditions too")
     item, first = number_items(planned)
-    value, found = planned["value"].to_numpy(float), has_value(planned)
-    means = _means(item[found], at[found], value[found], (len(first), len(wanted)))
+    value, readable = planned["value"].to_numpy(float), has_value(planned)
+    means = _means(item[readable], at[readable], value[readable], (len(first), len(wanted)))
     whole = np.flatnonzero(np.isfinite(means).all(axis=1))
     blocks = planned.iloc[first[whole]][[*ITEM, *keep]].reset_index(drop=True)
     blocks = pd.concat([blocks, pd.DataFrame(means[whole], columns=wanted)], axis=1)
-    entering = int((found & np.isin(item, whole)).sum())
+    entering = int((readable & np.isin(item, whole)).sum())
     blocks.attrs.update(n_trials=entering, n_dropped=len(planned) - entering)
     why = "they or their counterparts under another condition are missing"
     warn_missing(what, len(planned) - entering, len(planned), why)
@@ -99,16 +100,16 @@ def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Se
     Parameters
     ----------
     trials : pandas.DataFrame
-        With the named columns; none of ``by`` and ``column`` is missing anywhere.
+        With the named columns; no missing values in ``by`` and ``column``.
     column, value : str
-        What tells the levels apart, and what is averaged.
+        The column of levels, and the column to average.
     by : sequence of str
-        What tells the items apart.
+        The columns that identify an item.
 
     Returns
     -------
     pandas.DataFrame
-        As ``trials.pivot_table(value, by, column, sort=False)``, many times as quick with few rows. NaN where an item
+        Equal to ``trials.pivot_table(value, by, column, sort=False)`` but much faster with few rows. NaN if an item
         lacks a level.
 
     Examples
@@ -126,10 +127,10 @@ def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Se
 
 @checked
 def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the number of each row's item, in order of appearance, and the first row of each item."""
+    """Return the item number of each row, in order of appearance, and the first row of each item."""
     codes = np.zeros(len(trials), np.intp)
     for name in by:
-        own, names = trials[name].array.factorize(use_na_sentinel=False)  # short ones quicker than pd.factorize
+        own, names = trials[name].array.factorize(use_na_sentinel=False)  # faster than pd.factorize for short arrays
         codes = pd.factorize(codes * len(names) + own)[0]
     first = np.empty(codes.max(initial=-1) + 1, np.intp)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
@@ -145,12 +146,12 @@ def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[A
     trials : pandas.DataFrame
         With the named columns.
     by : sequence of str
-        What tells the cells apart; trials in which one is missing are in none.
+        The columns that identify a cell; trials with a missing value there belong to no cell.
 
     Yields
     ------
     tuple of (tuple, pandas.DataFrame)
-        As ``trials.groupby(by, sort=False)``, several times as quick with few rows.
+        Equal to ``trials.groupby(by, sort=False)`` but several times faster with few rows.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[A
 
 @checked
 def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of trials whose item is among some items, in their order.
+    """Return the trials of the given items, in their original order.
 
     Parameters
     ----------
@@ -188,10 +189,10 @@ def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _places(values: pd.Series, levels: Sequence[object]) -> NDArray[np.intp]:
-    """Return the place of each value among the levels, -1 where it is none of them."""
-    codes, found = pd.factorize(values)
+    """Return the position of each value among the levels, -1 if it is not a level."""
+    codes, distinct = pd.factorize(values)
     place = {level: number for number, level in enumerate(levels)}
-    return np.array([*(place.get(name, -1) for name in found), -1], np.intp)[codes]
+    return np.array([*(place.get(name, -1) for name in distinct), -1], np.intp)[codes]
 
 
 def _means(
@@ -205,20 +206,20 @@ def _means(
 
 @checked
 def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
-    """Cluster contexts that share a request, directly or through others.
+    """Cluster contexts that share a request, directly or through other contexts.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Trials of one cell, with ``context_id`` and, where it is known, ``key``. Rows without a key share nothing. Nor
-        do recorded ones (``probe`` is "recorded"): their key is a line of a file, no request.
+        Trials of one cell, with ``context_id`` and, if known, ``key``. Rows without a key share nothing, nor do
+        recorded ones (``probe`` is "recorded"), whose key is a line of a file rather than a request.
 
     Returns
     -------
     dict
-        The cluster of each context that shares a request with another, called after its first context: the connected
-        components of contexts and keys. Empty where no two contexts share any. A request that stands several times in
-        one context is no matter.
+        The cluster of each context that shares a request with another, named after its first context: the connected
+        components of contexts and keys. Empty if no two contexts share a request. Repeated requests within one context
+        do not matter.
 
     Examples
     --------
@@ -248,37 +249,37 @@ def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
 
 @checked
 def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
-    """Return a resampling that keeps contexts of the trials that share requests together.
+    """Return a resampling that keeps contexts with shared requests together.
 
     Parameters
     ----------
     resampling : Resampling
-        How to resample otherwise.
+        The resampling to modify.
     trials : pandas.DataFrame
         As for `shared_requests`.
     names : numpy.ndarray, shape (contexts,)
-        The contexts, in the order of the numbers by which they go.
+        The contexts, in the order of their numbers.
     what : str
-        What is estimated, for the warning.
+        Name of the estimate, for the warning.
 
     Warns
     -----
     SharedRequestsWarning
         If contexts share requests.
     """
-    found = shared_requests(trials)
-    warn_shared(what, found)
-    return replace(resampling, clusters=found).numbered(names) if found else resampling
+    clusters = shared_requests(trials)
+    warn_shared(what, clusters)
+    return replace(resampling, clusters=clusters).numbered(names) if clusters else resampling
 
 
 @checked
 def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
-    """Warn that contexts share requests, and say how many and as how many they count.
+    """Warn that contexts share requests, giving the numbers of contexts and clusters.
 
     Warns
     -----
     SharedRequestsWarning
-        Unless there are none.
+        If any contexts share requests.
     """
     if clusters:
         count, example = len(set(clusters.values())), ", ".join(map(repr, [*clusters][:2]))
@@ -291,14 +292,14 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
 
 @checked
 def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Sum items within contexts, leaving out items with a NaN value or a missing context.
+    """Sum values within contexts, dropping items with a NaN value or without a context.
 
     Parameters
     ----------
     context : array_like, shape (items,)
         The context of each item.
     *values : array_like of float, each of shape (items,)
-        What is summed.
+        The values to sum.
 
     Returns
     -------
@@ -308,7 +309,7 @@ def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.f
     Raises
     ------
     InputError
-        If values and contexts are not equally many.
+        If the lengths of values and contexts differ.
 
     Examples
     --------
@@ -316,7 +317,7 @@ def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.f
     >>> sums.tolist(), names.tolist()
     ([[4.0], [2.0]], ['b', 'a'])
     """
-    # pandas's own columns are factorized as they are, without unpacking the strings
+    # factorizing pandas's own arrays avoids unpacking the strings
     codes, names = pd.factorize(context if isinstance(context, pd.Series | pd.Index) else np.asarray(context))
     columns = [np.asarray(column, float) for column in values]
     if any(column.shape != codes.shape for column in columns):

@@ -1,8 +1,8 @@
 """Variance components of scores of the same items under several conditions: items, conditions and residual.
 
-Generalizability theory: a score is a sample from a universe of admissible conditions (prompts, say), and the components
-tell how much of its variance each facet has (Brennan 2001, *Generalizability Theory*; Shavelson & Webb 1991,
-*Generalizability Theory: A Primer*).
+Generalizability theory treats a score as a sample from a universe of admissible conditions, such as prompts; the
+components are the shares of its variance due to each facet (Brennan 2001, *Generalizability Theory*; Shavelson & Webb
+1991, *Generalizability Theory: A Primer*).
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from biaslab.stats.inference import Resampling
 from biaslab.stats.permutation import patterns
 
 Floats = NDArray[np.float64]
-#: Expected mean squares in closed form, or restricted likelihood by `statsmodels`.
+#: Expected mean squares in closed form, or restricted maximum likelihood by `statsmodels`.
 Fit = Literal["anova", "reml"]
-_TWO = 2  # conditions, and contexts, at least
+_TWO = 2  # minimum number of conditions, and of contexts
 
 
 @checked
 @dataclass(frozen=True, eq=False)
 class Crossed:
-    """Scores of items nested in contexts, crossed with conditions, and the variance of samples of one request.
+    """Scores of items nested in contexts and crossed with conditions, and the variance between samples of a request.
 
     Parameters
     ----------
     context : ndarray of int, shape (items,)
-        Number of each item's context, from 0.
+        Index of each item's context, from 0.
     scores : ndarray, shape (items, conditions)
-        Means over the samples of a request; none is missing.
+        Means over the samples of a request; no missing values.
     squares, degrees, sizes : ndarray, shape (items, conditions), optional
-        Of the samples of each request: squared deviations from their mean, degrees of freedom, how many there are.
-        Without them requests have one answer that is not sampled.
+        For the samples of each request: the sum of squared deviations from their mean, the degrees of freedom, and
+        their number. Without them, each request has a single deterministic reply.
 
     Raises
     ------
     InputError
-        If shapes differ, or a score is missing.
+        If shapes differ or a score is missing.
     """
 
     context: NDArray[np.intp]
@@ -77,9 +77,9 @@ class Crossed:
         return ""
 
     def sampling(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the variance of single samples of one request, and that left in the scores; shape (replicates,).
+        """Return the variance between samples of a request, and its part in the mean scores; shape (replicates,).
 
-        Both 0 where nothing is sampled, and NaN and 0 where no request has two samples.
+        Both are 0 without sampling; NaN and 0 if no request has two samples.
         """
         if self.squares is None or self.degrees is None or self.sizes is None:
             return np.zeros(len(weights)), np.zeros(len(weights))
@@ -100,15 +100,14 @@ class Components:
     Attributes
     ----------
     context, item : ndarray
-        Of contexts, and of items within them; what a judge is asked to tell apart. Where each context has one item,
-        both are in ``context``.
+        Between contexts, and between items within contexts: what a judge is asked to tell apart. With one item per
+        context, both are in ``context``.
     condition : ndarray
-        Between the means of the conditions.
+        Between the condition means.
     interaction : ndarray
-        Items (and contexts) × conditions: what a condition does to single items.
+        Items (and contexts) × conditions: effects of a condition on single items.
     sampling : ndarray
-        Of samples of one request; 0 where nothing is sampled, NaN where that is not known, and then it is in the
-        interaction.
+        Between samples of a request; 0 without sampling, NaN if unknown, in which case it is part of the interaction.
     """
 
     context: Floats
@@ -119,41 +118,41 @@ class Components:
 
     @property
     def total(self) -> Floats:
-        """Variance of a single score under a condition that is drawn."""
+        """Variance of a single score under a randomly drawn condition."""
         known = np.nan_to_num(self.sampling)
         return self.context + self.item + self.condition + self.interaction + known
 
 
 @checked
 def fit_components(crossed: Crossed, weights: Floats, fit: Fit = "anova") -> Components:
-    """Estimate the components.
+    """Estimate the variance components.
 
     Parameters
     ----------
     crossed : Crossed
         The scores.
     weights : ndarray, shape (replicates, contexts)
-        How often each context counts, as `biaslab.stats.cluster_statistic` gives them.
+        How often each context counts, as given by `biaslab.stats.cluster_statistic`.
     fit : {"anova", "reml"}
-        Mean squares set equal to their expectations, which is exact and takes no time, or a mixed model of
-        `statsmodels` (`MixedLM`: conditions fixed, random contexts, items and contexts × conditions) by restricted
-        maximum likelihood. Where all contexts have equally many items and no component is below 0 both agree. NaN where
-        the likelihood does not converge.
+        "anova": mean squares equated to their expectations, in closed form. "reml": a mixed model of `statsmodels`
+        (`MixedLM`: fixed conditions; random contexts, items and contexts × conditions) fitted by restricted maximum
+        likelihood, NaN if it does not converge. Both agree if all contexts have the same number of items and no
+        component is negative.
 
     Raises
     ------
     InputError
-        If there is no such fit.
+        If the fit is unknown.
 
     Notes
     -----
-    Conditions are a list that somebody wrote and no sample of prompts, so their effects are fixed, and their component
-    is the mean squared deviation of their true means: Σ(μ_j − μ)² / (J − 1), without what chance adds to it.
+    Conditions are a fixed list, not a sample of prompts. Their effects are therefore fixed, and their component is the
+    mean squared deviation of the true condition means, Σ(μ_j − μ)² / (J − 1), corrected for sampling error.
 
     References
     ----------
-    Brennan 2001, *Generalizability Theory*, ch. 3, and 7 for unequal numbers within contexts; Searle, Casella &
-    McCulloch 1992, *Variance Components*, ch. 4 and 6: with equal numbers restricted likelihood gives the same.
+    Brennan 2001, *Generalizability Theory*, ch. 3, and ch. 7 for unequal numbers within contexts; Searle, Casella &
+    McCulloch 1992, *Variance Components*, ch. 4 and 6: in balanced designs REML gives the same.
 
     Examples
     --------
@@ -167,8 +166,8 @@ def fit_components(crossed: Crossed, weights: Floats, fit: Fit = "anova") -> Com
     require_one_of("fit", fit, get_args(Fit))
     if fit == "anova":
         return _Squares.of(crossed).components(crossed, weights)
-    found = [_likely(crossed, row) for row in weights]
-    return Components(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    components = [_likely(crossed, row) for row in weights]
+    return Components(*(np.concatenate(parts) for parts in zip(*components, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,17 +191,17 @@ class _Squares:
         return cls(n, means, items, rest)
 
     def components(self, crossed: Crossed, weights: Floats) -> Components:
-        """Set mean squares equal to their expectations."""
+        """Equate mean squares to their expectations."""
         j, groups = self.means.shape[1], weights.sum(axis=1)
         total, squared = weights @ self.n, weights @ self.n**2
-        each = (total - squared / total) / (groups - 1)  # items a context, as unequal numbers count
+        each = (total - squared / total) / (groups - 1)  # effective number of items per context in an unbalanced design
         centre = self.means.mean(axis=1)
         apart = self.means - centre[:, None]
         mean = weights @ (self.n[:, None] * apart) / total[:, None]
         between = (weights @ (self.n[:, None] * apart**2)).sum(axis=1) - total * (mean**2).sum(axis=1)
         crossing = between / ((j - 1) * (groups - 1))
         contexts = j * (weights @ (self.n * centre**2) - (weights @ (self.n * centre)) ** 2 / total) / (groups - 1)
-        single = total <= groups  # one item a context: nothing tells items from contexts
+        single = total <= groups  # with one item per context, items and contexts are confounded
         degrees = np.where(single, np.nan, total - groups)
         with np.errstate(invalid="ignore", divide="ignore"):
             left = np.where(single, crossing, (weights @ self.rest) / ((j - 1) * degrees))
@@ -215,7 +214,7 @@ class _Squares:
 
 
 def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Fit the mixed model to contexts with weight; NaN if it does not converge."""
+    """Fit the mixed model to the contexts with positive weight; NaN if it does not converge."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     kept = weight[crossed.context] > 0
@@ -236,46 +235,47 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
         return nothing
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # components at 0, at which it says that it may not have converged
+            warnings.simplefilter("ignore")  # at components of 0 statsmodels warns about convergence
             model = MixedLM.from_formula(
                 "y ~ C(condition)", frame, groups="context", re_formula="1", vc_formula=crossing
             )
-            found = model.fit(reml=True, method=["lbfgs", "powell"])
+            fit = model.fit(reml=True, method=["lbfgs", "powell"])
     except (np.linalg.LinAlgError, ValueError):
         return nothing
-    if not (found.converged and np.isfinite(found.scale)):
+    if not (fit.converged and np.isfinite(fit.scale)):
         return nothing
-    parts = dict(zip(model.exog_vc.names, found.vcomp, strict=True)) if several else {}
-    means = np.array([0.0, *found.fe_params.to_numpy()[1:]])
+    parts = dict(zip(model.exog_vc.names, fit.vcomp, strict=True)) if several else {}
+    means = np.array([0.0, *fit.fe_params.to_numpy()[1:]])
     error = np.zeros((j, j))
-    error[1:, 1:] = found.cov_params().to_numpy()[1:j, 1:j]
+    error[1:, 1:] = fit.cov_params().to_numpy()[1:j, 1:j]
     noise = float(np.trace((np.eye(j) - 1 / j) @ error)) / (j - 1)
     sampling, left = crossed.sampling(weight[None, :])
-    interaction = float(found.scale) + parts.get("condition", 0.0) - float(left[0])
-    values = float(found.cov_re.iloc[0, 0]), parts.get("item", 0.0), means.var(ddof=1) - noise, interaction
+    interaction = float(fit.scale) + parts.get("condition", 0.0) - float(left[0])
+    values = float(fit.cov_re.iloc[0, 0]), parts.get("item", 0.0), means.var(ddof=1) - noise, interaction
     return *(np.full(1, value) for value in values), sampling  # type: ignore[return-value]
 
 
 @checked
 def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) -> Estimate:
-    """Estimate the standard deviation of condition means, and test whether they are equal.
+    """Estimate the standard deviation of the condition means, and test whether they are equal.
 
     Parameters
     ----------
     deviations : ndarray, shape (contexts, conditions)
-        Of each context, the sum over its items of the score under each condition minus the item's mean over all.
+        For each context, the sum over its items of the score under each condition minus the item's mean over
+        conditions.
     counts : ndarray, shape (contexts,)
-        Items of each context, above 0.
+        Number of items in each context, above 0.
     resampling : Resampling
-        Level and seed.
+        Confidence level and seed.
 
     Returns
     -------
     Estimate
-        √(Σ(μ_j − μ)² / (J − 1)), in the unit of the scores; null 0. What chance adds to the squares is taken off, which
-        may leave 0. The test flips the signs of all deviations of whole contexts, which is exact where a context is as
-        likely to deviate one way as the other. The interval is the observed value, less and plus the 95 % quantile of
-        what flipped signs give (by the triangle inequality, so that it covers more than it says), and holds 0 where the
+        √(Σ(μ_j − μ)² / (J − 1)), in the unit of the scores; null 0. Sampling error is subtracted from the squares, so
+        the estimate may be 0. The test flips the signs of all deviations of whole contexts, which is exact if each
+        context's deviations are symmetric around 0. The interval is the observed value ± the 95 % quantile under
+        flipped signs, which is conservative by the triangle inequality, and includes 0 if the test does not reject.
         test does not reject.
 
     Examples

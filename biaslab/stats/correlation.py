@@ -1,4 +1,4 @@
-"""Correlate two scores of the same candidates: Spearman, Kendall and Pearson at three named levels."""
+"""Correlate two scores of the same candidates: Spearman, Kendall or Pearson, at three levels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Method = Literal["spearman", "kendall", "pearson"]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 DIGITS = 12
-_LARGE = 64  # candidates of a context; beyond, comparing all pairs is slower than sorting
+_LARGE = 64  # candidates per context above which sorting is faster than comparing all pairs
 
 
 class Correlation(NamedTuple):
@@ -29,9 +29,9 @@ class Correlation(NamedTuple):
     Parameters
     ----------
     value : float
-        From -1 to 1; NaN where it is undefined.
+        From -1 to 1; NaN if undefined.
     n : int
-        Contexts that entered the average, candidates, or systems, by level.
+        Number of contexts averaged, of candidates, or of systems, depending on the level.
     reason : str
         Why the value is NaN; empty otherwise.
     """
@@ -50,33 +50,33 @@ def correlation(
     context: str = "context_id",
     system: str = "system",
 ) -> Correlation:
-    """Correlate two columns, such as a judge's and the mean human score.
+    """Correlate two columns, for example a judge's score and the mean human score.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per candidate. Rows where either score is missing are left out.
+        One row per candidate. Rows with a missing score are dropped.
     x, y : str
-        Columns of numbers.
+        Numeric columns.
     level : {"context", "dataset", "system"}
-        *context*: over the candidates of each context, averaged over the contexts where both scores vary (the
-        papers' "summary-level"). *dataset*: over all candidates, pooled. *system*: over the systems' means.
+        *context*: over the candidates of each context, averaged over the contexts in which both scores vary
+        ("summary-level" in papers). *dataset*: over all candidates, pooled. *system*: over the means of systems.
     method : {"spearman", "kendall", "pearson"}
-        Spearman's ρ with midranks, Kendall's τ-b, or Pearson's r. Scores that differ by less than 1e-12 of
-        the largest are ties: rounding in the last bit of a mean is no difference.
+        Spearman's ρ with midranks, Kendall's τ-b, or Pearson's r. Scores that differ by less than 1e-12 of the largest
+        are ties, because such differences are rounding errors of means.
     context, system : str
-        Columns of the context and of the system, read at the level of that name.
+        Columns of the context and of the system, used at the level of that name.
 
     Returns
     -------
     Correlation
-        ``value``, ``n`` and ``reason``. With two candidates or systems the value is -1 or 1; nothing is left
-        out for being small.
+        ``value``, ``n`` and ``reason``. With two candidates or systems the value is -1 or 1; no minimum size is
+        applied.
 
     Raises
     ------
     InputError
-        If level or method is unknown, or a score is infinite.
+        If the level or method is unknown, or a score is infinite.
     TrialsError
         If a column is missing.
 
@@ -114,7 +114,7 @@ def check_options(level: str, method: str) -> None:
 
 @checked
 def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFrame:
-    """Return the rows that have all of the scores; raise if a column is missing or a score is infinite."""
+    """Return the rows in which no score is missing; raise if a column is missing or a score is infinite."""
     missing = [column for column in (*scores, *keys) if column not in frame.columns]
     if missing:
         raise TrialsError("frame column", missing, f"the columns {', '.join((*scores, *keys))}")
@@ -127,23 +127,23 @@ def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFr
 
 @checked
 def context_correlations(scored: pd.DataFrame, x: str, y: str, method: Method, context: str) -> Floats:
-    """Return the correlation within each context, NaN where one of the scores does not vary; shape (contexts,)."""
+    """Return the correlation within each context, shape (contexts,); NaN if a score does not vary."""
     return correlate_within(
         scored[x].to_numpy(float), scored[y].to_numpy(float), pd.factorize(scored[context])[0], method
     )
 
 
 def correlate_within(x: Floats, y: Floats, codes: Codes, method: Method) -> Floats:
-    """Correlate two scores within each context, by its number; NaN where one of them does not vary.
+    """Correlate two scores within each context, given by index; NaN if a score does not vary.
 
     Parameters
     ----------
     x, y : numpy.ndarray, shape (items,)
-        Scores; items where one is NaN do not enter.
+        Scores; items with a NaN are dropped.
     codes : numpy.ndarray, shape (items,)
-        Number of the context of each item, from 0.
+        Index of each item's context, from 0.
     method : {"spearman", "kendall", "pearson"}
-        As for `correlation`.
+        As in `correlation`.
 
     Returns
     -------
@@ -169,13 +169,13 @@ def correlate_within(x: Floats, y: Floats, codes: Codes, method: Method) -> Floa
 
 
 def rounded(values: Floats) -> Floats:
-    """Return each row in units of its largest value, to 12 decimals: no correlation depends on the unit."""
+    """Scale each row by its largest value and round to 12 decimals; correlations do not depend on the unit."""
     largest = np.fmax.reduce(np.abs(values), axis=-1, keepdims=True, initial=0.0)
     return np.round(values / np.where(is_rounding(largest), np.inf, largest), DIGITS)
 
 
 def correlate_rows(a: Floats, b: Floats, method: Method) -> Floats:
-    """Correlate row by row, shape (rows, items), without items that are NaN; NaN where one side does not vary."""
+    """Correlate row by row, shape (rows, items), ignoring NaN items; NaN if either side does not vary."""
     if method != "kendall":
         if method == "spearman":
             a, b = (stats.rankdata(v, axis=1, nan_policy="omit") for v in (a, b))
@@ -188,14 +188,14 @@ def correlate_rows(a: Floats, b: Floats, method: Method) -> Floats:
 
 
 def pearson_rows(a: Floats, b: Floats, weights: Floats) -> Floats:
-    """Return Pearson's r of each row, NaN where one side does not vary; all of shape (rows, items)."""
+    """Return Pearson's r of each row, for arrays of shape (rows, items); NaN if either side does not vary."""
     a, b = (_standardised(side, weights) for side in (a, b))
     aa, bb, ab = (np.sum(weights * one * other, axis=1) for one, other in ((a, a), (b, b), (a, b)))
     return bounded(ab, aa * bb)
 
 
 def _standardised(values: Floats, weights: Floats) -> Floats:
-    """Return each row less its mean, in units of the largest deviation; 0 where it does not vary."""
+    """Return each row minus its mean, divided by the largest deviation; 0 if it does not vary."""
     enters = weights > 0
     varies = np.where(enters, values, np.inf).min(axis=1) < np.where(enters, values, -np.inf).max(axis=1)
     drawn = np.where(enters & varies[:, None], values, 0.0)
@@ -206,7 +206,7 @@ def _standardised(values: Floats, weights: Floats) -> Floats:
 
 
 def bounded(products: Floats, squares: Floats) -> Floats:
-    """Return products / √squares, kept in −1 to 1; NaN for 0 / 0."""
+    """Return products / √squares, clipped to −1 to 1; NaN for 0 / 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         r: Floats = np.clip(products / np.sqrt(squares), -1, 1)
     return r

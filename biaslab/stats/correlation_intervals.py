@@ -37,39 +37,39 @@ def estimate_correlation(
     null: float | None = None,
     constant: Constant = "drop",
 ) -> Estimate:
-    """Correlate two columns, such as a judge's and the mean human score, with an interval over contexts.
+    """Correlate two columns, for example a judge's and the mean human score, with an interval over contexts.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per candidate. Rows where either score is missing are left out.
+        One row per candidate. Rows with a missing score are dropped.
     x, y : str
-        Columns of numbers.
+        Numeric columns.
     resampling : Resampling
-        How to resample: `biaslab.stats.ratio.Ratio` at the level of contexts (each context's correlation
-        is one number), `biaslab.stats.jackknife.cluster_statistic` at the others.
+        Resampling settings, for `biaslab.stats.ratio.Ratio` at the level of contexts (each context's correlation is
+        one number) and `biaslab.stats.jackknife.cluster_statistic` at the others.
     level : {"context", "dataset", "system"}
-        As for `biaslab.stats.correlation.correlation`. At the level of systems the interval is for these systems and
-        other contexts, not for other systems; rank correlations there have a percentile interval and no test.
+        As in `biaslab.stats.correlation.correlation`. At the level of systems the interval generalises to other
+        contexts, not to other systems; rank correlations have a percentile interval and no test there.
     method : {"spearman", "kendall", "pearson"}
-        As there.
+        As in `biaslab.stats.correlation.correlation`.
     context, system : str
-        Columns of the context, always read, and of the system, read at its level.
+        Columns of the context (always used) and of the system (used at its level).
     null : float, optional
-        Value under the null hypothesis; none means no test.
+        Value under the null hypothesis; None for no test.
     constant : {"drop", "zero"}
-        Contexts in which `y` varies and `x` does not, at the level of contexts: they have no correlation and are
-        dropped, or count as 0, because scores that are all the same rank nothing.
+        At the level of contexts: whether contexts in which `y` varies but `x` does not, so that the correlation is
+        undefined, are dropped or count as 0 (constant scores rank nothing).
 
     Returns
     -------
     Estimate
-        The value is that of `correlation`; ``n_contexts`` counts those that enter.
+        The value equals that of `correlation`; ``n_contexts`` counts the contexts used.
 
     Raises
     ------
     InputError
-        If level or method is unknown, or a score is infinite.
+        If the level or method is unknown, or a score is infinite.
     TrialsError
         If a column is missing.
 
@@ -83,18 +83,18 @@ def estimate_correlation(
     """
     check_options(level, method)
     keys = [context, system] if level == "system" else [context]
-    given = paired(frame, [x, y], keys)
+    complete = paired(frame, [x, y], keys)
     if level == "context":
-        values = context_correlations(given, x, y, method, context)
+        values = context_correlations(complete, x, y, method, context)
         if constant == "zero":
-            spread = given.groupby(context, sort=False)[[x, y]].nunique()
+            spread = complete.groupby(context, sort=False)[[x, y]].nunique()
             values[((spread[x] == 1) & (spread[y] > 1)).to_numpy()] = 0.0
         missing = "in no context do both scores vary"
-        return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(given[context].unique()))
-    whole = correlation(given, x, y, level, method, context, system)
+        return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(complete[context].unique()))
+    whole = correlation(complete, x, y, level, method, context, system)
     if math.isnan(whole.value):
-        return undefined(whole.reason, given[context].nunique())
-    make, contexts = arranged(_clustered(given, context, resampling), [x, y], level, method, keys)
+        return undefined(whole.reason, complete[context].nunique())
+    make, contexts = arranged(_clustered(complete, context, resampling), [x, y], level, method, keys)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(make(0, 1), contexts, resampling, _BOUNDS)
     scale: Scale = "plain" if level == "system" else "fisher"
@@ -114,28 +114,28 @@ def correlation_difference(
     system: str = "system",
     inference: Inference = "resampling",
 ) -> Estimate:
-    """Estimate the difference of two columns' correlations with `y`, on the same candidates.
+    """Estimate the difference between two columns' correlations with `y` on the same candidates.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per candidate. Rows where any of the three scores is missing are left out.
+        One row per candidate. Rows with any of the three scores missing are dropped.
     first, second, y : str
-        Columns of numbers: two judges', say, and the mean human score.
+        Numeric columns, for example two judges' scores and the mean human score.
     resampling, level, method, context, system
-        As for `estimate_correlation`. At the level of contexts, those enter where all three scores vary.
+        As in `estimate_correlation`. At the level of contexts, only contexts in which all three scores vary are used.
     inference : {"resampling", "t"}
-        By t, the level of contexts has Student's t for the test and, unless another bootstrap than the studentised one
-        is wanted, for the interval. Rank correlations of a few candidates take few values, and often the same one for
-        both columns. With 3 candidates a context, 300 studies of 24 contexts, the sign-flip test then rejected a true
-        null in .02 of them, and the bootstrap covered .89 to .96. Student's t rejected in .044 to .056 and covered .947
-        to .961 with Kendall's tau and 8, 24 and 100 contexts, 20,000 studies each. At other levels a studentised
-        interval is the jackknife's t, and so is the test.
+        "t": at the level of contexts, the test uses Student's t, and so does the interval unless a bootstrap other
+        than the studentised one is requested. Rank correlations of a few candidates take few values, often the same
+        for both columns; with 24 contexts of 3 candidates (300 studies) the sign-flip test rejected a true null in .02
+        of them, and the bootstrap covered .89 to .96. Student's t rejected in .044 to .056 and covered .947 to .961
+        with Kendall's tau and 8, 24 and 100 contexts (20,000 studies each). At other levels the studentised interval
+        and the test both use the jackknife's t.
 
     Returns
     -------
     Estimate
-        Correlation of the first with y minus that of the second, tested against 0; both are recomputed with the same
+        Correlation of the first with y minus that of the second, tested against 0; both are recomputed on the same
         resampled contexts.
 
     Examples
@@ -148,18 +148,18 @@ def correlation_difference(
     """
     check_options(level, method)
     keys = [context, system] if level == "system" else [context]
-    given = paired(frame, [first, second, y], keys)
+    complete = paired(frame, [first, second, y], keys)
     if level == "context":
-        firsts, seconds = (context_correlations(given, x, y, method, context) for x in (first, second))
+        firsts, seconds = (context_correlations(complete, x, y, method, context) for x in (first, second))
 
-        by_number = resampling.numbered(given[context].unique())
+        by_number = resampling.numbered(complete[context].unique())
         missing = "in no context do all three scores vary"
         return _mean(firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(by_number)
     for x in (first, second):
-        whole = correlation(given, x, y, level, method, context, system)
+        whole = correlation(complete, x, y, level, method, context, system)
         if math.isnan(whole.value):
-            return undefined(whole.reason, given[context].nunique())
-    make, contexts = arranged(_clustered(given, context, resampling), [first, second, y], level, method, keys)
+            return undefined(whole.reason, complete[context].nunique())
+    make, contexts = arranged(_clustered(complete, context, resampling), [first, second, y], level, method, keys)
     one, two = make(0, 2), make(1, 2)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(lambda weights: one(weights) - two(weights), contexts, resampling, (-2.0, 2.0))
@@ -181,20 +181,20 @@ def agreement_loss(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per candidate, with ``context_id``. Rows where any of the three scores is missing are left out.
+        One row per candidate, with ``context_id``. Rows with any of the three scores missing are dropped.
     first, second, y : str
-        Columns of numbers: a judge's under two conditions, and the mean human score.
+        Numeric columns: a judge's scores under two conditions, and the mean human score.
     resampling : Resampling
-        How to resample.
+        Resampling settings.
     level : {"context", "dataset"}
-        As for `correlation_difference`.
+        As in `correlation_difference`.
     method : {"spearman", "kendall", "pearson"}
-        As there.
+        As in `correlation_difference`.
 
     Returns
     -------
     Estimate
-        As `correlation_difference` by t.
+        As `correlation_difference` with ``inference="t"``.
 
     Examples
     --------
@@ -222,13 +222,13 @@ def relative_loss(
     Parameters
     ----------
     frame, first, second, y, resampling, level, method
-        As for `agreement_loss`. There is no test: that of the loss says the same.
+        As in `agreement_loss`. There is no test, because that of the loss is equivalent.
 
     Returns
     -------
     Estimate
-        1 where all is lost, 0 where nothing, below 0 where the second agrees better. NaN with a note unless the
-        interval of the first correlation lies above 0: a share of what may be nothing has no meaning.
+        1 if all agreement is lost, 0 if none, negative if the second agrees better. NaN with a note unless the
+        interval of the first correlation lies above 0: the ratio is meaningless if the denominator may be 0.
 
     Examples
     --------
@@ -238,17 +238,17 @@ def relative_loss(
     0.333
     """
     check_options(level, method)
-    given = paired(frame, [first, second, y], ["context_id"])
-    whole = estimate_correlation(given, first, y, resampling, level, method)
+    complete = paired(frame, [first, second, y], ["context_id"])
+    whole = estimate_correlation(complete, first, y, resampling, level, method)
     if not whole.ci_low > 0:
         reason = whole.note if np.isnan(whole.estimate) else "undefined: the first agreement is not shown to be above 0"
         return undefined(reason, whole.n_contexts)
     if level == "context":
-        both = _by_context(given, first, second, y, method, resampling)
+        both = _by_context(complete, first, second, y, method, resampling)
         missing = "undefined: in no context do all three scores vary"
         return cluster_statistic(lambda w: _share(*(w @ both).T), len(both), resampling, missing=missing)
-    given = _clustered(given, "context_id", resampling)
-    make, contexts = arranged(given, [first, second, y], level, method, ["context_id"])
+    complete = _clustered(complete, "context_id", resampling)
+    make, contexts = arranged(complete, [first, second, y], level, method, ["context_id"])
     one, two = make(0, 2), make(1, 2)
     return cluster_statistic(lambda w: _share(one(w), two(w)), contexts, resampling)
 
@@ -260,7 +260,7 @@ def _mean(
     missing: str,
     inference: Inference = "resampling",
 ) -> Ratio:
-    """Return the mean of one number per context (NaN: none) as a `Ratio`."""
+    """Return the mean of one number per context as a `Ratio`; contexts with NaN are dropped."""
     defined = ~np.isnan(values)
     numbers = np.where(defined, values, 0.0)
     return Ratio(np.arange(len(values)), numbers, defined, null, bounds, missing, inference)
@@ -269,25 +269,25 @@ def _mean(
 def _of_ranked_systems(
     statistic: Statistic, contexts: int, resampling: Resampling, bounds: tuple[float, float]
 ) -> Estimate:
-    """Estimate with a percentile interval and no test, because ranks of systems are discontinuous in the data."""
+    """Estimate with a percentile interval and no test, because system ranks are discontinuous in the data."""
     method = "percentile" if resampling.method == "studentised" else resampling.method
     estimate = cluster_statistic(statistic, contexts, replace(resampling, method=method), None, bounds)
     note = "not a smooth statistic: no test, and the coverage of the interval is not established"
     return replace(estimate, note="; ".join(filter(None, [estimate.note, note])))
 
 
-def _clustered(given: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:
+def _clustered(frame: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:
     """Rename contexts to their clusters, which suffices for statistics pooled over all candidates."""
-    return given.assign(**{context: resampling.cluster_of(given[context])}) if resampling.clusters else given
+    return frame.assign(**{context: resampling.cluster_of(frame[context])}) if resampling.clusters else frame
 
 
-def _by_context(given: pd.DataFrame, first: str, second: str, y: str, method: Method, resampling: Resampling) -> Floats:
-    """Return the sums of both correlations over each cluster's contexts where all three scores vary."""
-    values = np.column_stack([context_correlations(given, x, y, method, "context_id") for x in (first, second)])
+def _by_context(frame: pd.DataFrame, first: str, second: str, y: str, method: Method, resampling: Resampling) -> Floats:
+    """Return both correlations summed over each cluster's contexts in which all three scores vary."""
+    values = np.column_stack([context_correlations(frame, x, y, method, "context_id") for x in (first, second)])
     varies = ~np.isnan(values).any(axis=1)
-    names = given["context_id"].unique()[varies]
+    names = frame["context_id"].unique()[varies]
     values, _ = sum_by_context(resampling.cluster_of(names), *values[varies].T)
-    return values[np.lexsort(values.T)]  # a seed gives the same resamples however contexts are ordered
+    return values[np.lexsort(values.T)]  # resamples then depend on the seed only, not on the order of contexts
 
 
 def _share(first: Floats, second: Floats) -> Floats:

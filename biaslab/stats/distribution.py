@@ -42,29 +42,29 @@ def describe_distribution(
     context : array_like, shape (items,)
         The context of each item.
     weights : array_like, shape (items, levels)
-        Counts or probabilities; a row of zeros does not enter.
+        Counts or probabilities; all-zero rows are ignored.
     levels : sequence of float, shape (levels,)
-        The levels of the scale, in increasing order.
+        The levels of the scale, increasing.
     metrics : sequence of str
-        Some of `DISTRIBUTION`.
+        Names from `DISTRIBUTION`.
     resampling : Resampling
-        How to resample.
+        Resampling settings.
     null : float, optional
-        Of Whipple's index; none means no test.
+        Null value of Whipple's index; None for no test.
     margin : float
-        What is tested is whether Whipple's index differs from the null by more than this. A smooth distribution that
-        the ends of the scale cut off has an index up to .023 from 1 (`biaslab.stats.heaping`): exact distributions
-        show it, samples are too few to.
+        The test is whether Whipple's index differs from the null by more than this margin. A smooth distribution
+        truncated by the ends of the scale can have an index up to .023 from 1 (`biaslab.stats.heaping`), which would
+        be detected with exact distributions, though not with the usual sample sizes.
 
     Returns
     -------
     dict of str to Estimate
-        By name of the metric. Undefined, with the reason, where a scale does not allow an index.
+        By metric name. Undefined, with the reason, if the scale does not admit an index.
 
     Raises
     ------
     InputError
-        If there is no such metric.
+        If a metric is unknown.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class _Scores:
         return bool((self.values % 1 == 0).all() and (np.diff(self.values) == 1).all())
 
     def sums(self) -> Floats:
-        """Return the distribution of each context's scores together, shape (contexts, levels)."""
+        """Return the summed distribution of each context's scores, shape (contexts, levels)."""
         return in_order(sum_by_context(self.resampling.cluster_of(self.context), *self.table.T)[0])
 
     def round_numbers(self, multiple: int) -> Estimate:
@@ -129,7 +129,7 @@ class _Scores:
         return myers_estimate(self.context, self.table, self.values.tolist(), self.resampling)
 
     def scale_use(self) -> Estimate:
-        """exp(entropy) of all scores, as a share of the levels."""
+        """exp(entropy) of all scores, as a fraction of the number of levels."""
         return self._of_pooled(lambda pooled: effective_levels(pooled) / len(self.values), (0.0, 1.0))
 
     def spread(self) -> Estimate:
@@ -143,7 +143,7 @@ class _Scores:
         return self._of_pooled(deviation, (0.0, float(self.values[-1] - self.values[0]) / 2))
 
     def range(self) -> Estimate:
-        """Return the share of the scale's range covered by the central 98 % of the scores."""
+        """Return the fraction of the scale's range covered by the central 98 % of the scores."""
         sums, values = self.sums(), self.values
 
         def distance(pooled: Floats) -> Floats:
@@ -159,19 +159,19 @@ class _Scores:
             return without_interval(value, 1)
         weights = draw_weights(contexts, self.resampling.n, self.resampling.seed)
         drawn = np.concatenate([distance(chunk @ sums) for chunk in weights])
-        low, high = percentile(drawn, self.resampling.level)  # a jackknife of percentiles fails
+        low, high = percentile(drawn, self.resampling.level)  # the jackknife is inconsistent for percentiles
         method, note = "cluster bootstrap (percentile)", "the coverage of the interval is not established"
         se = float(drawn.std(ddof=1)) or nan
         return Estimate(value, se, min(low, value), max(high, value), nan, nan, contexts, method, note)
 
     def ties(self) -> Estimate:
-        """Return the share of pairs of one context with equal scores."""
+        """Return the share of pairs within a context with equal scores."""
         tied, pairs, names = tie_sums(self.context, self.table)
         missing = "undefined: no context with two scored items"
         return Ratio(names, tied, pairs, bounds=(0.0, 1.0), missing=missing).estimate(self.resampling)
 
     def _of_pooled(self, statistic: Callable[[Floats], Floats], bounds: tuple[float, float]) -> Estimate:
-        """Estimate a function of the distribution of all scores, (replicates, levels) to (replicates,)."""
+        """Estimate a function of the pooled distribution, (replicates, levels) to (replicates,)."""
         sums = self.sums()
         return cluster_statistic(lambda w: statistic(w @ sums), len(sums), self.resampling, None, bounds, _NONE)
 

@@ -19,10 +19,8 @@ from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too
 from biaslab.stats.regression import identified, jackknife_shifts
 
 Floats = NDArray[np.float64]
-_PROBIT = (
-    16 * np.sqrt(3) / (15 * np.pi)
-) ** 2  # a logistic of a normal is nearly a normal ogive of 1.7 times the width
-_LEAST_LEFT = 0.25  # of the variance of a latent verdict that human errors leave; less is no basis
+_PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
+_LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not human error
 
 
 @checked
@@ -35,28 +33,27 @@ def log_odds_at_equal(
     ----------
     frame : pandas.DataFrame
         One row per verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), the terms, and ``human``, the
-        difference of mean human scores. No number is missing.
+        difference of mean human scores. No missing numbers.
     outcome : str
         Column of the outcome.
     terms : sequence of str
-        Columns of numbers without error; the log odds of the last are returned.
+        Numeric columns without error; the log odds of the last are returned.
     sides : pandas.DataFrame
-        Two rows per verdict, one for each text: ``context_id``, the place of the verdict's row in ``frame``, ``human``,
-        the mean score of the text, and, where they are known, ``ratings`` and ``annotators`` as
-        `biaslab.stats.rating_error.rating_error` reads them.
+        Two rows per verdict, one for each text: ``context_id``, the position of the verdict in ``frame``, ``human``,
+        the mean score of the text, and, if known, ``ratings`` and ``annotators`` as read by
+        `biaslab.stats.rating_error.rating_error`.
     resampling : Resampling
-        Its level and clusters.
+        Confidence level and clusters.
 
     Returns
     -------
     Corrected
-        The log odds of the last term at equal true score, at a share of shared errors. The best linear prediction of
-        the true difference takes the place of the human one; its error variance is that of cross-products of different
-        annotators, less Fuller's small-sample term. What is left of the true difference lowers all log odds, as noise
-        in a logistic model does, by √(1 + .346 β²τ²), which is given back. Interval and test:
-        `biaslab.stats.attenuated.Attenuated`, the coefficients by one Newton step from those of all contexts, and the
-        error variance recomputed without each. NaN, with a note, below a reliability of .3 and where the terms separate
-        the verdicts.
+        The log odds of the last term at equal true score, for a share of shared errors. The human difference is
+        replaced by the best linear prediction of the true difference; its error variance comes from cross-products of
+        different annotators, minus Fuller's small-sample term. The residual true difference attenuates all log odds by
+        √(1 + .346 β²τ²), like any noise in a logistic model, and the estimate is scaled up accordingly. Interval and
+        test: `biaslab.stats.attenuated.Attenuated`, with leave-one-out coefficients by one Newton step, and the error
+        variance recomputed. NaN, with a note, if the reliability is below .3 or the terms separate the verdicts.
 
     References
     ----------
@@ -77,7 +74,7 @@ def log_odds_at_equal(
     >>> naive.ci_low > 0, corrected.ci_low < 0 < corrected.ci_high
     (True, True)
     """
-    names = ["human", *terms]  # where terms coincide, the last is dropped
+    names = ["human", *terms]  # of collinear terms, the last is dropped
     y, x = frame[outcome].to_numpy(float), frame[names].to_numpy(float)
     codes = pd.factorize(resampling.cluster_of(frame["context_id"]))[0]
     contexts, asked = int(codes.max(initial=-1)) + 1, terms[-1]
@@ -85,7 +82,7 @@ def log_odds_at_equal(
     if len(kept) < len(names):
         reason = reasons.get(asked) or next(iter(reasons.values()))
         return lambda _: undefined(reason, contexts)
-    x = x[:, [*range(1, len(names)), 0]]  # human is last
+    x = x[:, [*range(1, len(names)), 0]]  # move human to the end
     naive = fitted_log_odds(y, x)
     if naive is None:
         return lambda _: undefined(SEPARATED, contexts)
@@ -116,18 +113,18 @@ def log_odds_at_equal(
 
 
 def _of_differences(sides: pd.DataFrame, codes: NDArray[np.intp], spread: Floats) -> RatingError:
-    """Return the error in a sum of squares of differences, twice that of the two sides about their mean."""
+    """Return the error in a sum of squared differences: twice that of the two sides around their mean."""
     verdicts = sides["context_id"].drop_duplicates().to_numpy(np.intp)
-    found = rating_error(sides).of_clusters(codes[verdicts])
-    return RatingError(spread, 2 * found.error, found.estimated)
+    error = rating_error(sides).of_clusters(codes[verdicts])
+    return RatingError(spread, 2 * error.error, error.estimated)
 
 
 def _given_back(slope: Floats, reliability: Floats, error: Floats) -> Floats:
-    """Return the attenuation of log odds by the residual true difference, √(1 + .346 β²τ²).
+    """Return the factor that undoes the attenuation of log odds by the residual true difference, √(1 + .346 β²τ²).
 
-    In terms of the slope as it was found, β_m = β / √(1 + .346 β²τ²), that is 1 / √(1 − .346 β_m²τ²).
+    In terms of the estimated slope β_m = β / √(1 + .346 β²τ²), it is 1 / √(1 − .346 β_m²τ²).
     """
     fine = reliability > LEAST_BESIDE
-    found = np.where(fine, slope / np.where(fine, reliability, 1.0), 0.0)
+    slopes = np.where(fine, slope / np.where(fine, reliability, 1.0), 0.0)
     left = np.where(fine, np.maximum(reliability * error, 0.0), 0.0)
-    return np.asarray(1 / np.sqrt(np.maximum(1 - _PROBIT * found**2 * left, _LEAST_LEFT)), float)
+    return np.asarray(1 / np.sqrt(np.maximum(1 - _PROBIT * slopes**2 * left, _LEAST_LEFT)), float)

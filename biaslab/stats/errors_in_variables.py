@@ -28,34 +28,33 @@ def slope_at_equal(
     within: bool = True,
     beside: Sequence[str] = (),
 ) -> Corrected:
-    """Regress an outcome on a feature and the mean human score, subtracting the error variance of the latter.
+    """Regress an outcome on a feature and the mean human score, subtracting the latter's error variance.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per item: ``context_id, human``, the named columns and, where they are known, ``ratings`` and
-        ``annotators`` as `biaslab.stats.rating_error.rating_error` reads them. Rows where a variable is missing are
-        left out.
+        One row per item: ``context_id, human``, the named columns and, if known, ``ratings`` and ``annotators`` as
+        read by `biaslab.stats.rating_error.rating_error`. Rows with a missing variable are dropped.
     outcome, feature : str
-        Columns of numbers. Annotators' errors must be independent of both.
+        Numeric columns. Annotators' errors must be independent of both.
     resampling : Resampling
-        Its level and clusters; clusters are left out whole.
+        Confidence level and clusters; the jackknife leaves out whole clusters.
     within : bool
-        Give each context an intercept of its own.
+        Whether each context has its own intercept.
     beside : sequence of str
-        Further columns of numbers without error, which are held equal too.
+        Further covariates, measured without error.
 
     Returns
     -------
     Corrected
-        The slope on the feature, at a share of shared errors. In the normal equations of least squares Σh̄² has lost
-        what annotators' errors add to it, and no other entry has: errors are in no other product, in expectation. That
-        is instrumental variables with one annotator's score the instrument of another's, averaged over all ordered
-        pairs of annotators, but for Fuller's small-sample term. Standard errors are the cluster jackknife's (CR3), all
-        of it recomputed without each context; t with G − 1 degrees of freedom, of the slope or, where its denominator
-        is known less well, by Fieller's method (`biaslab.stats.attenuated.Attenuated`). NaN, with a note, below a
-        reliability of .3, where less than a tenth of the variance of human scores beside the feature is true, and where
-        none of it might be.
+        The slope on the feature, for a share of shared errors. In the normal equations of least squares, the error
+        variance of annotators is subtracted from Σh̄²; errors enter no other product, in expectation. Except for
+        Fuller's small-sample term, this equals instrumental variables with one annotator's score as the instrument for
+        another's, averaged over all ordered pairs of annotators. Standard errors come from the cluster jackknife
+        (CR3), which recomputes everything without each context; t with G − 1 degrees of freedom, of the slope or, if
+        its denominator is poorly known, by Fieller's method (`biaslab.stats.attenuated.Attenuated`). NaN, with a note,
+        if the reliability is below .3, if less than a tenth of the human scores' variance given the feature is true,
+        or if it might all be error.
 
     References
     ----------
@@ -91,7 +90,7 @@ def slope_at_equal(
         reason = reasons.get(feature) or reasons.get("human") or "undefined"
         return lambda _: undefined(reason, contexts)
     equations = _NormalEquations.of(y, x, codes if groups is None else groups[codes], error)
-    size, reach = np.abs(y).max(), np.abs(x[:, -2]).max()  # a slope times the reach is in the unit of the outcome
+    size, reach = np.abs(y).max(), np.abs(x[:, -2]).max()  # the slope times reach is in the unit of the outcome
     method = f"errors in variables{' within contexts' if within else ''}"
 
     def at(shared: float) -> Estimate:
@@ -104,16 +103,16 @@ def slope_at_equal(
 
 @dataclass(frozen=True)
 class _NormalEquations:
-    """Normal equations of least squares over all contexts and leaving out each; the last column is the human score.
+    """Normal equations of least squares, for all contexts and leaving out each; the last column is the human score.
 
     Attributes
     ----------
     gram : numpy.ndarray, shape (1 + contexts, columns, columns)
-        Σ x xᵀ, every column in units of its largest value.
+        Σ x xᵀ, each column scaled by its largest value.
     score : numpy.ndarray, shape (1 + contexts, columns, 1)
         Σ x y.
     error : RatingError
-        What of Σh̄² is error.
+        The error part of Σh̄².
     scale : numpy.ndarray, shape (columns,)
         The largest value of each column.
     """
@@ -135,12 +134,12 @@ class _NormalEquations:
         naive = np.full(self.score.shape[:2], np.nan)
         fine = np.linalg.cond(self.gram) < 1e12
         naive[fine] = np.linalg.solve(self.gram[fine], self.score[fine])[:, :, 0]
-        found = Attenuated.of(naive, self.gram, small_sample_error(self.error, shared) / self.scale[-1] ** 2)
-        return Attenuated(found.product / self.scale[-2], found.reliability)
+        attenuated = Attenuated.of(naive, self.gram, small_sample_error(self.error, shared) / self.scale[-1] ** 2)
+        return Attenuated(attenuated.product / self.scale[-2], attenuated.reliability)
 
 
 def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:
-    """Return sums of products over all contexts and leaving out each, shape (1 + contexts, columns, columns)."""
+    """Return sums of products for all contexts and leaving out each, shape (1 + contexts, columns, columns)."""
     columns = products.reshape(len(products), -1).T
     own: Floats = np.array([np.bincount(codes, column, contexts) for column in columns], float).T
     return without_each(own.reshape(contexts, *products.shape[1:]))

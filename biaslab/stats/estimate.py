@@ -1,4 +1,4 @@
-"""An estimate over contexts: value, standard error, interval and test, or the reason why it is undefined."""
+"""An estimate over contexts: value, standard error, interval and test, or why it is undefined."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 
-#: How an interval and a test are made: by resampling contexts and flipping their signs, by Student's t, or by the score
-#: test of a rate with the t distribution.
+#: Methods of interval and test: resampling contexts and flipping their signs, Student's t, or the score test of a rate
+#: with the t distribution.
 Inference = Literal["resampling", "t", "score"]
-#: What is below this share of the size of the numbers it comes of is rounding.
+#: Relative to the size of the inputs, anything smaller is a rounding error.
 ROUNDING = 1e-9
-#: A difference of sums of squares below this share of them is rounding.
+#: A difference of sums of squares that is smaller than this, relative to them, is a rounding error.
 ROUNDING_OF_SQUARES = 1e-12
-#: A q-value below this rejects the null.
+#: A q-value below this is significant.
 ALPHA = 0.05
-#: Noted where nothing but a value was asked for.
+#: Note if only the value was requested.
 VALUES_ONLY = "no interval: only values were requested"
-#: How the interval of what does not vary is made: not at all, or exactly.
+#: Method of the interval if the contexts do not vary: none, or exact.
 EXACT = "clopper-pearson over contexts"
 WITHOUT_SPREAD = ("none", EXACT)
 _NAN = math.nan
-#: How the interval of a value was made that could be no other.
+#: Method of the interval of a value that is certain by construction.
 BY_CONSTRUCTION = "by construction"
-_DECIMALS, _BITS = 10, 1e-14  # of short decimals; how far the last bits are from them
+_DECIMALS, _BITS = 10, 1e-14  # decimals of a short decimal; maximum relative distance of a float from it
 
 
 @checked
@@ -41,28 +41,29 @@ class Estimate:
     Attributes
     ----------
     estimate : float
-        The value.
+        The point estimate.
     se : float
-        Its standard error over contexts, in the unit of the estimate, whichever interval is taken: linearised, from
-        leaving out one context at a time, or cluster-robust. NaN with fewer than two contexts, where these do not vary,
-        so that nothing is known of it, and for measures that have none (Myers' index).
+        Standard error over contexts, in the unit of the estimate, whatever the interval: linearised, jackknifed, or
+        cluster-robust. NaN with fewer than two contexts, if contexts do not vary (nothing is then known about it), and
+        for measures without one (Myers' index).
     ci_low, ci_high : float
-        The interval.
+        The confidence interval.
     p_value : float
         Two-sided test against the null (sign-flip over contexts unless `method` says otherwise); NaN without a null.
     mde : float
-        Smallest difference from the null that this design detects with 80 % power at α = .05. NaN, with a note, where
-        contexts do not vary, and below 6 contexts, where no sign-flip test reaches .05.
+        Minimum detectable effect: the smallest difference from the null that this design detects with 80 % power at α
+        = .05. NaN, with a note, if contexts do not vary, or with fewer than 6 contexts, for which no sign-flip test
+        reaches .05.
     n_contexts : int
-        Contexts that enter.
+        Number of contexts used.
     method : str
-        How the interval was made.
+        Method of the interval.
     note : str
-        Why something is NaN, or what to know when reading it.
+        Why something is NaN, or a caveat.
     bound_low, bound_high : float
-        Where judgements are missing: from the lower end of the interval with every missing one at its least value to
-        the upper end with every one at its greatest (Horowitz & Manski 2000). They cover whatever is missing, and are
-        wider than need be where it is missing at random. NaN where nothing is missing, and for metrics without bounds.
+        Missing-data bounds: from the lower end of the interval with every missing judgement at its minimum to the
+        upper end with every one at its maximum (Horowitz & Manski 2000). Valid whatever the missing values, and
+        conservative if they are missing at random. NaN if nothing is missing, and for metrics without bounds.
     """
 
     estimate: float
@@ -105,12 +106,13 @@ def unvarying(
 ) -> Estimate:
     """Return the estimate if all contexts have the same value, so that resampling shows no variation.
 
-    With bounds the interval is Clopper and Pearson's, each context one trial: contexts that differ may be a share of up
-    to 1 − (α/2)^(1/G) and yet none be seen, and they may lie at either bound. That is conservative. Without bounds
-    nothing can be said, and the interval has no width, unless too few contexts to reject a null make it reach there.
+    With bounds the interval is Clopper and Pearson's, counting each context as one trial: up to a share 1 −
+    (α/2)^(1/G) of contexts may differ without any being observed, and they may lie at either bound. That is
+    conservative. Without bounds nothing can be said about them, and the interval has zero width, unless there are too
+    few contexts to reject a null: then it is extended to the null.
 
-    With a null, bounds and any p-value that is not NaN the test is that of the interval: 2 (1 − r)^G, where r is the
-    share that must have gone unseen if the null were true. A value that differs from the null by rounding is the null.
+    With a null, bounds and a p-value that is not NaN, the test matches the interval: 2 (1 − r)^G, where r is the share
+    that must have gone unobserved if the null were true. Differences from the null within rounding error count as 0.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def unseen_share(contexts: int, level: float) -> float:
     Parameters
     ----------
     contexts : int
-        Contexts G that were seen, at least 1.
+        Number of observed contexts G, at least 1.
     level : float
         Confidence level, between 0 and 1.
 
@@ -171,8 +173,8 @@ def settled(
 ) -> tuple[float, float, float]:
     """Make an interval and the p-value of a separate test consistent, and return both.
 
-    The null is rejected where both leave it out, and nowhere else: the interval then reaches as far as the null, or the
-    p-value is that of its level. Neither becomes more confident than it was.
+    The null is rejected only if both exclude it: otherwise the interval is extended to the null, or the p-value raised
+    to its level. Neither becomes more confident.
 
     Examples
     --------
@@ -199,15 +201,15 @@ def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, 
 def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     """Return whether numbers are rounding errors relative to their inputs; False for NaN.
 
-    Metrics are rates, log odds, correlations, and points of a scale: numbers around 1. So whatever is not above 1e-9 is
-    rounding, and more of what comes of larger numbers: a spread, a standard error, a distance from a null.
+    Metrics are rates, log odds, correlations, and scale points: numbers around 1. So anything up to 1e-9 is rounding,
+    and proportionally more if it was computed from larger numbers: a spread, a standard error, a distance from a null.
 
     Parameters
     ----------
     value : float or array_like
-        The numbers.
+        The values to test.
     size : float or array_like
-        How large the numbers are that they come of.
+        Magnitude of the numbers from which they were computed.
 
     Examples
     --------
@@ -215,15 +217,15 @@ def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     (True, False, True)
     """
     with np.errstate(invalid="ignore"):
-        found = np.abs(value) <= ROUNDING * np.maximum(1.0, np.abs(size))
-    return found if np.ndim(found) else bool(found)
+        small = np.abs(value) <= ROUNDING * np.maximum(1.0, np.abs(size))
+    return small if np.ndim(small) else bool(small)
 
 
 @checked
 def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
     """Round numbers that differ from a short decimal only in their last bits.
 
-    Values that are equal then are equal to the last bit, however they were computed: ties are ties, and ½ is ½.
+    Values that should be equal become equal to the last bit, however they were computed, so ties are ties, and ½ is ½.
 
     Parameters
     ----------
@@ -235,10 +237,10 @@ def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
     >>> without_rounding([0.1 + 0.2, 0.5 - 1e-16, 1e-13, 1 / 3]).tolist()
     [0.3, 0.5, 1e-13, 0.3333333333333333]
     """
-    given = np.asarray(values, float)
-    decimal = np.round(given, _DECIMALS)
+    raw = np.asarray(values, float)
+    decimal = np.round(raw, _DECIMALS)
     with np.errstate(invalid="ignore"):
-        return np.where(np.abs(given - decimal) <= _BITS * np.maximum(1.0, np.abs(given)), decimal, given)
+        return np.where(np.abs(raw - decimal) <= _BITS * np.maximum(1.0, np.abs(raw)), decimal, raw)
 
 
 @checked
@@ -248,9 +250,9 @@ def is_above(value: float, other: float, size: float = 0.0) -> bool:
     Parameters
     ----------
     value, other : float
-        What is compared.
+        The values to compare.
     size : float
-        How large the numbers are that both come of, where that is more than they themselves.
+        Magnitude of the numbers from which both were computed, if larger than the values themselves.
 
     Examples
     --------
@@ -279,9 +281,9 @@ def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | 
     Parameters
     ----------
     row : mapping
-        Of an estimates frame: ``estimate``, ``ci_low``, ``ci_high``.
+        A row of an estimates frame: ``estimate``, ``ci_low``, ``ci_high``.
     null : float
-        Where there is no effect.
+        Value without an effect.
 
     Examples
     --------

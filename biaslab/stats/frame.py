@@ -19,11 +19,11 @@ from biaslab.stats.inference import Resampling
 from biaslab.stats.power import inflation
 from biaslab.stats.t_inference import rare_inflation
 
-#: More than this share of judgements missing is warned of.
+#: Share of missing judgements above which a warning is issued.
 MISSING_SHARE = 0.05
 
 LEADING = ("probe", "judge", "dataset", "metric")
-#: What tells families of tests apart: the rows of one metric of one judge, of which a card says one thing.
+#: Columns that define a family of tests: the rows of one metric and judge, which a card summarises in one statement.
 FAMILY = ("judge", "probe", "metric")
 TRAILING = (
     "estimate",
@@ -49,22 +49,22 @@ TRAILING = (
 def estimate_rows(
     estimates: Mapping[str, Estimate], cell: Mapping[str, Any], resampling: Resampling, n_trials: int, n_dropped: int
 ) -> list[dict[str, Any]]:
-    """Return one row per estimate of one cell, ready for `estimates_frame`.
+    """Return one row per estimate of one cell, for `estimates_frame`.
 
     Parameters
     ----------
     estimates : mapping of str to Estimate
-        By name of the metric.
+        By metric name.
     cell : mapping
-        Judge, data set and the condition columns.
+        Judge, data set and condition columns.
     resampling : Resampling
-        How uncertainty was computed.
+        Resampling settings.
     n_trials, n_dropped : int
-        Judgements that enter, and that were planned but do not.
+        Numbers of judgements used, and of planned judgements that were not.
     """
     counts = {"n_trials": n_trials, "n_dropped": n_dropped}
     settings = {"ci_level": resampling.level, "seed": resampling.seed}
-    return [{"metric": m, **cell, **asdict(found), **counts, **settings} for m, found in estimates.items()]
+    return [{"metric": m, **cell, **asdict(estimate), **counts, **settings} for m, estimate in estimates.items()]
 
 
 @checked
@@ -79,11 +79,11 @@ def estimates_frame(
     Parameters
     ----------
     rows : sequence of mapping
-        Made by `estimate_rows`.
+        As made by `estimate_rows`.
     probe : str
         Name of the probe.
     primary : sequence of str
-        Metrics that are tested: q-values are over their rows, see `corrected`.
+        Metrics that are tested: q-values are computed over their rows, see `corrected`.
     conditions : sequence of str
         Names of the condition columns, in order.
 
@@ -102,19 +102,19 @@ def estimates_frame(
 def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.DataFrame:
     """Return estimates with q-values recomputed over exactly these rows.
 
-    The rows of one metric and judge are a family: see `biaslab.stats.adjust_families`.
+    The rows of one metric and judge form a family: see `biaslab.stats.adjust_families`.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         Rows of one or more estimates frames.
     tested : array_like of bool, shape (rows,), optional
-        Which rows are tested; by default those that have a q-value.
+        Which rows to test; by default those with a q-value.
 
     Returns
     -------
     pandas.DataFrame
-        A copy; ``q_value`` is NaN where there is no test.
+        A copy; ``q_value`` is NaN for rows without a test.
     """
     chosen = estimates["q_value"].notna().to_numpy() if tested is None else np.asarray(tested, bool)
     p_values = np.where(chosen, estimates["p_value"].to_numpy(float), np.nan)
@@ -125,19 +125,19 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
 def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
     """Return the smallest effect that each test detects with 80 % power after correction for all rows.
 
-    ``mde`` is that of a test alone, at .05. Beside others it is rejected below a lower p-value (`critical_p`), which
-    their p-values decide, and takes a larger effect.
+    ``mde`` is for a test on its own at .05. Among others, a test needs a p-value below a lower critical value
+    (`critical_p`), which depends on the other p-values, and therefore a larger effect.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        With q-values over these rows: see `corrected`.
+        With q-values computed over these rows: see `corrected`.
 
     Returns
     -------
     pandas.Series
-        In the unit of the metric; ``mde`` where there is one test. NaN where there is no test or no ``mde``, and where
-        so few contexts reach no p-value that is low enough, whatever the effect.
+        In the unit of the metric; equal to ``mde`` for a single test. NaN without a test or ``mde``, and if too few
+        contexts can reach a sufficiently small p-value, whatever the effect.
     """
     tested = estimates["q_value"].notna().to_numpy()
     levels = critical_p(np.where(tested, estimates["p_value"].to_numpy(float), np.nan), _families(estimates))
@@ -169,7 +169,7 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
     Raises
     ------
     InputError
-        If one is unknown or none is wanted; the message lists the known ones.
+        If a metric is unknown, or none is requested; the message lists the known ones.
 
     Examples
     --------
@@ -204,16 +204,16 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     Parameters
     ----------
     what : str
-        What is estimated.
+        Name of the estimate.
     missing, planned : int
-        Judgements that do not enter, and that were planned.
+        Numbers of judgements not used, and planned.
     why : str
-        Why they do not, after "because".
+        The reason, to follow "because".
 
     Warns
     -----
     MissingDataWarning
-        Naming what is estimated.
+        Names the estimate.
     """
     if missing > MISSING_SHARE * planned:
         share = f"{missing} of {planned} judgements are left out"

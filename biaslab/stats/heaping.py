@@ -1,26 +1,26 @@
-"""Digit heaping: demographic measures of a preference for round numbers, for scores on integer scales.
+"""Digit heaping: demographic measures of a preference for round numbers, applied to integer scales.
 
-Every measure takes *weights*, one row per item and one column per level of the scale: a 1 at the score that was given
-(`biaslab.stats.scale_use.score_weights`), or the exact probabilities of the labels. They are sums or functions of sums,
-so items add up to contexts, and contexts can be resampled.
+Every measure takes *weights*, one row per item and one column per level of the scale: a 1 at the given score
+(`biaslab.stats.scale_use.score_weights`), or the exact label probabilities. The measures are sums or functions of
+sums, so items can be aggregated to contexts, and contexts resampled.
 
 Notes
 -----
-Heaping is judged against a smooth distribution, not against a uniform one: ranges are chosen so that a linear trend
-over the scale gives exactly the fair value. What a normal distribution with a standard deviation of 8 points or more
-gives lies within .003 of it where the mean is in the middle third of a 1-100 scale, and within .023 (Whipple's for 10),
-.005 (for 5) and .01 (Myers') where the mean is up to 95, so that the end of the scale cuts it off. A narrow peak that
-sits on a round number looks like heaping: around 50 Whipple's is 1.08 with a standard deviation of 4 and 1.33 with 3,
-around 90 it is 1.16 and 1.40. So pool contexts whose scores differ.
+The reference is a smooth distribution, not a uniform one: ranges are chosen such that a linear trend over the scale
+gives exactly the null. For a normal distribution with a standard deviation of at least 8 points, the indices lie
+within .003 of it if the mean is in the middle third of a 1-100 scale, and within .023 (Whipple's for 10), .005 (for 5)
+and .01 (Myers') if the mean is up to 95, where the end of the scale truncates the distribution. A narrow peak at a
+round number looks like heaping: around 50, Whipple's is 1.08 with a standard deviation of 4 and 1.33 with 3; around 90
+it is 1.16 and 1.40. So pool contexts whose scores differ.
 
-Which test and which interval is honest was simulated with 8, 24 and 100 contexts of 5 or 16 scores, of which 0, 5, 20
-or 50 % were rounded to tens, in some contexts more than in others (200 to 600 studies a design, α = .05):
+The choice of test and interval is based on simulations with 8, 24 and 100 contexts of 5 or 16 scores, of which 0, 5,
+20 or 50 % were rounded to tens, to a degree that varied between contexts (200 to 600 studies per design, α = .05):
 
-* Whipple's as `biaslab.stats.ratio.Ratio` with ``null=1``: the sign-flip test rejects fair judges in .01 to .055, the
-  studentised interval covers .90 to .97. Exception: fair judges in 8 contexts of 5 scores, where it covers .76 for 10
-  (the test keeps its level). Whipple is the measure to test.
-* Myers' is 0 when fair, the least that it can be, and any sample lies above it: percentile and BCa intervals never
-  cover a fair judge, the studentised one in .7. The interval of `myers_estimate` covers .94 to 1 throughout.
+* Whipple's as `biaslab.stats.ratio.Ratio` with ``null=1``: the sign-flip test rejects for unbiased judges in .01 to
+  .055, the studentised interval covers .90 to .97. Exception: unbiased judges in 8 contexts of 5 scores, where it
+  covers .76 for 10 (the test keeps its level). Use Whipple's index for tests.
+* Myers' is 0 for an unbiased judge, its minimum, so any sample lies above it: percentile and BCa intervals never cover
+  the truth, the studentised one in .7. The interval of `myers_estimate` covers .94 to 1 throughout.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ _DIGITS = 10
 def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10) -> tuple[Floats, Floats]:
     """Return numerator and denominator of Whipple's index for each row; their ratio of sums is the index.
 
-    The index says how much more often multiples are given than the scores around them: 1 is fair, `multiple` is nothing
-    but multiples. If a share h of scores is rounded to the nearest multiple, it is 1 + h (multiple - 1).
+    The index says how much more often multiples occur than the scores around them: 1 means no preference, `multiple`
+    nothing but multiples. If a share h of scores is rounded to the nearest multiple, it is 1 + h (multiple - 1).
 
     The numerator is `multiple` times the weight at its multiples. The denominator is the weight in windows of
     `multiple` levels around them: m ± 2 for 5; for 10, m ± 4 and half of m ± 5. Multiples whose window does not fit
-    into the scale are left out, so 3 to 97 enter on a 1-100 scale for 5, and 5 to 95 for 10. A score of 100 enters
-    neither: at the end of a scale, a liking for round numbers and a ceiling cannot be told apart.
+    into the scale are excluded, so 3 to 97 are used on a 1-100 scale for 5, and 5 to 95 for 10. Scores of 100 are
+    excluded from both because, at the end of a scale, a preference for round numbers cannot be distinguished from a
+    ceiling effect.
 
     Parameters
     ----------
@@ -64,17 +65,17 @@ def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10
     Returns
     -------
     tuple of numpy.ndarray, each of shape (...)
-        To be put into `biaslab.stats.ratio.Ratio` with ``null=1`` and ``bounds=(0, multiple)``.
+        For `biaslab.stats.ratio.Ratio` with ``null=1`` and ``bounds=(0, multiple)``.
 
     Raises
     ------
     InputError
-        If levels are not consecutive whole numbers, no multiple fits, or weights are negative or not one a level.
+        If levels are not consecutive whole numbers, no multiple fits, or weights are negative or not one per level.
 
     References
     ----------
-    Shryock & Siegel 1976, *The Methods and Materials of Demography*, ch. 8. Theirs is 100 times this, for ages 25, 30,
-    ..., 60 within 23-62.
+    Shryock & Siegel 1976, *The Methods and Materials of Demography*, ch. 8. Their index is 100 times this, for ages
+    25, 30, 35, ..., 60 within 23-62.
 
     Examples
     --------
@@ -97,13 +98,14 @@ def whipple_sums(weights: ArrayLike, levels: Sequence[float], multiple: int = 10
 def myers_sums(weights: ArrayLike, levels: Sequence[float]) -> Floats:
     """Return the blended sum of every last digit for each row.
 
-    Whole decades are counted from each of ten starting points, and the ten counts are added: on a 1-100 scale 1-90,
-    2-91, ..., 10-99. Myers lets only the lower end move, which is enough where ages die out; both ends move here.
+    Complete decades are counted from each of ten starting points, and the ten counts are added: on a 1-100 scale 1-90,
+    2-91, ..., 10-99. Myers moves only the lower end, which suffices for ages, whose upper end thins out; here both
+    ends move.
 
     Parameters
     ----------
     weights, levels
-        As for `whipple_sums`; at least 19 levels.
+        As in `whipple_sums`; at least 19 levels.
 
     Returns
     -------
@@ -113,7 +115,7 @@ def myers_sums(weights: ArrayLike, levels: Sequence[float]) -> Floats:
     Raises
     ------
     InputError
-        As for `whipple_sums`, or if no decade fits ten times.
+        As in `whipple_sums`, or if ten decades do not fit.
 
     Examples
     --------
@@ -130,15 +132,15 @@ def myers_sums(weights: ArrayLike, levels: Sequence[float]) -> Floats:
 
 
 def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[float], resampling: Resampling) -> Estimate:
-    """Estimate Myers' blended index: the minimum share of scores whose last digit would have to change to be fair.
+    """Estimate Myers' blended index: the minimum share of scores whose last digit would have to change to be unbiased.
 
-    M = ½ Σ_d |B_d / Σ B - 1/10| with the blended sums B of `myers_sums`. 0 is fair, .9 is one digit only; Myers' own is
-    100 times this. Unlike Whipple's it sees a liking for any digit, such as 7. On a 1-100 scale a score of 100 does not
-    enter.
+    M = ½ Σ_d |B_d / Σ B - 1/10| with the blended sums B of `myers_sums`. 0 means no digit preference, .9 a single
+    digit; Myers' own index is 100 times this. Unlike Whipple's it detects a preference for any digit, such as 7. On a
+    1-100 scale, scores of 100 are excluded.
 
-    The interval is M ± q, kept within 0 to .9, where q is the quantile of ½ Σ_d |p*_d - p_d|, the total variation
-    distance of resampled shares of digits p* from the observed p. Since |M(p*) - M(p)| is never more than that, it is
-    conservative, most so where heaping is moderate.
+    The interval is M ± q, clipped to 0 to .9, where q is the quantile of ½ Σ_d |p*_d - p_d|, the total variation
+    distance between resampled digit shares p* and the observed p. Since |M(p*) - M(p)| never exceeds that, it is
+    conservative, most so for moderate heaping.
 
     Parameters
     ----------
@@ -147,19 +149,19 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     weights : array_like, shape (items, levels)
         Counts or probabilities of the levels.
     levels : sequence of float, shape (levels,)
-        As for `myers_sums`.
+        As in `myers_sums`.
     resampling : Resampling
-        How to resample; its ``method`` makes no difference.
+        Resampling settings; ``method`` has no effect.
 
     Returns
     -------
     Estimate
-        The note says what M is on average if the judge is fair and contexts vary as these do. There is no test.
+        The note gives the mean of M for an unbiased judge whose contexts vary like these. There is no test.
 
     Raises
     ------
     InputError
-        As for `myers_sums`.
+        As in `myers_sums`.
 
     Examples
     --------
@@ -183,7 +185,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     distance = np.abs(drawn / drawn.sum(axis=1, keepdims=True) - share).sum(axis=1) / 2
     reach = float(np.quantile(distance, resampling.level))
     gap = sums - sums.mean(axis=1, keepdims=True)
-    flips = np.concatenate(list(patterns(contexts, resampling.seed)))  # of the sign of a whole context's deviations
+    flips = np.concatenate(list(patterns(contexts, resampling.seed)))  # all deviations of a context
     fair = (np.abs(gap.sum(axis=0) - 2 * flips @ gap).sum(axis=1) / (2 * total)).mean()
     low, high = max(value - reach, 0.0), min(value + reach, 1 - 1 / _DIGITS)
     method = "cluster bootstrap (total variation, conservative)"

@@ -1,7 +1,7 @@
 """Resampling of contexts: the bootstrap of smooth functions of sums, and its intervals.
 
-Judgements of one context are not independent, so contexts are resampled, never judgements. A bootstrap is one product
-of a weight matrix with the sums of each context, and the gradient of the function gives the standard error of every
+Judgements of the same context are dependent, so contexts are resampled, never judgements. A bootstrap is a single
+product of a weight matrix with each context's sums, and the gradient of the function gives the standard error of every
 replicate.
 """
 
@@ -21,11 +21,11 @@ from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ROUNDING
 
 Floats = NDArray[np.float64]
-#: What weighs the same in a ratio over contexts: each item, or each context whatever its size.
+#: What has equal weight in a ratio over contexts: each item, or each context whatever its size.
 Weights = Literal["items", "contexts"]
 #: Maps sums of shape (replicates, columns) to values (replicates,) and their gradients (replicates, columns).
 Smooth = Callable[[Floats], tuple[Floats, Floats]]
-#: Weights at a time: half a megabyte stays in cache, and is reused rather than mapped anew.
+#: Weights per chunk: half a megabyte stays in cache, and its memory is reused.
 _CHUNK = 1 << 16
 
 
@@ -41,24 +41,26 @@ class Resampling:
     level : float
         Confidence level, between 0 and 1.
     method : {"studentised", "percentile", "bca"}
-        Kind of bootstrap interval (Efron & Tibshirani 1993, §12.5, §13.3, §14.3). Studentised is the default because it
-        keeps its coverage with few contexts; the percentile interval covers about .88 with 8 of them and .93 with 24.
+        Kind of bootstrap interval (Efron & Tibshirani 1993, §12.5, §13.3, §14.3). Studentised is the default because
+        it keeps its coverage with few contexts; the percentile interval covers about .88 with 8 contexts and .93 with
+        24.
     seed : int
-        Of the random numbers of bootstrap and test.
+        Random seed of the bootstrap and the test.
     weights : {"items", "contexts"}
-        The estimand of rates, shares, means and their differences. "items": of a judgement drawn from all of them, so
-        that large contexts weigh more: Σ numerators / Σ denominators. "contexts": of a judgement drawn from a context
-        that is drawn first: the mean of the contexts' own ratios. They differ where the size of a context has to do
-        with what is measured ("informative cluster size", Hoffman, Sen & Weinberg 2001, *Within-cluster resampling*,
-        Biometrika 88(4)). Correlations within contexts weigh contexts alike in either case; what is pooled over all
-        items (slopes, Krippendorff's alpha, pooled and system-level correlations, the use of the scale) weighs items.
+        The estimand of rates, shares, means and their differences. "items": the expectation for a judgement drawn from
+        all judgements, so that large contexts have more weight: Σ numerators / Σ denominators. "contexts": for a
+        judgement drawn from a randomly drawn context: the mean of the contexts' own ratios. They differ if the size of
+        a context is related to what is measured ("informative cluster size", Hoffman, Sen & Weinberg 2001,
+        *Within-cluster resampling*, Biometrika 88(4)). Correlations within contexts weight contexts equally in either
+        case; statistics pooled over all items (slopes, Krippendorff's alpha, pooled and system-level correlations,
+        scale use) weight items.
     clusters : mapping, optional
-        The cluster of contexts that are not independent, by name; every other context is its own. Probes put those
-        together that share requests (`biaslab.stats.blocks.shared_requests`). Clusters do not change an estimate,
-        only its uncertainty: they are what is resampled, left out and tested.
+        The cluster of each context that is not independent of others, by name; every other context is its own cluster.
+        Probes cluster contexts that share requests (`biaslab.stats.blocks.shared_requests`). Clusters do not change an
+        estimate, only its uncertainty: they are the units that are resampled, left out and tested.
     values_only : bool
-        Rates, means and jackknifed statistics come as values, without interval, test and bounds: of studies that are
-        estimated many times over, such as without each of their contexts.
+        Compute rates, means and jackknifed statistics without interval, test and bounds, for studies that are
+        estimated many times, for example leaving out each context.
 
     Raises
     ------
@@ -97,7 +99,7 @@ class Resampling:
         return np.array([*(self.clusters.get(name, name) for name in names), None], object)[codes]
 
     def numbered(self, names: ArrayLike) -> Resampling:
-        """Return the same for contexts given by position in a list of names, as in correlations within contexts."""
+        """Return the cluster of each context, for contexts given by index into a list of names."""
         return (
             replace(self, clusters=dict(enumerate(pd.factorize(self.cluster_of(names))[0]))) if self.clusters else self
         )
@@ -138,7 +140,7 @@ def bootstrap_smooth(sums: Floats, function: Smooth, n: int, seed: int) -> tuple
     Returns
     -------
     tuple of numpy.ndarray, each of shape (n,)
-        The replicates, and the linearised standard error of each.
+        The replicates, and their linearised standard errors.
     """
     contexts, k = sums.shape
     rows, columns = np.triu_indices(k)
@@ -163,14 +165,15 @@ def bootstrap_interval(
     Parameters
     ----------
     sums : numpy.ndarray, shape (contexts, columns)
-        What each context adds.
+        Each context's contribution.
     function : callable
         Maps sums of shape (replicates, columns) to values (replicates,) and their gradients (replicates, columns). The
-        gradient gives the linearised standard error of every replicate, so that a studentised interval costs no more.
+        gradient gives the linearised standard error of every replicate, so the studentised interval needs no second
+        level of resampling.
     value, error : float
-        The function of all contexts, and its linearised standard error.
+        The function of the sums over all contexts, and its linearised standard error.
     resampling : Resampling
-        How to resample.
+        Resampling settings.
     """
     sums = in_order(sums)
     replicates, errors = bootstrap_smooth(sums, function, resampling.n, resampling.seed)
@@ -210,11 +213,11 @@ def bca(replicates: Floats, value: float, left_out: Floats, level: float) -> tup
     Parameters
     ----------
     replicates : numpy.ndarray, shape (replicates,)
-        Finite values, at least one. Those that equal the value count half below it.
+        Finite values, at least one. Those equal to the value count as half below it.
     value : float
-        The statistic of all contexts.
+        The statistic for all contexts.
     left_out : numpy.ndarray, shape (contexts,)
-        The statistic without each context: the jackknife.
+        The statistic leaving out each context (the jackknife).
     level : float
         Confidence level, between 0 and 1.
     """
@@ -235,18 +238,18 @@ def studentised(value: float, error: float, replicates: Floats, errors: Floats, 
     Parameters
     ----------
     value, error : float
-        The statistic of all contexts and its standard error.
+        The statistic for all contexts and its standard error.
     replicates, errors : numpy.ndarray, shape (replicates,)
-        Finite values, and the standard error of each. Replicates without spread are left out.
+        Finite values and their standard errors. Replicates without variation are dropped.
     level : float
         Confidence level, between 0 and 1.
 
     Returns
     -------
     tuple of float
-        Both NaN where no replicate has spread.
+        Both NaN if no replicate has variation.
     """
-    usable = errors > 1e-6 * error  # what is left of a spread of 0 after rounding does not count
+    usable = errors > 1e-6 * error  # smaller errors are a spread of 0, up to rounding
     if not usable.any():
         return float("nan"), float("nan")
     pivots = (replicates[usable] - value) / errors[usable]

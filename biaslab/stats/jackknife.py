@@ -1,11 +1,12 @@
-"""Interval and test for any statistic over contexts, such as a rank correlation or Krippendorff's alpha.
+"""Interval and test for any statistic over contexts, for example a rank correlation or Krippendorff's alpha.
 
-A statistic is a function of weights: how often each context is counted. All ones are the data, a row of draws is a
-bootstrap replicate, and a single 0 leaves a context out. A paired difference subtracts two statistics of the same
+A statistic is a function of weights: how often each context is counted. All ones give the data, a row of draws a
+bootstrap replicate, and a single 0 leaves a context out. A paired difference subtracts two statistics with the same
 weights.
 
-Leaving each of G contexts out takes G rows of G weights. From `MANY` contexts on, statistics that are functions of sums
-over contexts get these sums by subtraction, and for the others contexts are left out in `GROUPS` random groups.
+Leaving out each of G contexts takes a G × G matrix of weights. With more than `MANY` contexts, statistics that are
+functions of sums over contexts obtain these sums by subtraction, and for other statistics contexts are left out in
+`GROUPS` random groups.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from biaslab.stats.permutation import evaluate, sign_flip
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
 Floats = NDArray[np.float64]
-#: Maps weights of shape (replicates, contexts) to values (replicates,), NaN where the statistic is undefined.
+#: Maps weights of shape (replicates, contexts) to values (replicates,), NaN if the statistic is undefined.
 Statistic = Callable[[Floats], Floats]
 Scale = Literal["fisher", "plain"]
 MANY = 2_000
@@ -47,9 +48,9 @@ GROUPS = 200
 """Number of random groups of contexts to leave out, one at a time, if there are many contexts."""
 
 _EDGE = 1e-9
-_CHUNK = 1 << 20  # weights at a time
+_CHUNK = 1 << 20  # weights per chunk
 _MISSING_SHARE = 0.05
-_NOTHING_LEFT = 1e-12  # of a sum: rounding
+_NOTHING_LEFT = 1e-12  # smaller remainders of a sum are rounding errors
 
 
 @checked
@@ -68,30 +69,29 @@ def cluster_statistic(
     Parameters
     ----------
     statistic : callable
-        Maps weights of shape (replicates, contexts), whole numbers of at least 0, to the statistic of each replicate,
-        shape (replicates,).
+        Maps weights of shape (replicates, contexts), non-negative integers, to the statistic of each replicate, shape
+        (replicates,).
     contexts : int
-        How many contexts there are.
+        Number of contexts.
     resampling : Resampling
-        How to resample, and the seed of the random groups in which contexts are left out where they are many and the
-        statistic is no function of sums; ``method`` names them then. *percentile* and *bca* are bootstrap intervals.
-        *studentised* takes the standard error from leaving out one context at a time and the quantiles from t with
-        G − 1 degrees of freedom; with bounds it works on Fisher's z scale. With 8 contexts that covered .926 to .951
-        for Krippendorff's alpha and pooled rank correlations, on the simulations it was chosen on or ones like them,
-        and less where alpha is near 1.
+        Resampling settings; the seed is also that of the random groups that are left out if there are many contexts
+        and the statistic is not a function of sums (``method`` then says so). *percentile* and *bca* are bootstrap
+        intervals. *studentised* uses the jackknife standard error and quantiles of t with G − 1 degrees of freedom;
+        with bounds, on Fisher's z scale. With 8 contexts that covered .926 to .951 for Krippendorff's alpha and pooled
+        rank correlations in the simulations used to choose it or similar ones, and less if alpha is near 1.
     null : float, optional
-        Value under the null hypothesis; none means no test and no `mde`.
+        Value under the null hypothesis; None for no test and no `mde`.
     bounds : tuple of float, optional
-        Least and greatest possible value.
+        Smallest and largest possible value.
     missing : str
-        What to note when the statistic is undefined.
+        Note if the statistic is undefined.
     scale : {"fisher", "plain"}
-        What *studentised* works on where there are bounds.
+        The scale on which *studentised* works if there are bounds.
     inference : {"resampling", "t"}
-        By resampling, the test flips the signs of the jackknife's pseudo-values less the null. By t, a studentised
-        interval has its own test, Student's t: with 8 contexts a sign-flip test has the levels 1/128, 2/128, … and
-        finds less than is planned from t, .15 to .19 of studies instead of .22 to .25 for a difference of correlations.
-        Either way interval and test are `settled`.
+        "resampling": the test flips the signs of the jackknife's pseudo-values minus the null. "t": the studentised
+        interval has the matching test, Student's t. With 8 contexts a sign-flip test has the levels 1/128, 2/128, …
+        and less power than planned from t: .15 to .19 instead of .22 to .25 for a difference of correlations. In both
+        cases interval and test are `settled`.
 
     Returns
     -------
@@ -156,16 +156,16 @@ def cluster_statistic(
 
 @checked
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
-    """Return a statistic of contexts as a statistic of their clusters, and the number of clusters.
+    """Turn a statistic of contexts into one of their clusters; return it and the number of clusters.
 
     Parameters
     ----------
     statistic : callable
-        Of the weights of contexts.
+        A function of the weights of contexts.
     names : array_like, shape (contexts,)
-        What the contexts are called, in the order of the weights.
+        Names of the contexts, in the order of the weights.
     resampling : Resampling
-        Says which contexts are one cluster.
+        Its ``clusters`` say which contexts belong together.
 
     Examples
     --------
@@ -175,8 +175,8 @@ def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling
     """
     if not resampling.clusters:
         return statistic, len(np.asarray(names))
-    codes, found = pd.factorize(resampling.cluster_of(names))
-    return lambda weights: statistic(weights[:, codes]), len(found)
+    codes, clusters = pd.factorize(resampling.cluster_of(names))
+    return lambda weights: statistic(weights[:, codes]), len(clusters)
 
 
 @checked
@@ -193,11 +193,11 @@ def cluster_difference(
     Parameters
     ----------
     first, second : callable
-        Statistics as `cluster_statistic` takes them; their contexts are the same, in the same order.
+        Statistics as in `cluster_statistic`, of the same contexts in the same order.
     contexts : int
-        How many contexts there are.
+        Number of contexts.
     resampling, null, inference
-        As there.
+        As in `cluster_statistic`.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def cluster_difference(
 def _bootstrapped(
     statistic: Statistic, value: float, left_out: Floats, contexts: int, resampling: Resampling
 ) -> tuple[tuple[float, float], str]:
-    """Return the interval of percentile or BCa bootstrap, and what to note of it."""
+    """Return the percentile or BCa bootstrap interval, and a note."""
     weights = draw_weights(contexts, resampling.n, resampling.seed)
     replicates = np.concatenate([evaluate(statistic, chunk) for chunk in weights])
     replicates, note = replicates[np.isfinite(replicates)], ""
@@ -225,12 +225,12 @@ def _bootstrapped(
 
 
 class _LeaveOneOut:
-    """Implicit leave-one-out weights: a product with sums is a subtraction.
+    """Leave-one-out weights without a matrix: their product with sums is a subtraction.
 
     Parameters
     ----------
     contexts : int
-        How many there are.
+        Number of contexts.
 
     Examples
     --------
@@ -254,14 +254,14 @@ class _LeaveOneOut:
         raise TypeError("leave-one-out weights are known by their products with sums alone")
 
     def sum(self, axis: int) -> Floats:
-        """Return the number of remaining contexts, for each left out."""
+        """Return the number of remaining contexts, for each one left out."""
         if axis != 1:
             raise TypeError("the sum of leave-one-out weights is that of each row")
         return np.full(self.contexts, self.contexts - 1.0)
 
 
 def _left_out(statistic: Statistic, contexts: int, seed: int) -> tuple[Floats, int]:
-    """Return the statistic leaving out each context or random group, and the number of groups (0: none)."""
+    """Return the statistic leaving out each context or random group, and the number of groups (0 if none)."""
     if contexts < MANY:
         return _leave_one_out(statistic, contexts), 0
     try:
@@ -271,26 +271,26 @@ def _left_out(statistic: Statistic, contexts: int, seed: int) -> tuple[Floats, i
 
 
 def _leave_groups_out(statistic: Statistic, contexts: int, seed: int) -> Floats:
-    """Return the statistic without each of random groups of contexts of nearly one size, some groups at a time."""
+    """Return the statistic leaving out random groups of nearly equal size, several groups at a time."""
     group = np.random.default_rng(seed).permutation(contexts) % GROUPS
     rows = max(1, _CHUNK // contexts)
-    found = []
+    values = []
     for start in range(0, GROUPS, rows):
         left = np.arange(start, min(start + rows, GROUPS))
-        found.append(evaluate(statistic, (group != left[:, None]).astype(float)))
-    return np.concatenate(found)
+        values.append(evaluate(statistic, (group != left[:, None]).astype(float)))
+    return np.concatenate(values)
 
 
 def _leave_one_out(statistic: Statistic, contexts: int) -> Floats:
-    """Return the statistic without each context, a chunk of contexts at a time."""
+    """Return the statistic leaving out each context, one chunk of contexts at a time."""
     rows = max(1, _CHUNK // contexts)
-    found = []
+    values = []
     for start in range(0, contexts, rows):
         left = np.arange(start, min(start + rows, contexts))
         weights = np.ones((len(left), contexts))
         weights[np.arange(len(left)), left] = 0
-        found.append(evaluate(statistic, weights))
-    return np.concatenate(found)
+        values.append(evaluate(statistic, weights))
+    return np.concatenate(values)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Compute with label distributions: temperatures, means of N samples, and agreement with humans.
+"""Compute with label distributions: temperature, means of n samples, and agreement with humans.
 
-Agreement is expected over the randomness of the samples: it is averaged over draws before contexts are resampled.
+Agreement is an expectation over sampling: it is averaged over draws before contexts are resampled.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from biaslab.stats.estimate import is_rounding
 from biaslab.stats.ratio import Ratio
 
 Floats = NDArray[np.float64]
-_AT_ONCE = 4096  # items: all their draws are in memory together
+_AT_ONCE = 4096  # items per chunk: all draws of a chunk are held in memory
 
 
 @checked
 def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float64]:
     """Return the exact distribution over labels at a temperature.
 
-    p_T ∝ p^(1/T) holds where every label is one token and is sure to end there. A label of several tokens is tempered
-    token by token when it is sampled, which this formula approximates; at T = 1 there is no difference.
+    p_T ∝ p^(1/T) is exact if every label is a single token that is certain to end there. Labels of several tokens are
+    sampled token by token, which this formula approximates; at T = 1 there is no difference.
 
     Parameters
     ----------
     logprobs : array_like, shape (..., labels)
-        Log-probabilities at temperature 1 as `biaslab.Reply` has them, normalised or not.
+        Log-probabilities at temperature 1, as in `biaslab.Reply`, normalised or not.
     temperature : float
-        0 is greedy: all on the likeliest label, shared out where several are as likely but for rounding.
+        0 is greedy: all mass on the most likely label, shared equally if several are tied up to rounding.
 
     Returns
     -------
     numpy.ndarray, shape (..., labels)
-        Probabilities that sum to 1; all NaN where no label has any probability.
+        Probabilities that sum to 1; all NaN if no label has any probability.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float6
     if not values.size:
         return values
     known, highest = np.isfinite(values).any(axis=-1, keepdims=True), values.max(axis=-1, keepdims=True)
-    with np.errstate(over="ignore", invalid="ignore"):  # what lies below the maximum may fall to -inf, which is right
+    with np.errstate(over="ignore", invalid="ignore"):  # -inf below the maximum is correct
         p = is_rounding(highest - values) if temperature == 0 else np.exp((values - highest) / temperature)
         return np.where(known, p / p.sum(axis=-1, keepdims=True), np.nan)
 
@@ -73,9 +73,9 @@ def draw_means(
     probabilities : array_like, shape (items, levels)
         The label distribution of each item, summing to 1.
     levels : array_like, shape (levels,)
-        What each label is worth.
+        The value of each label.
     n, draws : int
-        Samples in a mean, and means, of each item.
+        Number of samples per mean, and number of means per item.
     rng : numpy.random.Generator
         Source of random numbers.
 
@@ -86,7 +86,7 @@ def draw_means(
     Raises
     ------
     InputError
-        If ``n`` or ``draws`` is below 1.
+        If ``n`` or ``draws`` is less than 1.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def draw_means(
 @checked
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of drawn scores with a reference within contexts, one number per context.
+    """Agreement of drawn scores with a reference within contexts, one value per context.
 
     Attributes
     ----------
@@ -119,9 +119,9 @@ class Agreement:
     tau : numpy.ndarray, shape (contexts,)
         Sum over draws of Kendall's τ-b, divided by the number of draws.
     defined : numpy.ndarray, shape (contexts,)
-        Share of the draws in which it is defined: both scores vary.
+        Share of the draws for which it is defined, because both scores vary.
     tied, pairs : numpy.ndarray, shape (contexts,)
-        Pairs of items with equal drawn scores, and pairs of items, both per draw.
+        Number of pairs of items with equal drawn scores, and of all pairs of items, per draw.
     """
 
     context: NDArray[Any]
@@ -131,12 +131,12 @@ class Agreement:
     pairs: Floats
 
     def ratio(self) -> Ratio:
-        """Return Kendall's τ-b, averaged over contexts and draws in which it is defined."""
+        """Return Kendall's τ-b, averaged over the contexts and draws for which it is defined."""
         missing = "undefined: in no context do both scores vary"
         return Ratio(self.context, self.tau, self.defined, bounds=(-1.0, 1.0), missing=missing)
 
     def tie_ratio(self) -> Ratio:
-        """Return the share of pairs of one context whose drawn scores are equal."""
+        """Return the share of pairs within a context whose drawn scores are equal."""
         missing = "undefined: no context with two scored items"
         return Ratio(self.context, self.tied, self.pairs, bounds=(0.0, 1.0), missing=missing)
 
@@ -150,9 +150,9 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     context : array_like, shape (items,)
         The context of each item.
     drawn : array_like, shape (draws, items)
-        Scores, one row per draw; NaN where an item has none.
+        Scores, one row per draw; NaN if missing.
     reference : array_like, shape (items,)
-        Such as mean human scores; pairs in which one is NaN do not enter the correlation.
+        For example mean human scores; items with a NaN do not enter the correlation.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
 
     Notes
     -----
-    Of one draw it is `biaslab.stats.correlation.correlation` with Kendall's τ-b at the level of contexts.
+    For a single draw this equals `biaslab.stats.correlation.correlation` with Kendall's τ-b at the level of contexts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Cluster-robust logistic regression: log odds of verdicts, and of shares of samples."""
+"""Cluster-robust logistic regression: log odds of verdicts, or of sample shares."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from biaslab.stats.regression import coefficient_by_t, identified, jackknife_err
 
 Floats = NDArray[np.float64]
 _METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
-#: Noted where no log odds are finite.
+#: Note if no finite log odds exist.
 SEPARATED = (
     "undefined: the terms predict every verdict (separation), so log odds are infinite; use more contexts, or label "
     "probabilities instead of verdicts"
 )
-_STEPS, _CLOSE = 50, 1e-12  # of the deviance
-_FAR = 20.0  # logits; where a fit goes on to grow beyond, the terms separate the verdicts
+_STEPS, _CLOSE = 50, 1e-12  # maximum number of steps; relative change of the deviance at convergence
+_FAR = 20.0  # logits; if the fit keeps growing beyond this, the terms separate the verdicts
 
 
 @checked
 def logistic_model(
     frame: pd.DataFrame, outcome: str, terms: Sequence[str], resampling: Resampling
 ) -> dict[str, Estimate]:
-    """Fit a logistic model for an outcome from 0 to 1 by quasi-likelihood, with intervals and tests over contexts.
+    """Fit a logistic model to an outcome in 0 to 1 by quasi-likelihood, with intervals and tests over contexts.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), and the terms. Rows where one
-        is missing are left out.
+        One row per verdict: ``context_id``, the outcome (0, 1, ½ for a tie, or a share), and the terms. Rows with a
+        missing value are dropped.
     outcome : str
         Column of the outcome.
     terms : sequence of str
-        Columns of numbers. There is no intercept but a column of ones.
+        Numeric columns. There is no intercept unless one of them is a column of ones.
     resampling : Resampling
-        Its level and clusters.
+        Confidence level and clusters.
 
     Returns
     -------
     dict of str to Estimate
-        By name of the term, in log odds. Standard errors are the cluster jackknife's, linearised: one Newton step from
-        the fit of all contexts to that without each. Tested against 0 by t with G − 1 degrees of freedom. NaN, with a
-        note, where the terms are not identified or separate the verdicts.
+        By term, in log odds. Standard errors come from the linearised cluster jackknife: one Newton step from the full
+        fit to that without each context. Tested against 0 by t with G − 1 degrees of freedom. NaN, with a note, if the
+        terms are not identified or separate the verdicts.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Missing judgements: bounds on their effect, and tests whether missingness depends on the condition.
 
-A judgement that was refused has some value that nobody saw. Without an assumption about it, what is known of a mean is
-an interval: from all missing values at their least to all at their greatest (Horowitz & Manski 2000, *Nonparametric
+A refused judgement has a value that was not observed. Without assumptions about it, a mean is only known to lie in an
+interval: from all missing values at their minimum to all at their maximum (Horowitz & Manski 2000, *Nonparametric
 analysis of randomized experiments with missing covariate and outcome data*, JASA 95(449), §3).
 """
 
@@ -22,9 +22,9 @@ from biaslab.stats.estimate import is_above
 from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
 
-#: Noted of an estimate of which more than 5 % are missing, where nothing says how far off it could be.
+#: Note on estimates with more than 5 % missing and no bounds.
 UNBOUNDED = "nothing bounds the effect of what is missing"
-#: Begins the note of a slope that missing scores could explain: by how much they would have to differ.
+#: Start of the note on a slope that missing scores could explain, giving how much they would have to differ.
 TIPPING = "tipping point:"
 _ALPHA = 0.05
 
@@ -38,7 +38,7 @@ def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
     trials : pandas.DataFrame
         With ``value`` and ``status``.
     values : array_like of float, shape (trials,) or ()
-        What a trial has if its own is missing.
+        The replacements.
 
     Examples
     --------
@@ -66,19 +66,19 @@ def shift_extremes(
     trials : pandas.DataFrame
         Score trials of one cell.
     condition : str
-        Column that tells the conditions apart.
+        Column of the conditions.
     levels : sequence of two
-        The condition whose scores are compared, and that with which.
+        The condition of interest, and the one to compare it with.
     ends : tuple of float
-        Least and greatest score.
+        Minimum and maximum score.
     shift : callable
-        Maps blocks (`biaslab.stats.blocks.whole_blocks`) to the mean of first less second.
+        Maps blocks (`biaslab.stats.blocks.whole_blocks`) to the mean of first minus second.
 
     Returns
     -------
     tuple of Ratio
-        With every missing score of the first condition at the least and of the second at the greatest, and the other
-        way round; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
+        With every missing score of the first condition at the minimum and of the second at the maximum, and the
+        reverse; for ``extremes`` of `biaslab.stats.ratio.Ratio`.
     """
     if len(levels) != 2:
         raise InputError("levels", levels, "two levels of the condition", "list the compared level, then the reference")
@@ -100,9 +100,9 @@ def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> boo
     record : mapping
         A row of an estimates frame: ``bound_low``, ``bound_high`` and ``note``.
     null : float
-        Where there is no effect.
+        Value without an effect.
     side : {"above", "below"}
-        On which side of it the interval lies.
+        The side of the null on which the interval lies.
 
     Examples
     --------
@@ -121,15 +121,16 @@ def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: Arra
     Parameters
     ----------
     context, condition : array_like, shape (judgements,)
-        The context and the condition of each planned judgement; NaN is no condition.
+        The context and the condition of each planned judgement; those with a NaN condition are ignored.
     missing : array_like of bool, shape (judgements,)
         Whether it is missing.
 
     Returns
     -------
     float
-        The p-value of Student's t over contexts of the difference of two rates; of more than two conditions, that of
-        the one that differs most from the rest times their number (Bonferroni). NaN where there is nothing to compare.
+        The p-value of Student's t over contexts for the difference between two rates; with more than two conditions,
+        that of the condition that differs most from the rest times the number of conditions (Bonferroni). NaN if there
+        is nothing to compare.
 
     Examples
     --------
@@ -140,8 +141,8 @@ def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: Arra
     home, lost = np.asarray(context), np.asarray(missing, float)
     codes, levels = pd.factorize(np.asarray(condition))
     sides = range(1 if len(levels) == 2 else len(levels)) if len(levels) > 1 else ()
-    found = [_differing(home, lost, codes == side, (codes != side) & (codes >= 0)) for side in sides]
-    known = [p for p in found if not np.isnan(p)]
+    p_values = [_differing(home, lost, codes == side, (codes != side) & (codes >= 0)) for side in sides]
+    known = [p for p in p_values if not np.isnan(p)]
     return min(1.0, min(known) * len(sides)) if known else float("nan")
 
 
@@ -157,9 +158,9 @@ def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, w
     Parameters
     ----------
     context, missing, condition
-        As for `missing_by_condition`.
+        As in `missing_by_condition`.
     what : str
-        What the condition is, in words.
+        Description of the condition.
 
     Returns
     -------

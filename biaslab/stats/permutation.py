@@ -14,28 +14,29 @@ Floats = NDArray[np.float64]
 _EXACT_CONTEXTS = 12
 _DRAWN = 9_999
 _CHUNK = 1 << 16
-_MOST = 0.5  # of the contexts, which add nothing
+_MOST = 0.5  # minimum share of contexts with a zero contribution
 
 
 def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
     """Two-sided sign-flip test that contributions, one per context, are symmetric around 0.
 
-    All 2^G sign patterns are enumerated for up to 12 contexts, 9,999 are drawn beyond (and the observed one counted).
-    Where half of the contexts or more add nothing, as where a sure judge rarely decides otherwise, the test is of the
-    others alone, and with few of them far below its level; patterns that are as extreme as the observed one then count
-    half (mid-p). Its type-I error is .017 with 4 such contexts in 24 and .039 with 8, instead of .005 and .019.
+    All 2^G sign patterns are enumerated for up to 12 contexts; beyond that 9,999 are drawn (and the observed one
+    added). If half of the contexts or more contribute 0, as for a judge that is rarely swayed, the test effectively
+    uses the remaining contexts, and with few of them is far below its level; patterns as extreme as the observed one
+    then count as half (mid-p). With 24 contexts this raises the type-I error from .005 to .017 if 4 of them
+    contribute, and from .019 to .039 if 8 do.
 
     Parameters
     ----------
     contributions : array_like, shape (contexts,)
-        What each context adds to the statistic, centred at the null. Their order does not matter.
+        Each context's contribution to the statistic, centred at the null. Order does not matter.
     seed : int
-        Of the drawn sign patterns.
+        Random seed of the sign patterns.
 
     Returns
     -------
     float
-        The p-value, in (0, 1]; NaN for no context, or where a contribution is NaN.
+        The p-value, in (0, 1]; NaN without contexts, or if a contribution is NaN.
 
     References
     ----------
@@ -55,29 +56,30 @@ def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
 def swap_test(
     statistic: Callable[[Floats], Floats], contexts: int, seed: int = 0, size: float = 0.0, *, mid_p: bool = False
 ) -> float:
-    """Two-sided permutation test that two conditions are exchangeable: swap them in whole contexts.
+    """Two-sided permutation test that two conditions are exchangeable: swaps them in whole contexts.
 
-    Judgements of one context are not independent, so the two conditions change places in all of a context or in none of
-    it. All 2^G patterns are enumerated for up to 12 contexts, 9,999 are drawn beyond (and the observed one counted).
+    Judgements of the same context are dependent, so the conditions are swapped in all or none of them. All 2^G
+    patterns are enumerated for up to 12 contexts; beyond that 9,999 are drawn (and the observed one added).
 
     Parameters
     ----------
     statistic : callable
-        Maps patterns of shape (patterns, contexts), 1 where the conditions of a context are swapped and else 0, to the
-        statistic of each, shape (patterns,): a difference, 0 under the null. Patterns where it is NaN count as extreme.
+        Maps patterns of shape (patterns, contexts), with 1 for contexts whose conditions are swapped and 0 for others,
+        to the statistic, shape (patterns,): a difference, 0 under the null. Patterns with a NaN count as extreme.
     contexts : int
-        How many contexts there are.
+        Number of contexts.
     seed : int
-        Of the drawn patterns.
+        Random seed of the patterns.
     size : float
-        How large the numbers are that the statistic comes of: values that differ by rounding only are as extreme.
+        Magnitude of the numbers that the statistic is computed from: values that differ only by rounding count as
+        equal.
     mid_p : bool
-        Count patterns that are exactly as extreme as the observed one half.
+        Count patterns exactly as extreme as the observed one as half.
 
     Returns
     -------
     float
-        The p-value, in (0, 1]; NaN for no context, or where the observed statistic is NaN.
+        The p-value, in (0, 1]; NaN without contexts, or if the observed statistic is NaN.
 
     Raises
     ------
@@ -103,12 +105,12 @@ def swap_test(
         return float("nan")
     extreme, alike, total = 0, 0, 0
     for flips in patterns(contexts, seed):
-        found = np.abs(evaluate(statistic, flips))
-        same = is_rounding(found - abs(observed), size)
-        extreme += int(np.sum((found >= abs(observed)) | same | np.isnan(found)))
+        statistics = np.abs(evaluate(statistic, flips))
+        same = is_rounding(statistics - abs(observed), size)
+        extreme += int(np.sum((statistics >= abs(observed)) | same | np.isnan(statistics)))
         alike += int(np.sum(same))
         total += len(flips)
-    counted = extreme - (alike / 2 if mid_p and alike < total else 0)  # where all are alike nothing is known
+    counted = extreme - (alike / 2 if mid_p and alike < total else 0)  # no information if all are alike
     if contexts <= _EXACT_CONTEXTS:
         return counted / total
     return (counted + 1) / (total + 1)
@@ -139,7 +141,7 @@ def patterns(contexts: int, seed: int = 0) -> Iterator[Floats]:
 
 def evaluate(statistic: Callable[[Floats], Floats], rows: Floats) -> Floats:
     """Return the statistic of each row of patterns or weights; raise `InputError` unless it is one value per row."""
-    found = np.asarray(statistic(rows), float)
-    if found.shape != (len(rows),):
-        raise InputError("statistic", found.shape, f"values of shape ({len(rows)},), one per row")
-    return found
+    values = np.asarray(statistic(rows), float)
+    if values.shape != (len(rows),):
+        raise InputError("statistic", values.shape, f"values of shape ({len(rows)},), one per row")
+    return values

@@ -14,10 +14,11 @@ from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA
 from biaslab.stats.t_inference import FEWEST
 
-#: Kurtosis of what contexts add, as far as a pilot's variance is concerned: tails somewhat heavier than the normal's 3.
+#: Assumed kurtosis of context contributions, for the sampling variance of a pilot's variance: heavier tails than the
+#: normal's 3.
 KURTOSIS = 4.0
-_NODES = 64  # of the distribution of a pilot's variance
-_CERTAIN = 30.0  # standard errors beyond the critical value, where the noncentral t runs out of digits
+_NODES = 64  # quadrature nodes for the distribution of a pilot's variance
+_CERTAIN = 30.0  # standard errors beyond the critical value at which the noncentral t loses precision
 
 
 @checked
@@ -27,23 +28,23 @@ def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.
     Parameters
     ----------
     effect : float
-        Distance from the null; its sign does not matter.
+        Distance from the null; the sign does not matter.
     error : float
-        Standard error of the estimate with this many contexts, in the same unit, above 0.
+        Standard error of the estimate with this number of contexts, in the same unit, above 0.
     contexts : int
         Number of contexts G. Below 6 the power is 0: no sign-flip test reaches p < .05.
     alpha : float
-        Level of the test.
+        Significance level of the test.
 
     Returns
     -------
     float
-        From 0 to 1; `alpha` where there is no effect.
+        From 0 to 1; equal to `alpha` without an effect.
 
     Raises
     ------
     InputError
-        If the error is not above 0, alpha lies outside 0 to 1, or the effect is not finite.
+        If the error is not positive, alpha is outside 0 to 1, or the effect is not finite.
 
     References
     ----------
@@ -68,35 +69,35 @@ def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.
     critical = float(stats.t.ppf(1 - alpha / 2, freedom))
     if shift > critical + _CERTAIN:
         return 1.0
-    opposite = float(stats.nct.cdf(-critical, freedom, shift))  # scipy gives NaN in places where it is below 1e-9
+    opposite = float(stats.nct.cdf(-critical, freedom, shift))  # scipy sometimes returns NaN for values below 1e-9
     return float(stats.nct.sf(critical, freedom, shift)) + (0.0 if math.isnan(opposite) else opposite)
 
 
 @checked
 def inflation(contexts: int, level: float, power: float = 0.8) -> float:
-    """Return the factor by which the smallest detectable effect grows at a level below .05.
+    """Return the factor by which the minimum detectable effect grows at a level below .05.
 
-    A test that stands beside others is decided at the level that the correction leaves it (`critical_p`).
+    For a test among others, whose level is what the correction for multiple testing leaves it (`critical_p`).
 
     Parameters
     ----------
     contexts : int
         Number of contexts G.
     level : float
-        Two-sided level at which the test is decided, between 0 and 1.
+        Two-sided level of the test, between 0 and 1.
     power : float
-        Wanted power, between 0 and 1.
+        Desired power, between 0 and 1.
 
     Returns
     -------
     float
-        1 at .05, from the noncentral t with G - 1 degrees of freedom. NaN where no p-value of G contexts is as low as
-        the level: not below 2^(1 - G) (`biaslab.stats.p_by_t`).
+        1 at .05; from the noncentral t with G - 1 degrees of freedom. NaN if G contexts cannot reach a p-value that
+        low, because it is at least 2^(1 - G) (`biaslab.stats.p_by_t`).
 
     Raises
     ------
     InputError
-        If level or power lies outside 0 to 1.
+        If level or power is outside 0 to 1.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def inflation(contexts: int, level: float, power: float = 0.8) -> float:
 
 @cache
 def _shift(contexts: int, level: float, power: float) -> float:
-    """Return the effect, in standard errors, for which a test has this power."""
+    """Return the effect, in standard errors, at which a test has this power."""
     most = float(stats.t.ppf(1 - level / 2, contexts - 1)) + _CERTAIN
     return float(brentq(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most))
 
@@ -128,15 +129,16 @@ def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.0
     Parameters
     ----------
     effect, error, contexts, alpha
-        As for `expected_power`; the error is that of the pilot, for this many contexts.
+        As in `expected_power`; the error is the pilot's, scaled to this number of contexts.
     known_from : int
-        Contexts of the pilot, at least 2, or 0 where the error is an assumption.
+        Number of contexts in the pilot, at least 2, or 0 if the error is an assumption.
 
     Returns
     -------
     float
-        From 0 to 1. The variance of a pilot of H contexts lies around the true one as χ² with 2 (H - 1) / (κ - 1)
-        degrees of freedom, κ being the kurtosis of what contexts add; 4 is taken, for a small pilot does not tell.
+        From 0 to 1. The variance of a pilot with H contexts is distributed around the true one as χ² with 2 (H - 1) /
+        (κ - 1) degrees of freedom, where κ is the kurtosis of the context contributions; 4 is assumed, because a small
+        pilot cannot estimate it.
 
     References
     ----------
@@ -159,17 +161,17 @@ def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.0
 
 @cache
 def assured_shift(contexts: int, power: float = 0.8, alpha: float = 0.05, known_from: int = 0) -> float:
-    """Return the effect, in standard errors of a pilot, for which a study has this power on average.
+    """Return the effect, in standard errors of a pilot, at which a study has this power on average.
 
     Parameters
     ----------
     contexts, power, alpha, known_from
-        As for `assured_power`.
+        As in `assured_power`.
 
     Returns
     -------
     float
-        Above that of `biaslab.stats.detectable_effect`, by more the smaller the pilot.
+        Larger than that of `biaslab.stats.detectable_effect`, the more so the smaller the pilot.
     """
     most = float(stats.t.ppf(1 - alpha / 2, contexts - 1)) + _CERTAIN
     while assured_power(most, 1.0, contexts, alpha, known_from) < power:

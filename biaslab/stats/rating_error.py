@@ -19,11 +19,11 @@ from biaslab.stats.inference import Resampling
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-#: Maps the share, from 0 to below 1, of what is left of the human scores' variance that is taken for error too, to the
-#: corrected estimate: annotators may share errors. With one rating per item it is 1 − the assumed reliability. Whatever
-#: does not depend on the share, such as the ratings' own error, is computed once for all of them.
+#: Maps the share (0 to below 1) of the remaining variance of human scores that is counted as error as well, because
+#: annotators may share errors, to the corrected estimate. With one rating per item the share is 1 − the assumed
+#: reliability. Whatever does not depend on the share, such as the error of the ratings themselves, is computed once.
 Corrected = Callable[[float], Estimate]
-#: Below this share of true variance a correction rests on noise: nothing is tested.
+#: Reliability below which a correction is too noisy: nothing is tested.
 LEAST_RELIABILITY = 0.3
 _ROUNDED = 1e-5
 _HOLDS = "holds if human scores, one rating an item, have a reliability above"
@@ -31,14 +31,14 @@ _HOLDS = "holds if human scores, one rating an item, have a reliability above"
 
 @dataclass(frozen=True)
 class RatingError:
-    """Sums of squares of the mean human score and their error part, over all contexts and leaving out each.
+    """Sums of squares of the mean human score and their error part, for all contexts and leaving out each.
 
     Attributes
     ----------
     spread : numpy.ndarray, shape (1 + contexts,)
-        Σ(h̄ − mean)² of all contexts, then without each context in turn, in order of appearance.
+        Σ(h̄ − mean)² over all contexts, then without each context in turn, in order of appearance.
     error : numpy.ndarray, shape (1 + contexts,)
-        What of it the annotators' errors make, in expectation. 0 where no item has two ratings.
+        Its expected error part, due to annotators. 0 if no item has two ratings.
     estimated : bool
         Whether some item has two ratings, so that the error is estimated rather than unknown.
     """
@@ -70,16 +70,16 @@ class RatingError:
 
 
 def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
-    """Estimate the error in mean human scores by cross-products of different annotators.
+    """Estimate the error of mean human scores from cross-products of different annotators.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per item: ``context_id``, ``human`` (the mean score) and, where they are known, ``ratings``, the single
-        scores separated by blanks, and ``annotators``, who gave them, in the same form. Without ``annotators`` the
-        place in the list stands for the annotator.
+        One row per item: ``context_id``, ``human`` (the mean score) and, if known, ``ratings``, the individual scores
+        separated by spaces, and ``annotators``, their annotators in the same form. Without ``annotators``, the
+        position in the list identifies the annotator.
     within : bool
-        About the means of contexts, or about the mean of all.
+        Compute deviations from the means of contexts rather than from the overall mean.
 
     Returns
     -------
@@ -88,15 +88,16 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     Raises
     ------
     TrialsError
-        If an item has as many ratings as annotators nowhere, or its mean human score is not the mean of its ratings.
+        If no item has as many ratings as annotators, or the mean human score of an item is not the mean of its
+        ratings.
 
     Notes
     -----
-    The true sum of squares is estimated by products of ratings of different annotators alone, Σᵢ Pᵢᵢ − Σᵢⱼ Pᵢⱼ / n,
-    where Pᵢⱼ is the mean of hᵢₐ hⱼᵦ over annotators a ≠ b of items i and j: their errors are independent, so no error
-    enters. Where the same annotators rate every item, it is the mean of Σᵢ (hᵢₐ − h̄ₐ)(hᵢᵦ − h̄ᵦ), and what makes an
-    annotator severe cancels; where each item has its own, it is the usual variance within items. An item with one
-    rating has the error variance of a rating that the others show.
+    The true sum of squares is estimated from products of ratings by different annotators alone, Σᵢ Pᵢᵢ − Σᵢⱼ Pᵢⱼ / n,
+    where Pᵢⱼ is the mean of hᵢₐ hⱼᵦ over annotators a ≠ b of items i and j; their errors are independent, so they
+    cancel in expectation. If the same annotators rate every item, this is the mean of Σᵢ (hᵢₐ − h̄ₐ)(hᵢᵦ − h̄ᵦ), in
+    which annotators' severity cancels; if each item has its own annotators, it uses the usual variance within items.
+    Items with one rating are assigned the error variance of a rating estimated from the others.
 
     References
     ----------
@@ -128,7 +129,7 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
 
 
 def too_unreliable(error: RatingError, shared: float) -> str:
-    """Return why human scores, with a share of shared error, do not support a test; "" if they do.
+    """Return why human scores, given a share of shared error, do not support a test; "" if they do.
 
     Examples
     --------
@@ -147,7 +148,7 @@ def holds_above(reliability: float) -> str:
     Parameters
     ----------
     reliability : float
-        The value down to which the finding holds, 0 to 1.
+        The lowest reliability at which the finding holds, 0 to 1.
 
     Examples
     --------
@@ -164,34 +165,34 @@ def needed_reliability(note: str) -> float:
     Parameters
     ----------
     note : str
-        Of an estimate.
+        Note of an estimate.
 
     Examples
     --------
     >>> needed_reliability(f"12 contexts; {holds_above(0.62)}"), needed_reliability("")
     (0.62, nan)
     """
-    said = re.search(rf"{_HOLDS} (\d\.\d+)", note)
-    return float(said[1]) if said else math.nan
+    match = re.search(rf"{_HOLDS} (\d\.\d+)", note)
+    return float(match[1]) if match else math.nan
 
 
 def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, NDArray[np.intp] | None]:
-    """Return the frame and cluster numbers that a cluster jackknife leaves out as wholes.
+    """Return the frame and the cluster numbers by which a cluster jackknife leaves out whole clusters.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         One row per item, with ``context_id``.
     within : bool
-        Whether contexts stay what they are, since each has a mean of its own.
+        Whether contexts must stay separate because each has its own mean.
     resampling : Resampling
-        Has the clusters.
+        Its ``clusters`` are used.
 
     Returns
     -------
     tuple of pandas.DataFrame and numpy.ndarray of int, shape (contexts,)
-        Within contexts: the frame, and the number of each context's cluster, contexts in order of appearance, or None
-        where there are no clusters. Else the frame with clusters for contexts, and None.
+        Within contexts: the frame, and the cluster number of each context in order of appearance, or None without
+        clusters. Otherwise: the frame with clusters in place of contexts, and None.
 
     Examples
     --------
@@ -215,14 +216,14 @@ def without_each(own: Floats) -> Floats:
 
 
 def without_clusters(values: Floats, clusters: Codes | None) -> Floats:
-    """Turn sums of all contexts and without each into sums of all and without each cluster of contexts.
+    """Turn sums over all contexts and without each into sums over all and without each cluster of contexts.
 
     Parameters
     ----------
     values : numpy.ndarray, shape (1 + contexts, ...)
-        As `without_each` returns them.
+        As returned by `without_each`.
     clusters : numpy.ndarray of int, shape (contexts,), optional
-        The number of each context's cluster; without, every context is one.
+        The cluster number of each context; by default every context is its own.
 
     Examples
     --------
@@ -238,14 +239,14 @@ def without_clusters(values: Floats, clusters: Codes | None) -> Floats:
 
 def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
     """Return one row per rating: the number of its ``item``, the ``annotator`` and the ``score``."""
-    given, names = (_split(frame, column) for column in ("ratings", "annotators"))
-    named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(given, names, strict=True)]
-    if [len(who) for who in named] != [len(scores) for scores in given]:
+    ratings, names = (_split(frame, column) for column in ("ratings", "annotators"))
+    named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(ratings, names, strict=True)]
+    if [len(who) for who in named] != [len(scores) for scores in ratings]:
         raise TrialsError(
             "column 'annotators'", "a different number of annotators than ratings", "one annotator per rating"
         )
-    counts = np.array([len(scores) for scores in given], np.intp)
-    score = np.array([float(score) for scores in given for score in scores])
+    counts = np.array([len(scores) for scores in ratings], np.intp)
+    score = np.array([float(score) for scores in ratings for score in scores])
     item = np.repeat(np.arange(len(frame)), counts)
     sums = np.bincount(item, score, len(frame))
     if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
@@ -260,14 +261,14 @@ def _split(frame: pd.DataFrame, column: str) -> list[list[str]]:
 
 
 def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
-    """Return the sum of squares about the mean of contexts, or of all; with everything and without each context."""
-    square, total, size = (_counted(codes, part, contexts) for part in (values**2, values, np.ones(len(values))))
+    """Return the sum of squares around context means, or the overall mean; for all contexts and without each."""
+    square, total, size = (_counted(codes, term, contexts) for term in (values**2, values, np.ones(len(values))))
     return _centred(square, total**2, total * total.sum(), size, within)
 
 
 def _degrees(variance: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
-    """Return what `_about_mean` is of independent errors that have these variances, in expectation."""
-    sums, size = (_counted(codes, part, contexts) for part in (variance, np.ones(len(variance))))
+    """Return the expectation of `_about_mean` for independent errors with these variances."""
+    sums, size = (_counted(codes, term, contexts) for term in (variance, np.ones(len(variance))))
     return _centred(sums, sums, sums, size, within)
 
 
@@ -276,7 +277,7 @@ def _counted(codes: Codes, values: Floats, contexts: int) -> Floats:
 
 
 def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: bool) -> Floats:
-    """Return what `_about_mean` would be without errors, from products of ratings of different annotators."""
+    """Return an estimate of `_about_mean` free of rating error, from products of ratings by different annotators."""
     item, annotator = ratings["item"].to_numpy(), pd.factorize(ratings["annotator"])[0]
     score = ratings["score"].to_numpy(float)
     if within:
@@ -293,18 +294,18 @@ def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: 
 def _products_within(
     item: Codes, annotator: Codes, score: Floats, codes: Codes, contexts: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Return Σ pᵢᵢ, Σ pᵢⱼ over pairs of items, and n of each context; p as `_products` has it."""
+    """Return Σ pᵢᵢ, Σ pᵢⱼ over pairs of items, and n for each context; p as in `_products`."""
     items, item = np.unique(item, return_inverse=True)
     home, context = codes[items], codes[items][item]
-    given = np.bincount(context, minlength=contexts)
-    centred = score - (np.bincount(context, score, contexts) / np.maximum(given, 1))[context]
+    rated = np.bincount(context, minlength=contexts)
+    centred = score - (np.bincount(context, score, contexts) / np.maximum(rated, 1))[context]
     place = np.unique(context.astype(np.int64) * (annotator.max(initial=0) + 1) + annotator, return_inverse=True)[1]
     shape = (len(items), int(place.max(initial=-1)) + 1)
     scores, ones = (sparse.csr_array((values, (item, place)), shape) for values in (centred, np.ones(len(item))))
     at = sparse.csr_array((np.ones(len(items)), (np.arange(len(items)), home)), (len(items), contexts))
     one, two = (at @ at.T).nonzero()
     sums, counts = np.bincount(item, centred, len(items)), np.bincount(item, minlength=len(items)).astype(float)
-    alike, both = ((part @ part.T)[one, two] for part in (scores, ones))
+    alike, both = ((matrix @ matrix.T)[one, two] for matrix in (scores, ones))
     products = (sums[one] * sums[two] - alike) / (counts[one] * counts[two] - both)
     square, own = (
         np.bincount(home[one][chosen], products[chosen], contexts).astype(float)
@@ -317,26 +318,26 @@ def _products(item: Codes, annotator: Codes, score: Floats) -> tuple[Floats, Cod
     """Return the mean product of ratings of two items by different annotators, shape (items, items), and the items."""
     items, item = np.unique(item, return_inverse=True)
     names, annotator = np.unique(annotator, return_inverse=True)
-    scores, given = np.zeros((2, len(items), len(names)))
+    scores, rated = np.zeros((2, len(items), len(names)))
     scores[item, annotator] = score - score.mean()
-    given[item, annotator] = 1
-    sums, counts = scores.sum(axis=1), given.sum(axis=1)
-    products = (np.outer(sums, sums) - scores @ scores.T) / (np.outer(counts, counts) - given @ given.T)
+    rated[item, annotator] = 1
+    sums, counts = scores.sum(axis=1), rated.sum(axis=1)
+    products = (np.outer(sums, sums) - scores @ scores.T) / (np.outer(counts, counts) - rated @ rated.T)
     return products, items
 
 
 def _centred(square: Floats, own: Floats, rows: Floats, size: Floats, within: bool) -> Floats:
-    """Return Σᵢ pᵢᵢ − Σᵢⱼ pᵢⱼ / n within contexts, or over all; of all contexts, and without each.
+    """Return Σᵢ pᵢᵢ − Σᵢⱼ pᵢⱼ / n within contexts, or over all; for all contexts, and without each.
 
     Parameters
     ----------
     square, own, rows, size : numpy.ndarray, shape (contexts,)
-        Of each context: Σ pᵢᵢ, Σ pᵢⱼ over its pairs of items, Σ pᵢⱼ over its items with those of all contexts, and n.
+        For each context: Σ pᵢᵢ, Σ pᵢⱼ over its pairs of items, Σ pᵢⱼ of its items with those of all contexts, and n.
     within : bool
-        Sum what is so of each context, rather than take all as one.
+        Compute this within each context and sum, rather than over all items.
     """
     if within:
         return without_each(square - own / np.maximum(size, 1))
     pairs = np.concatenate([[rows.sum()], rows.sum() - 2 * rows + own])
-    found: Floats = without_each(square) - pairs / np.maximum(without_each(size), 1)
-    return found
+    centred: Floats = without_each(square) - pairs / np.maximum(without_each(size), 1)
+    return centred

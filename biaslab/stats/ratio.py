@@ -1,6 +1,6 @@
-"""Ratios of sums over contexts, such as rates and means, and differences of two of them, with interval and test.
+"""Ratios of sums over contexts, such as rates and means, and differences between two, with interval and test.
 
-Trials are first reduced to one numerator and one denominator a context: see `biaslab.stats.inference`.
+Trials are first reduced to one numerator and one denominator per context: see `biaslab.stats.inference`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from biaslab.stats.ratio_test import Excess, RatioTest
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
 Floats = NDArray[np.float64]
-#: With fewer contexts some resamples have next to no spread, and a studentised bootstrap goes astray.
+#: With fewer contexts some resamples have almost no variation, and the studentised bootstrap is unreliable.
 _FEW = 8
-_NOTHING = 1e-12  # of a sum: rounding
+_NOTHING = 1e-12  # smaller remainders of a sum are rounding errors
 _BY_T = (math.inf, "; t test")
 
 
@@ -49,25 +49,25 @@ class Ratio:
     context : array_like of str, shape (items,)
         The context of each item.
     numerator, denominator : array_like of float, shape (items,)
-        What an item adds to both sums.
+        Each item's contribution to the two sums.
     null : float, optional
-        Value under the null hypothesis, if there is one to test.
+        Value under the null hypothesis; None for no test.
     bounds : tuple of float, optional
-        Least and greatest possible value. When all contexts have the same ratio the bootstrap has no width, and the
+        Smallest and largest possible value. If all contexts have the same ratio, the bootstrap has zero width, and the
         interval is Clopper and Pearson's with each context as one trial, which is conservative.
     missing : str
-        What to note when nothing is left to divide by.
+        Note if the denominator is 0.
     inference : {"resampling", "t", "score"}
-        By resampling: bootstrap interval and sign-flip test. By t: `biaslab.stats.t_inference.t_test`, and as interval
-        the values that it does not reject. By score, for a rate of items between 0 and 1: the same test at ½, with an
-        interval that knows what a rate does near its bounds and where few items are off ½
-        (`biaslab.stats.ratio_test.RatioTest`). Whichever it is, p is below .05 exactly where a 95 % interval leaves
-        out the null: those of t and score are what their test does not reject, others are `settled`.
+        "resampling": bootstrap interval and sign-flip test. "t": `biaslab.stats.t_inference.t_test`, with the values
+        that it does not reject as the interval. "score", for a rate of items between 0 and 1: the same test at ½, with
+        an interval that accounts for the behaviour of a rate near its bounds and with few items off ½
+        (`biaslab.stats.ratio_test.RatioTest`). In all cases p is below .05 exactly if a 95 % interval excludes the
+        null: "t" and "score" by inverting their test, "resampling" because both are `settled`.
     margin : float
-        What is tested is whether the ratio differs from the null by more than this; the interval is wider by it.
+        Tests whether the ratio differs from the null by more than this; the interval is widened accordingly.
     extremes : tuple of Ratio, optional
-        The ratio with every judgement that is missing at the value that makes it least, and greatest; they give the
-        estimate its ``bound_low`` and ``bound_high``.
+        Ratios with every missing judgement at the value that minimises, or maximises, the ratio; they give
+        ``bound_low`` and ``bound_high``.
     """
 
     context: ArrayLike
@@ -81,12 +81,12 @@ class Ratio:
     extremes: tuple[Ratio, Ratio] | None = None
 
     def estimate(self, resampling: Resampling) -> Estimate:
-        """Sum within contexts and estimate over those with a denominator, leaving out items with NaN.
+        """Sum within contexts and estimate over contexts with a non-zero denominator, dropping items with NaN.
 
         Raises
         ------
         InputError
-            If a sum is infinite, or numerators, denominators and contexts are not equally many.
+            If a sum is infinite, or the lengths of numerators, denominators and contexts differ.
 
         Examples
         --------
@@ -99,34 +99,34 @@ class Ratio:
         sums = self._sums(resampling)
         if not len(sums):
             return undefined(self.missing)
-        found = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
+        estimate = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
         if resampling.values_only:
-            return found
-        found = self._bounded(found, resampling)
-        if not self.margin or self.null is None or found.n_contexts < 2:
-            return found
+            return estimate
+        estimate = self._bounded(estimate, resampling)
+        if not self.margin or self.null is None or estimate.n_contexts < 2:
+            return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
         note = f"tests for a {margin} (the interval includes that margin)"
         low, high = np.clip(
-            (found.ci_low - self.margin, found.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
+            (estimate.ci_low - self.margin, estimate.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
         )
-        said = "; ".join(filter(None, [found.note, note]))
-        return replace(found, ci_low=float(low), ci_high=float(high), note=said)
+        notes = "; ".join(filter(None, [estimate.note, note]))
+        return replace(estimate, ci_low=float(low), ci_high=float(high), note=notes)
 
     def without_each(self, unit: ArrayLike, units: int) -> Floats:
-        """Return the ratio over all items, then leaving out each unit, such as each context.
+        """Return the ratio over all items, then leaving out each unit, for example each context.
 
         Parameters
         ----------
         unit : array_like of int, shape (items,)
-            The number of each item's unit, from 0.
+            Index of each item's unit, from 0.
         units : int
-            How many there are.
+            Number of units.
 
         Returns
         -------
         numpy.ndarray, shape (1 + units,)
-            NaN where nothing is left to divide by.
+            NaN if the denominator is 0.
 
         Examples
         --------
@@ -145,16 +145,16 @@ class Ratio:
     def with_missing(self, found: Estimate, n_trials: int, n_dropped: int) -> Estimate:
         """Add bounds to an estimate of this ratio, given the number of missing judgements.
 
-        With a share m of the items missing, the ratio of all lies between the interval's ends times 1 − m plus the
-        least and the greatest value times m (Horowitz & Manski 2000, §3). Items that have no denominator might have had
-        one, so that m is among those that have.
+        If a share m of the items is missing, the ratio of all items lies between the interval's ends times 1 − m plus
+        the minimum and the maximum value times m (Horowitz & Manski 2000, §3). Items without a denominator might have
+        had one, so m is computed among the items that have one.
 
         Parameters
         ----------
         found : Estimate
-            Of this ratio.
+            Estimate of this ratio.
         n_trials, n_dropped : int
-            Judgements that enter, and that do not.
+            Numbers of judgements used, and not used.
 
         Examples
         --------
@@ -166,7 +166,7 @@ class Ratio:
         bounds, items = self.bounds, np.asarray(self.denominator, float)
         if bounds is None or not np.isfinite(bounds).all() or self.extremes is not None or math.isnan(found.ci_low):
             return found
-        if not n_dropped or not n_trials or len(items) >= n_trials + n_dropped:  # all that was planned is in it
+        if not n_dropped or not n_trials or len(items) >= n_trials + n_dropped:  # nothing that was planned is missing
             return found
         missing = n_dropped * len(items) / n_trials
         share = missing / (missing + float(np.nansum(items)) / float(np.nanmax(items)))
@@ -176,10 +176,10 @@ class Ratio:
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
         """Estimate the difference between this ratio and another, over contexts where both have a denominator.
 
-        Both are recomputed with the same resampled contexts, so what the contexts have in common cancels. By
-        resampling, the test swaps the two ratios' sums in whole contexts. By t, test and studentised interval are
-        Student's on the linearised error, however many contexts there are: where few candidates stand in a context,
-        many contexts say the same of both, and permutations and bootstraps lose their level.
+        Both are recomputed on the same resampled contexts, so what contexts have in common cancels. With "resampling",
+        the test swaps the two ratios' sums in whole contexts. With "t", the test and the studentised interval use
+        Student's t on the linearised error for any number of contexts: with few candidates per context, many contexts
+        have the same value for both, and permutation tests and bootstraps lose their level.
 
         Examples
         --------
@@ -212,7 +212,7 @@ class Ratio:
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
         """Return the test, and the interval unless it is a bootstrap."""
         null, level = self._tested(float(sums[:, 0].sum() / sums[:, 1].sum())), resampling.level
-        untested = math.nan if self.null is None else 1.0  # nothing departs that lies within the margin
+        untested = math.nan if self.null is None else 1.0  # values within the margin do not count as a departure
         if self.inference == "resampling":
             return _Method(
                 lambda *_: untested if null is None else sign_flip(sums @ (1, -null), resampling.seed),
@@ -231,7 +231,7 @@ class Ratio:
         )
 
     def _tested(self, value: float) -> float | None:
-        """Return the null, or the end of its margin nearer to the value; None if there is no null."""
+        """Return the null, or the end of its margin nearest to the value; None if there is no null."""
         if self.null is None or abs(value - self.null) <= self.margin > 0:
             return None
         return self.null + math.copysign(self.margin, value - self.null)
@@ -242,19 +242,19 @@ class Ratio:
         gap, total = 2 * up - down, np.nansum(np.where(np.isnan(up), 0.0, down))
         return Excess(float(np.nansum(np.maximum(gap, 0.0)) / total), float(np.nansum(np.maximum(-gap, 0.0)) / total))
 
-    def _bounded(self, found: Estimate, resampling: Resampling) -> Estimate:
-        """Add the outer ends of the extremes' intervals as bounds; none if nothing is missing."""
-        if self.extremes is None or not found.n_contexts:
-            return found
+    def _bounded(self, estimate: Estimate, resampling: Resampling) -> Estimate:
+        """Add the outer ends of the extremes' intervals as bounds, unless nothing is missing."""
+        if self.extremes is None or not estimate.n_contexts:
+            return estimate
         least, most = (replace(ratio, null=None).estimate(resampling) for ratio in self.extremes)
-        return replace(found, bound_low=least.ci_low, bound_high=most.ci_high)
+        return replace(estimate, bound_low=least.ci_low, bound_high=most.ci_high)
 
     def _sums(self, resampling: Resampling) -> Floats:
         """Return numerator and denominator of the resampled units: contexts or clusters."""
         return _clustered(*self._of_contexts(resampling), resampling)
 
     def _of_contexts(self, resampling: Resampling) -> tuple[Floats, NDArray[Any]]:
-        """Return numerator and denominator of the contexts that have one, and their names."""
+        """Return numerators and denominators of the contexts with a non-zero denominator, and their names."""
         sums, names = sum_by_context(self.context, self.numerator, self.denominator)
         if not np.isfinite(sums).all():
             raise InputError("numerator, denominator", np.inf, "finite numbers, or NaN if missing")
@@ -265,7 +265,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class _Method:
-    """Test and interval for a value and its standard error (0 where contexts do not vary)."""
+    """Test and interval for a value and its standard error (0 if contexts do not vary)."""
 
     test: Callable[[float, float], float]
     interval: Callable[[float, float], tuple[float, float]]
@@ -316,7 +316,7 @@ def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> Flo
 
 
 def _ratio(sums: Floats) -> tuple[Floats, Floats]:
-    with np.errstate(divide="ignore", invalid="ignore"):  # resamples may leave nothing to divide by
+    with np.errstate(divide="ignore", invalid="ignore"):  # resamples may have a denominator of 0
         value = sums[:, 0] / sums[:, 1]
         return value, np.stack([1 / sums[:, 1], -value / sums[:, 1]], axis=1)
 

@@ -20,25 +20,25 @@ _DOUBLINGS = 60
 
 @dataclass(frozen=True)
 class Excess:
-    """Shares of items above and below ½, from which the variance of a rate follows.
+    """Shares of items above and below ½, which determine the variance of a rate.
 
-    Two orders of a pair that decide for the same candidate are an item at ½, which says nothing of the order; only what
-    lies above or below does. Single decisions leave nothing at ½.
+    If the two orders of a pair favour the same candidate, the item is at ½, which is no evidence about order; only
+    items above or below are. With single decisions no item is at ½.
 
     Parameters
     ----------
     above, below : float
-        Shares, from 0 to 1, together at most 1. The rate is ½ + (above − below) / 2.
+        From 0 to 1, with a sum of at most 1. The rate is ½ + (above − below) / 2.
     """
 
     above: float
     below: float
 
     def widening(self, at: float) -> float:
-        """Return the variance of the rate if it were another, in units of that at its estimate.
+        """Return the variance of the rate at another value, relative to that at its estimate.
 
-        With the shares that are likeliest given a difference δ = 2 at − 1 (Tango 1998), the variance is v(δ) / n. Less
-        (d − δ)² / n it is relative to the contexts' own deviations, as in a t statistic; at ½ the factor is then 1.
+        With the most likely shares given a difference δ = 2 at − 1 (Tango 1998), the variance is v(δ) / n. Subtracting
+        (d − δ)² / n makes it relative to the contexts' own deviations, as in a t statistic; at ½ the factor is then 1.
 
         Parameters
         ----------
@@ -48,8 +48,8 @@ class Excess:
         Returns
         -------
         float
-            Not above 0 where a difference as large as the observed one is out of the question; 1 where all items are
-            alike, so that there is no variance to scale.
+            Not positive if a difference as large as the observed one is excluded; 1 if all items are equal, so that
+            there is no variance to scale.
 
         Examples
         --------
@@ -73,10 +73,10 @@ class RatioTest:
     Parameters
     ----------
     sums : numpy.ndarray, shape (contexts, 2)
-        Numerator and denominator of each context, of two contexts at least; their ratios vary.
+        Numerator and denominator of each context, for at least two contexts whose ratios vary.
     excess : Excess, optional
-        Of a rate between 0 and 1: the score test of Tango (1998), whose variance is scaled by what the contexts show
-        (Franco et al. 2019). By default the variance of the contexts is taken at every value (Fieller 1954).
+        For a rate between 0 and 1: the score test of Tango (1998), with its variance scaled to that observed between
+        contexts (Franco et al. 2019). By default the variance between contexts is used at every value (Fieller 1954).
 
     References
     ----------
@@ -96,7 +96,7 @@ class RatioTest:
     excess: Excess | None = None
 
     def p_value(self, at: float) -> float:
-        """Return the two-sided p-value, not below 2^(1 − G) (`p_by_t`)."""
+        """Return the two-sided p-value, at least 2^(1 − G) (`p_by_t`)."""
         factor = self._factor(at)
         return t_test(self._deviations(at), factor) if factor > 0 else 2.0 ** (1 - len(self.sums))
 
@@ -108,13 +108,13 @@ class RatioTest:
         level : float
             Confidence level, between 0 and 1.
         null : float, optional
-            Lies in the interval exactly if its p-value is at least 1 − level, also where fewer contexts than 6 cannot
+            Included in the interval exactly if its p-value is at least 1 − level, even if fewer than 6 contexts cannot
             reject it.
 
         Returns
         -------
         tuple of float
-            Infinite at the ends where no value is rejected: the contexts' denominators vary too much.
+            Infinite on a side where no value is rejected, because the contexts' denominators vary too much.
         """
         low, high = (0.0, 1.0) if self.excess else (-math.inf, math.inf)
         return self._end(low, level, null), self._end(high, level, null)

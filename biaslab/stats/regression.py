@@ -35,33 +35,34 @@ def linear_model(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per item. Rows where a variable of the formula, or the context, is missing are left out.
+        One row per item. Rows with a missing variable or context are dropped.
     formula : str
-        Such as ``"score ~ log_perplexity + human"``, as `patsy` reads it.
+        A `patsy` formula, such as ``"score ~ log_perplexity + human"``.
     context : str
         Column of the context.
     within : bool
-        Give each context an intercept of its own: all variables lose their context's mean, and the model its intercept.
-        Coefficients are those of a model with an indicator a context, however many there are.
+        Give each context its own intercept: all variables are centred within contexts, and the model loses its
+        intercept. Equivalent to indicator variables for contexts, whatever their number.
     level : float
         Confidence level, between 0 and 1.
     clusters : mapping, optional
-        The cluster of contexts that are not independent: it is left out whole. Intercepts stay those of contexts.
+        The cluster of each context that is not independent; the jackknife leaves out whole clusters. Intercepts remain
+        those of contexts.
 
     Returns
     -------
     dict of str to Estimate
-        By name of the term. Standard errors are the cluster jackknife's (CR3): the spread of the coefficients over
-        leaving out one context at a time, √((G − 1) / G Σ (b₍g₎ − b)²). Each term is tested against 0 with t, G − 1
-        degrees of freedom, where ``n_contexts`` is G. NaN, with a note, for a term that the data do not identify
-        (constant, or a combination of others), and for fewer than two contexts.
+        By term. Standard errors come from the cluster jackknife (CR3): the variation of the coefficients when leaving
+        out one context at a time, √((G − 1) / G Σ (b₍g₎ − b)²). Each term is tested against 0 by t with G − 1 degrees
+        of freedom, where G is ``n_contexts``. NaN, with a note, for terms that are not identified (constant, or
+        collinear with others), and with fewer than two contexts.
 
     Raises
     ------
     InputError
-        If the formula cannot be read, or the level lies outside 0 to 1.
+        If the formula is invalid, or the level is outside 0 to 1.
     TrialsError
-        If the context is no column.
+        If the frame has no column ``context``.
 
     References
     ----------
@@ -85,19 +86,19 @@ def linear_model(
         codes = pd.factorize(Resampling(clusters=clusters).cluster_of(homes))[0]
     contexts = len(np.unique(codes))
     kept, reasons = identified(y, x, names, contexts)
-    found = {name: undefined(reason, contexts) for name, reason in reasons.items()}
+    estimates = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
         errors = jackknife_errors(x, y - x @ b, codes)
-        reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever that of x
+        reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever the unit of x
         b, errors = (np.where(is_rounding(part * reach, np.abs(y).max()), 0.0, part) for part in (b, errors))
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
-        found |= {
+        estimates |= {
             names[k]: coefficient_by_t(value, error, contexts, level, method)
             for k, value, error in zip(kept, b, errors, strict=True)
         }
-    return {name: found[name] for name in names}
+    return {name: estimates[name] for name in names}
 
 
 def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
@@ -110,14 +111,14 @@ def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
     x : numpy.ndarray, shape (rows, terms)
         The variables.
     residuals, weights : numpy.ndarray, shape (rows,)
-        Outcome less what is fitted, and the variance function: 1 for least squares, p (1 − p) for log odds.
+        Outcome minus fitted value, and the variance function: 1 for least squares, p (1 − p) for log odds.
     codes : numpy.ndarray, shape (rows,)
-        Number of the context of each row, from 0.
+        Index of each row's context, from 0.
 
     Returns
     -------
     numpy.ndarray, shape (terms,)
-        All NaN where one context decides a term.
+        All NaN if a single context determines a term.
     """
     contexts, shifts = int(codes.max()) + 1, jackknife_shifts(x, residuals, codes, weights)
     errors: Floats = np.sqrt((contexts - 1) / contexts * np.sum(shifts**2, axis=0))
@@ -127,7 +128,7 @@ def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
 def jackknife_shifts(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
     """Return the change of coefficients when each context is left out, b₍g₎ − b; shape (contexts, terms).
 
-    Parameters are those of `jackknife_errors`; all is NaN where one context decides a term.
+    The parameters are those of `jackknife_errors`; all NaN if a single context determines a term.
     """
     contexts, k = int(codes.max()) + 1, x.shape[1]
     scale = np.abs(x).max(axis=0)
@@ -144,7 +145,7 @@ def jackknife_shifts(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
 
 
 def coefficient_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
-    """Return a coefficient with the interval and the test against 0 of t, G − 1 degrees of freedom."""
+    """Return a coefficient with its interval and its test against 0, by t with G − 1 degrees of freedom."""
     value, error = float(value), float(error)
     if not error > 0:
         reason = (

@@ -1,4 +1,4 @@
-"""Krippendorff's alpha: agreement beyond chance of annotators or of samples of one judge, with an interval."""
+"""Krippendorff's alpha: chance-corrected agreement of annotators, or of samples of one judge, with an interval."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Codes = NDArray[np.integer[Any]]
 Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
 _CHUNK = 1 << 18
-_TWO = 2  # annotators at least
+_TWO = 2  # minimum number of annotators
 
 
 @checked
@@ -38,17 +38,17 @@ def krippendorff_alpha(
     annotator: str = "annotator",
     score: str = "score",
 ) -> float:
-    """Compute Krippendorff's alpha of tidy scores without an interval, with the package `krippendorff`.
+    """Compute Krippendorff's alpha of tidy scores, without an interval, using the package `krippendorff`.
 
     Parameters
     ----------
     scores, level, units, annotator, score
-        As for `estimate_alpha`; no context is needed.
+        As in `estimate_alpha`; no context is needed.
 
     Returns
     -------
     float
-        At most 1; NaN where `estimate_alpha` is undefined.
+        At most 1; NaN if `estimate_alpha` is undefined.
 
     Examples
     --------
@@ -76,35 +76,36 @@ def estimate_alpha(
 ) -> Estimate:
     """Return Krippendorff's alpha of tidy scores with an interval over contexts.
 
-    Whole contexts are resampled with all their units: units of one context are not independent, and the disagreement
-    expected by chance is recomputed in every resample.
+    Whole contexts are resampled with all their units, because units of the same context are dependent; the expected
+    disagreement is recomputed in every resample.
 
     Parameters
     ----------
     scores : pandas.DataFrame
-        One row per unit × annotator, one attribute. Missing scores are allowed, as NaN or as no row.
+        One row per unit × annotator, for one attribute. Missing scores are NaN or have no row.
     resampling : Resampling
-        How to resample: see `biaslab.stats.jackknife.cluster_statistic`.
+        Resampling settings, as in `biaslab.stats.jackknife.cluster_statistic`.
     level : {"interval", "ordinal", "nominal"}
-        Distance between two scores: squared difference, squared difference of ranks, or equal and not equal.
+        Distance between two scores: squared difference, squared difference of ranks, or 0 if equal and 1 otherwise.
     units : sequence of str, optional
-        Columns that identify a unit; all but ``annotator`` and ``score`` unless given. The context is always one.
+        Columns that identify a unit; by default all but ``annotator`` and ``score``. The context is always one of
+        them.
     annotator, score, context : str
-        Columns of the annotator, of the score (numbers) and of the context.
+        Columns of the annotator, of the (numeric) score and of the context.
 
     Returns
     -------
     Estimate
-        1 is perfect agreement, 0 what chance gives, below 0 systematic disagreement. ``n_contexts`` counts those with
-        a unit that has two scores. NaN, with a note, where there are fewer than two annotators, no unit has two scores,
-        or all these are the same. There is no test: alpha has no null worth rejecting.
+        1 is perfect agreement, 0 chance, below 0 systematic disagreement. ``n_contexts`` counts contexts with at least
+        one unit that has two scores. NaN, with a note, if there are fewer than two annotators, no unit has two scores,
+        or all of these are equal. There is no test, because no null value of alpha is worth rejecting.
 
     Raises
     ------
     InputError
         If the level is unknown or a score is infinite.
     TrialsError
-        If a column is missing, or an annotator scored a unit twice.
+        If a column is missing, or an annotator scored the same unit twice.
 
     References
     ----------
@@ -142,22 +143,21 @@ def alpha_difference(
     null: float | None = 0.0,
     inference: Inference = "resampling",
 ) -> Estimate:
-    """Estimate the difference of alpha between two frames, over their common contexts.
+    """Estimate the difference in alpha between two frames, over their common contexts.
 
     Parameters
     ----------
     first, second : pandas.DataFrame
-        Scores as for `estimate_alpha`: of a judge's samples and of human annotators, say, or of two configurations.
+        Scores as in `estimate_alpha`, for example a judge's samples and human annotations, or two configurations.
     resampling, level, units, annotator, score, context
-        As there.
+        As in `estimate_alpha`.
     null, inference
-        As for `biaslab.stats.jackknife.cluster_statistic`.
+        As in `biaslab.stats.jackknife.cluster_statistic`.
 
     Returns
     -------
     Estimate
-        Alpha of the first minus that of the second; both are recomputed with the same resampled
-        contexts.
+        Alpha of the first minus that of the second; both are recomputed on the same resampled contexts.
 
     Examples
     --------
@@ -198,18 +198,18 @@ def _pairable(
     missing = [column for column in wanted if column not in scores.columns]
     if missing:
         raise TrialsError("scores columns", missing, f"the columns {', '.join(map(repr, wanted))}")
-    given = scores[scores[score].notna()]
-    values = given[score].to_numpy(float)
+    scored = scores[scores[score].notna()]
+    values = scored[score].to_numpy(float)
     if np.isinf(values).any():
         raise InputError(f"score column {score!r}", math.inf, "finite numbers, or NaN if missing")
-    unit, who = number_items(given, units)[0], number_items(given, [annotator])[0]
+    unit, who = number_items(scored, units)[0], number_items(scored, [annotator])[0]
     rating = unit * (who.max(initial=0) + 1) + who
     if len(np.unique(rating)) < len(rating):
-        first = given[pd.Series(rating).duplicated().to_numpy()].iloc[0][[*units, annotator]].to_dict()
+        first = scored[pd.Series(rating).duplicated().to_numpy()].iloc[0][[*units, annotator]].to_dict()
         raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
     kept = np.bincount(unit)[unit] > 1
-    where, firsts = number_items(given, [context])
-    names = pd.Index(given[context].iloc[firsts])
+    where, firsts = number_items(scored, [context])
+    names = pd.Index(scored[context].iloc[firsts])
     alone = not len(who) or who.max() < 1
     return _Rated(values, where, unit, who, names, alone).only(kept)
 
@@ -218,7 +218,7 @@ def _pairable(
 class _Rated:
     """Ratings as arrays: score and the numbers of context, unit and annotator; and the names of contexts.
 
-    ``alone`` says that there were fewer than two annotators before units with one score were left out.
+    ``alone`` says that there were fewer than two annotators before units with a single score were dropped.
     """
 
     score: Floats
@@ -230,7 +230,7 @@ class _Rated:
 
     def only(self, kept: NDArray[np.bool_]) -> _Rated:
         """Return a subset of the ratings, with all units."""
-        context, found = pd.factorize(self.context[kept])
+        context, names = pd.factorize(self.context[kept])
         unit = pd.factorize(self.unit[kept])[0]
         return replace(
             self,
@@ -238,7 +238,7 @@ class _Rated:
             context=context,
             unit=unit,
             annotator=self.annotator[kept],
-            names=self.names[found],
+            names=self.names[names],
         )
 
     def within(self, names: set[Any]) -> _Rated:
@@ -260,7 +260,7 @@ class _Rated:
     def contents(self) -> pd.Series:
         """Return a fingerprint of each context's scores that does not depend on names.
 
-        Contexts are numbered by it, so that a seed gives the same resamples whatever they are called.
+        Contexts are numbered by it, so that a seed gives the same resamples whatever their names.
         """
         _, rank = np.unique(self.score, return_inverse=True)
         of_unit = np.zeros(self.unit.max() + 1, np.uint64)
@@ -288,9 +288,9 @@ class _Rated:
 class _Parts:
     """Alpha as a function of the weights of contexts, at each level.
 
-    ``counts`` says how often each context has each distinct score (contexts, scores), and ``values`` what these are;
-    ``at`` is the number of each rating's score, ratings sorted by unit, ``starts`` where units start, and ``context``
-    the context of each unit.
+    ``counts`` says how often each distinct score occurs in each context (contexts, scores), and ``values`` lists these
+    scores; ``at`` is the index of each rating's score, with ratings sorted by unit, ``starts`` where units start, and
+    ``context`` the context of each unit.
     """
 
     counts: Floats
@@ -324,19 +324,19 @@ class _Parts:
         return _one_minus(observed, n**2 - np.sum(totals**2, axis=1), n)
 
     def ordinal(self, weights: Floats) -> Floats:
-        """Distance is the squared difference of midranks, which the weights change."""
-        found, rows = [], max(1, _CHUNK // max(len(self.at), weights.shape[1]))
+        """Distance is the squared difference of midranks, which depend on the weights."""
+        values, rows = [], max(1, _CHUNK // max(len(self.at), weights.shape[1]))
         for start in range(0, len(weights), rows):
             chunk = weights[start : start + rows]
             totals = chunk @ self.counts
             n = totals.sum(axis=1)
             ranks = np.cumsum(totals, axis=1) - totals / 2 - n[:, None] / 2
             observed = np.sum(self._within(ranks[:, self.at]) * chunk[:, self.context], axis=1)
-            found.append(_one_minus(observed, 2 * n * np.sum(totals * ranks**2, axis=1), n))
-        return np.concatenate(found)
+            values.append(_one_minus(observed, 2 * n * np.sum(totals * ranks**2, axis=1), n))
+        return np.concatenate(values)
 
     def _within(self, x: Floats) -> Floats:
-        """Return the sum of squared differences of the pairs of each unit over its scores less one; (rows, units)."""
+        """Return each unit's sum of squared pairwise differences over its scores minus one; (rows, units)."""
         first, second = (np.add.reduceat(power, self.starts, axis=1) for power in (x, x**2))
         within: Floats = 2 * (self.sizes * second - first**2) / (self.sizes - 1)
         return within

@@ -22,7 +22,7 @@ _TWO = "undefined: no request has two samples with a score"
 
 @checked
 def sample_table(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores, one row per item (context_id, candidate_id) and one column per replicate; NaN where none."""
+    """Return the scores, one row per item (context_id, candidate_id) and one column per replicate; NaN if missing."""
     return side_by_side(usable(trials), "replicate")
 
 
@@ -30,23 +30,23 @@ def sample_table(trials: pd.DataFrame) -> pd.DataFrame:
 def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[Any]) -> tuple[Ratio, Ratio]:
     """Return the mean absolute difference of two samples between two conditions, and within one request.
 
-    Samples of two conditions that change nothing lie as far apart as two samples of one request (Gini's mean
-    difference). So the second value is what the first would be if the condition did not matter.
+    If conditions have no effect, samples of different conditions differ as much as two samples of one request (Gini's
+    mean difference). So the second value is what the first would be if the condition did not matter.
 
     Parameters
     ----------
     trials : pandas.DataFrame
         Score trials of one cell, with ``context_id, candidate_id, replicate, value, status`` and the condition.
     condition : str
-        Column that tells the conditions apart.
+        Column of the conditions.
     levels : sequence of two
-        Its values.
+        The two values of the condition.
 
     Returns
     -------
     tuple of Ratio
-        Over the items that have a score under both conditions: all pairs of a sample of each; and all pairs of samples
-        of one request, those of both conditions together, undefined where no request has two samples.
+        Over the items with a score under both conditions: all pairs of samples from different conditions; and all
+        pairs of samples of one request, pooled over both conditions, undefined if no request has two samples.
 
     Examples
     --------
@@ -73,13 +73,13 @@ def sampling_noise(samples: Floats) -> Floats:
     Parameters
     ----------
     samples : numpy.ndarray, shape (items, replicates)
-        Scores; NaN where there is none.
+        Scores; NaN if missing.
 
     Returns
     -------
     numpy.ndarray, shape (items,)
-        s² / n, where s² is the variance of the item's own n scores; of all items together where it has but one. NaN
-        throughout where no item has two.
+        s² / n, where s² is the variance of the item's own n scores, or, for an item with one score, the pooled
+        variance. All NaN if no item has two.
 
     Examples
     --------
@@ -104,9 +104,9 @@ def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> 
     trials : pandas.DataFrame
         Score trials of one condition, with ``context_id, candidate_id, replicate, value, status``.
     width : float
-        Of the scale, in points: no standard deviation is larger.
+        Range of the scale, in points; a standard deviation cannot exceed it.
     resampling : Resampling
-        How to resample the contexts.
+        Resampling settings.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> 
     context, scores = resampling.cluster_of(table.index.get_level_values(0)), table.to_numpy(float)
     n = (~np.isnan(scores)).sum(axis=1)
     total = np.nansum(scores, axis=1)
-    square = np.nansum((scores - (total / n)[:, None]) ** 2, axis=1)  # about each item's own mean
+    square = np.nansum((scores - (total / n)[:, None]) ** 2, axis=1)  # around each item's own mean
 
     whole, _ = sum_by_context(context, n, total, square + total**2 / n)
 

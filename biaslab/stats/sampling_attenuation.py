@@ -1,8 +1,8 @@
-"""Differences of agreement between conditions whose scores are means of few samples (Spearman 1904).
+"""Differences in agreement between conditions whose scores are means of few samples (Spearman 1904).
 
-The mean of k samples is the judge's expected score and noise. Noise lowers every correlation, and the more the fewer
-the samples and the less sure the judge, so that a condition that only makes the judge less sure seems to cost
-agreement. Samples of one request say how large the noise is.
+The mean of k samples is the judge's expected score plus noise. Noise attenuates every correlation, the more so the
+fewer the samples and the less certain the judge, so a condition that merely makes the judge less certain appears to
+reduce agreement. Repeated samples of a request give the size of the noise.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from biaslab.stats.samples import sampling_noise
 from biaslab.stats.weighted_correlation import whole
 
 Floats = NDArray[np.float64]
-_LEAST = 0.1  # a reliability below is no basis for a correction
-_MOST = 0.95  # correlation with the reference, for the correction: near 1 it hangs on the last error
+_LEAST = 0.1  # a lower reliability is no basis for a correction
+_MOST = 0.95  # maximum correlation with the reference for the correction, which is unstable near 1
 _NOTHING = "undefined: in no context do all three scores vary"
 _GRID = np.linspace(-1, 1, 2001)
 
@@ -52,41 +52,42 @@ def expected_agreement_loss(
     frame : pandas.DataFrame
         One row per candidate, with ``context_id``.
     first, second, y : str
-        Columns of numbers: a judge's mean scores under two conditions, and the mean human score.
+        Numeric columns: a judge's mean scores under two conditions, and the mean human score.
     samples : mapping of str to numpy.ndarray, each of shape (candidates, replicates)
-        Of ``first`` and ``second``, or of one of them if the other is exact: the scores that were averaged, in the
-        frame's order; NaN where one is missing. Some candidate has two.
+        For ``first`` and ``second``, or for one of them if the other is exact: the scores that were averaged, in the
+        frame's order; NaN if missing. At least one candidate has two.
     resampling : Resampling
-        How to resample.
+        Resampling settings.
     level : {"context", "dataset"}
-        Within contexts and then averaged, over those where all three scores vary; or over all candidates.
+        Within contexts, averaged over those in which all three scores vary; or over all candidates.
     method : {"spearman", "kendall", "pearson"}
-        As for `biaslab.stats.correlation.correlation`.
+        As in `biaslab.stats.correlation.correlation`.
     relative : bool
-        The loss as a share of the first, without a test; undefined as `relative_loss` of the scores as they are.
+        Return the loss relative to the first correlation, without a test; undefined if `relative_loss` of the raw
+        scores is.
 
     Returns
     -------
     Estimate
-        With interval and t test from leaving out one context at a time. The note has both reliabilities. NaN, with a
-        note, where a reliability is below .1: then samples of one request differ as much as those of different ones.
+        With interval and t test by leaving out one context at a time. The note gives both reliabilities. NaN, with a
+        note, if a reliability is below .1: samples of one request then differ as much as those of different requests.
 
     Notes
     -----
-    The reliability of a condition's means, ρ, comes of how single samples of the same requests agree. Within contexts
-    it is by ranks, so that it fits the shape of the scores: Kendall's τ between two samples, ties counting as 0, is
-    averaged over pairs of samples and contexts; sin(πτ/2) is the correlation of normal scores with that τ, and the
-    Spearman-Brown formula takes it from one sample to their number. Over all candidates, and for Pearson's r, it is 1 −
-    noise / variance. For normal scores that correlate to r with the reference, noise turns Pearson's r into
-    r√ρ, Kendall's τ into (2/π) asin(r√ρ) and the mean Spearman coefficient of n candidates into 6/(π(n + 1)) (asin r√ρ
-    + (n − 2) asin(r√ρ/2)) (Kendall & Gibbons 1990, ch. 9-10). Each agreement is divided by what noise leaves of it at
-    one r, the mean of both conditions weighted by reliability, at most .95: with an r for each the correction is least
-    stable where it matters most.
+    The reliability ρ of a condition's means is estimated from the agreement of single samples of the same requests.
+    Within contexts it is rank-based, so that it does not depend on the shape of the distribution: Kendall's τ between
+    two samples, counting ties as 0, is averaged over pairs of samples and contexts; sin(πτ/2) is the correlation of
+    normal scores with that τ, and the Spearman-Brown formula extends it from one sample to their number. Over all
+    candidates, and for Pearson's r, it is 1 − noise / variance. For normal scores with correlation r to the reference,
+    noise turns Pearson's r into r√ρ, Kendall's τ into (2/π) asin(r√ρ) and the mean Spearman coefficient of n
+    candidates into 6/(π(n + 1)) (asin r√ρ + (n − 2) asin(r√ρ/2)) (Kendall & Gibbons 1990, ch. 9-10). Each agreement is
+    divided by its attenuation at a common r, the reliability-weighted mean of both conditions, at most .95; with a
+    separate r for each, the correction is least stable where it matters most.
 
-    In 200 to 1,000 simulated studies of 3, 4 and 8 candidates, 8, 24 and 100 contexts, 2, 3 and 5 samples and
-    reliabilities of .95 against .27 to .76, type-I error was .03 to .06 and coverage .94 to .97, where uncorrected
-    agreement rejected a true null in .08 to .92 of them. A bias of .01 to .02 against the noisier condition's loss
-    stays, .05 at reliability .3 or with two samples and 24 contexts.
+    In 200 to 1,000 simulated studies with 3, 4 and 8 candidates, 8, 24 and 100 contexts, 2, 3 and 5 samples and
+    reliabilities of .95 against .27 to .76, the type-I error was .03 to .06 and the coverage .94 to .97; without the
+    correction a true null was rejected in .08 to .92 of studies. A bias of .01 to .02 against the noisier condition
+    remains, .05 at reliability .3 or with two samples and 24 contexts.
 
     References
     ----------
@@ -108,21 +109,21 @@ def expected_agreement_loss(
         plain = relative_loss(frame, first, second, y, resampling, level, method)
         if math.isnan(plain.estimate):
             return plain
-    given = paired(frame.reset_index(drop=True), [first, second, y], ["context_id"])
-    kept = {name: scores[given.index] for name, scores in samples.items()}
-    contexts = given["context_id"].nunique()
+    complete = paired(frame.reset_index(drop=True), [first, second, y], ["context_id"])
+    kept = {name: scores[complete.index] for name, scores in samples.items()}
+    contexts = complete["context_id"].nunique()
     if not contexts:
         return undefined(_NOTHING)
-    agreements = _agreements(given, (first, second), y, level, method)
+    agreements = _agreements(complete, (first, second), y, level, method)
     conditions = [
-        _Condition(agreement, _reliability(given, name, kept.get(name), level, method))
+        _Condition(agreement, _reliability(complete, name, kept.get(name), level, method))
         for agreement, name in zip(agreements, (first, second), strict=True)
     ]
     reliability = [float(one.reliability(np.ones((1, contexts)))[0]) for one in conditions]
     if not min(reliability) >= _LEAST:
         reason = "undefined: samples of one request differ as much as those of different ones; use more samples"
         return undefined(reason, contexts)
-    candidates = max(2.0, len(given) / contexts) if level == "context" else math.inf
+    candidates = max(2.0, len(complete) / contexts) if level == "context" else math.inf
     link = partial(_expected, method=method, candidates=candidates)
 
     def statistic(weights: Floats) -> Floats:
@@ -131,7 +132,7 @@ def expected_agreement_loss(
             return 1 - two / np.where(one > 0, one, np.nan) if relative else one - two
 
     null = None if relative else 0.0
-    clustered, clusters = over_clusters(statistic, given["context_id"].unique(), resampling)
+    clustered, clusters = over_clusters(statistic, complete["context_id"].unique(), resampling)
     estimate = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
     how = f"corrected for sampling noise: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
     return replace(estimate, note="; ".join(filter(None, [estimate.note, how])))
@@ -146,27 +147,27 @@ class _Condition:
 
 
 def _agreements(
-    given: pd.DataFrame, names: tuple[str, str], y: str, level: Level, method: Method
+    frame: pd.DataFrame, names: tuple[str, str], y: str, level: Level, method: Method
 ) -> tuple[Statistic, Statistic]:
-    """Return each score's agreement with the reference as a function of weights of contexts in order of appearance."""
+    """Return each score's agreement with the reference as a function of context weights, in order of appearance."""
     if level == "dataset":
-        codes, human = pd.factorize(given["context_id"])[0], rounded(given[y].to_numpy(float))
-        one, two = (whole(rounded(given[name].to_numpy(float)), human, codes, method) for name in names)
+        codes, human = pd.factorize(frame["context_id"])[0], rounded(frame[y].to_numpy(float))
+        one, two = (whole(rounded(frame[name].to_numpy(float)), human, codes, method) for name in names)
         return one, two
-    values = [context_correlations(given, name, y, method, "context_id") for name in names]
+    values = [context_correlations(frame, name, y, method, "context_id") for name in names]
     there = ~np.isnan(values).any(axis=0)
     one, two = (partial(_average, np.where(there, own, 0.0), there.astype(float)) for own in values)
     return one, two
 
 
-def _reliability(given: pd.DataFrame, name: str, samples: Floats | None, level: Level, method: Method) -> Statistic:
+def _reliability(frame: pd.DataFrame, name: str, samples: Floats | None, level: Level, method: Method) -> Statistic:
     """Return the reliability of mean scores, 0 to 1, as a function of weights."""
     if samples is None:
         return lambda weights: np.ones(len(weights))
-    codes = pd.factorize(given["context_id"])[0]
+    codes = pd.factorize(frame["context_id"])[0]
     if level == "context" and method != "pearson":
         return _rank_reliability(codes, samples)
-    score, noise = given[name].to_numpy(float), sampling_noise(samples)
+    score, noise = frame[name].to_numpy(float), sampling_noise(samples)
     score, size, within = score - score.mean(), np.bincount(codes)[codes], level == "context"
     if within:
         score, noise = score - np.bincount(codes, score)[codes] / size, noise * (1 - 1 / size)
@@ -224,21 +225,21 @@ def _expected(r: Floats, method: Method, candidates: float) -> Floats:
 
 def _corrected(conditions: Sequence[_Condition], weights: Floats, link: Callable[[Floats], Floats]) -> list[Floats]:
     """Return each agreement divided by its attenuation at the common correlation."""
-    found = [one.agreement(weights) for one in conditions]
+    observed = [one.agreement(weights) for one in conditions]
     reliability = [np.maximum(one.reliability(weights), _LEAST / 2) for one in conditions]
     known = link(_GRID)
     rs = [
         np.clip(np.interp(r, known, _GRID) / np.sqrt(rho), -_MOST, _MOST)
-        for r, rho in zip(found, reliability, strict=True)
+        for r, rho in zip(observed, reliability, strict=True)
     ]
     common = np.clip(np.abs(rs[0] * reliability[0] + rs[1] * reliability[1]) / sum(reliability), 1e-3, _MOST)
-    return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(found, reliability, strict=True)]
+    return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(observed, reliability, strict=True)]
 
 
 def _pairs_within(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Return first and second item of every pair within a context, and the context."""
     order: NDArray[np.intp] = np.argsort(codes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
-    found = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
-    first, second = np.concatenate(found, axis=1).astype(np.intp) if found else np.empty((2, 0), np.intp)
+    index_pairs = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
+    first, second = np.concatenate(index_pairs, axis=1).astype(np.intp) if index_pairs else np.empty((2, 0), np.intp)
     return first, second, codes[first]

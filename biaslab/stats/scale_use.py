@@ -1,7 +1,7 @@
-"""Use of the scale by a judge: effective levels and ties.
+"""How a judge uses the scale: effective levels and ties.
 
-Every measure takes *weights*, one row per item and one column per level of the scale: a 1 at the score that was given
-(`score_weights`), or the exact probabilities of the labels.
+Every measure takes *weights*, one row per item and one column per level of the scale: a 1 at the given score
+(`score_weights`), or the exact label probabilities.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 
 @checked
 def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
-    """Return indicator weights: 1 at the level of each score, 0 everywhere if missing.
+    """Return indicator weights: 1 at the level of each score, all 0 if it is missing.
 
     Parameters
     ----------
     scores : array_like of float, shape (items,)
-        Scores; NaN is missing.
+        Scores; NaN if missing.
     levels : sequence of float, shape (levels,)
-        The levels of the scale, in increasing order.
+        The levels of the scale, increasing.
 
     Returns
     -------
@@ -38,21 +38,21 @@ def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
     Raises
     ------
     InputError
-        If a score is none of the levels, or the levels do not increase.
+        If a score is not one of the levels, or the levels do not increase.
 
     Examples
     --------
     >>> score_weights([3, np.nan, 1], levels=[1, 2, 3]).tolist()
     [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    given, scale = np.asarray(scores, float), np.asarray(levels, float)
+    values, scale = np.asarray(scores, float), np.asarray(levels, float)
     if scale.ndim != 1 or not (np.diff(scale) > 0).all():
         raise InputError("levels", list(scale), "numbers in increasing order")
-    weights = (np.abs(given[:, None] - scale) < 1e-9).astype(float)
-    strange = ~np.isnan(given) & (weights.sum(axis=1) == 0)
+    weights = (np.abs(values[:, None] - scale) < 1e-9).astype(float)
+    strange = ~np.isnan(values) & (weights.sum(axis=1) == 0)
     if strange.any():
         raise InputError(
-            "scores", given[strange][0], f"levels of the scale, from {scale[0]:g} to {scale[-1]:g}, or NaN"
+            "scores", values[strange][0], f"levels of the scale, from {scale[0]:g} to {scale[-1]:g}, or NaN"
         )
     return np.asarray(weights)
 
@@ -68,8 +68,8 @@ def effective_levels(weights: ArrayLike) -> Floats:
     Returns
     -------
     numpy.ndarray, shape (...)
-        From 1 to the number of levels; NaN where nothing has any weight. Few scores give too little: the entropy of
-        n counted scores over K used levels is short by about (K - 1) / 2n (Miller 1955).
+        From 1 to the number of levels; NaN without any weight. Biased downwards in small samples: the entropy of n
+        scores on K used levels is too low by about (K - 1) / 2n (Miller 1955).
 
     References
     ----------
@@ -94,7 +94,7 @@ def tie_sums(context: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats, ND
     context : array_like, shape (items,)
         The context of each item.
     weights : array_like, shape (items, levels)
-        With probabilities, a pair is tied as often as two independent draws agree.
+        With probabilities, a pair counts as tied with the probability that two independent draws agree.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Student's t over contexts: interval, test and smallest detectable effect."""
+"""Student's t over contexts: interval, test and minimum detectable effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled
 
 Floats = NDArray[np.float64]
-#: Two-sided sign-flip tests of fewer contexts cannot reach p < .05.
+#: With fewer contexts, two-sided sign-flip tests cannot reach p < .05.
 FEWEST = 6
 _FEW = "few contexts differ: a test needs"
 _POWER = 0.8
@@ -28,7 +28,7 @@ def student(value: float, error: float, contexts: int, level: float) -> tuple[fl
     Parameters
     ----------
     value, error : float
-        The statistic of all contexts and its standard error.
+        The statistic for all contexts and its standard error.
     contexts : int
         Number of contexts G, at least 2.
     level : float
@@ -51,15 +51,15 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
     Parameters
     ----------
     distance, error : float
-        Of the statistic from its null, and its standard error, above 0.
+        Distance of the statistic from its null, and its standard error, above 0.
     contexts : int
         Number of contexts G, at least 2.
 
     Returns
     -------
     float
-        Not below 2^(1 - G) of a sign-flip test with as many contexts, so that contexts that hardly vary prove no more
-        than their number allows.
+        At least 2^(1 - G), like the p-value of a sign-flip test with the same number of contexts, so that contexts
+        with very little variation are no stronger evidence than their number allows.
 
     Examples
     --------
@@ -73,21 +73,21 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
 def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     """Two-sided one-sample t test that the mean of contributions, one per context, is 0.
 
-    A sign-flip test conditions on the contexts that are not 0. Where most are, as in pairs of which few flip, it is
-    exact and far below its level: with 8 contexts of 3 pairs its type-I error is below .01, not .05. The
-    t test is the same choice as the asymptotic McNemar test for pairs (Fagerland et al. 2013).
+    A sign-flip test conditions on the contexts that are not 0. If most are 0, as when few pairs flip, it is exact but
+    far below its level: with 8 contexts of 3 pairs its type-I error is below .01 instead of .05. Using a t test
+    instead is analogous to using the asymptotic McNemar test for pairs (Fagerland et al. 2013).
 
     Parameters
     ----------
     contributions : array_like, shape (contexts,)
-        What each context adds to the statistic, centred at the null. Their order does not matter.
+        Each context's contribution to the statistic, centred at the null. Order does not matter.
     widening : float
-        Factor of the variance, above 0.
+        Factor for the variance, above 0.
 
     Returns
     -------
     float
-        The p-value, in (0, 1], not below 2^(1 - G) (`p_by_t`); NaN for no context, or where a contribution is NaN.
+        The p-value, in (0, 1], at least 2^(1 - G) (`p_by_t`); NaN without contexts, or if a contribution is NaN.
 
     References
     ----------
@@ -117,16 +117,16 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
 
 @checked
 def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the smallest detectable effect of a design: (t_{1−α/2} + t_{power}) · error, G − 1 degrees of freedom.
+    """Return the minimum detectable effect of a design: (t_{1−α/2} + t_{power}) · error, G − 1 degrees of freedom.
 
     Parameters
     ----------
     error : float
-        Standard error of the estimate with this many contexts.
+        Standard error of the estimate with this number of contexts.
     contexts : int
         Number of contexts G.
     power, alpha : float
-        Wanted power, and two-sided level of the test.
+        Desired power, and two-sided level of the test.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
     Raises
     ------
     InputError
-        If power or alpha lies outside 0 to 1.
+        If power or alpha is outside 0 to 1.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
 def effect_or_why_not(
     error: float, contexts: int, contributions: ArrayLike | None = None, by_signs: bool = False
 ) -> tuple[float, str]:
-    """Return the smallest detectable effect, or NaN, and a note.
+    """Return the minimum detectable effect, or NaN, and a note.
 
     Parameters
     ----------
@@ -164,11 +164,11 @@ def effect_or_why_not(
     contexts : int
         Number of contexts G.
     contributions : array_like, shape (contexts,), optional
-        What each context adds to the distance from the null. Where fewer contexts add nearly all than a test needs, as
-        where a sure judge rarely decides otherwise, the standard error promises too much, and the effect is that of a
-        model of rare differences, `rare_effect`.
+        Each context's contribution to the distance from the null. If fewer contexts contribute nearly all of it than a
+        test needs, as for a judge that is rarely swayed, the standard error is too optimistic, and the effect comes
+        from `rare_effect`, a model of rare differences.
     by_signs : bool
-        Whether the test flips signs, with mid-p, and is no t test.
+        Whether the test is a sign-flip test with mid-p rather than a t test.
     """
     if contexts < FEWEST:
         return math.nan, f"fewer than {FEWEST} contexts: no test can reach p < .05"
@@ -188,16 +188,16 @@ def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float
     Parameters
     ----------
     contributions : array_like, shape (contexts,)
-        What each context adds to the distance from the null; their sum is that distance.
+        Each context's contribution to the distance from the null; they sum to that distance.
     by_signs : bool
-        Whether the test flips signs, with mid-p, and is no t test.
+        Whether the test is a sign-flip test with mid-p rather than a t test.
 
     Returns
     -------
     tuple of float and int
-        In the unit of the contributions' sum: the share of contexts that have to differ, so that enough of them do in
-        80 % of studies, times the size of one that does, Σ c² / Σ |c|; and how many of them a test needs. NaN where as
-        many already differ, (Σ |c|)² / Σ c² of them, so that the standard error tells.
+        In the unit of the contributions' sum: the share of contexts that must differ so that enough of them do in 80 %
+        of studies, times the size of a difference, Σ c² / Σ |c|; and how many differing contexts a test needs. NaN if
+        that many, (Σ |c|)² / Σ c², differ already, so that the standard error is reliable.
 
     Examples
     --------
@@ -222,22 +222,23 @@ def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float
 def rare_inflation(contexts: int, note: str, level: float) -> float:
     """Return the factor by which `rare_effect` grows at a level below .05.
 
-    At a lower level more contexts have to differ, and a larger share of them, so that as many do in 80 % of studies.
+    At a lower level more contexts have to differ, and therefore a larger share, so that enough do in 80 % of studies.
 
     Parameters
     ----------
     contexts : int
         Number of contexts G.
     note : str
-        Of an estimate: `effect_or_why_not` says in it how many contexts have to differ at .05, which tells the test.
+        Note of an estimate: that of `effect_or_why_not` says how many contexts have to differ at .05, which identifies
+        the test.
     level : float
-        Two-sided level at which the test is decided, between 0 and 1.
+        Two-sided level of the test, between 0 and 1.
 
     Returns
     -------
     float
-        1 where the note says nothing of few contexts that differ. NaN where no number of contexts that differ by the
-        same has a p-value as low as the level.
+        1 if the note does not mention few differing contexts. NaN if no number of equally differing contexts reaches a
+        p-value that low.
 
     Examples
     --------
@@ -248,10 +249,10 @@ def rare_inflation(contexts: int, note: str, level: float) -> float:
     """
     if not 0 < level < 1:
         raise InputError("level", level, "a number between 0 and 1")
-    said = re.search(rf"{_FEW} (\d+)", note)
-    if said is None:
+    match = re.search(rf"{_FEW} (\d+)", note)
+    if match is None:
         return 1.0
-    by_signs = int(said[1]) != _fewest_alike(contexts, False)
+    by_signs = int(match[1]) != _fewest_alike(contexts, False)
     one, other = (_share_of_rare(contexts, by_signs, alpha) for alpha in (ALPHA, level))
     return other / one
 

@@ -1,4 +1,4 @@
-"""Variance of verdicts between and within thoughts, and the saving by exact distributions given each thought."""
+"""Variance of verdicts between and within thoughts, and what exact distributions given each thought save."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ThoughtVariance(NamedTuple):
     Attributes
     ----------
     between : float
-        Of the expected verdict given a thought, which averaging k thoughts divides by k.
+        Variance of the expected verdict given a thought; averaging k thoughts divides it by k.
     within : float
-        Of the verdict given its thought, which exact distributions leave out.
+        Variance of the verdict given its thought; exact distributions eliminate it.
     factor : Estimate
-        (between + within) / between, at least 1: so many sampled texts give an interval as narrow as one thought with
-        its exact distribution. Infinite where all thoughts on an item say the same.
+        (between + within) / between, at least 1: the number of sampled texts that give an interval as narrow as one
+        thought with its exact distribution. Infinite if all thoughts about an item agree.
     """
 
     between: float
@@ -45,19 +45,19 @@ def thought_variance(
 ) -> ThoughtVariance:
     """Split the variance of a sampled verdict between and within thoughts, by the law of total variance.
 
-    The mean of k exact distributions is the Rao–Blackwell version of the share of k sampled texts, since a text is its
-    thought and an answer drawn given that.
+    The mean of k exact distributions is the Rao–Blackwellised version of the share among k sampled texts, because a
+    text is a thought and an answer drawn given that thought.
 
     Parameters
     ----------
     logprobs : array_like, shape (items, thoughts, labels)
-        Natural logarithms of the labels' probabilities given each thought; normalised over labels here.
+        Natural logarithms of the label probabilities given each thought; they need not be normalised.
     values : sequence of float, shape (labels,), optional
-        What each label is worth, such as scores; by default 1 for the first and 0 for all others.
+        The value of each label, for example its score; by default 1 for the first and 0 for all others.
     context : sequence, shape (items,), optional
-        Context of each item, the unit of the factor's interval; by default each item is one.
+        Context of each item, the unit of the factor's interval; by default each item is its own context.
     resampling : Resampling, optional
-        How the interval is made.
+        Settings of the interval.
 
     Returns
     -------
@@ -67,12 +67,12 @@ def thought_variance(
     Raises
     ------
     InputError
-        If there are fewer than two thoughts per item, a thought gives no label any probability, or there is not one
-        value a label.
+        If there are fewer than two thoughts per item, a thought gives no label any probability, or the numbers of
+        values and labels differ.
 
     Notes
     -----
-    Given a thought, the expected verdict and its variance are exact, so that the variance of the former over k thoughts
+    Given a thought, the expected verdict and its variance are exact; so the variance of the former over k thoughts
     (divisor k − 1) and the mean of the latter are unbiased.
 
     References

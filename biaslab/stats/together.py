@@ -34,12 +34,13 @@ class Together:
     Parameters
     ----------
     values : ndarray, shape (judges,)
-        One a judge.
+        One value per judge.
     errors : ndarray, shape (left-out contexts, judges)
-        Their products are the covariance of the values; NaN where a single context decides whether there is a value.
-        Kept instead of the covariance, in which two judges that vary alike differ by rounding alone.
+        Their cross-products are the covariance of the values; NaN if a single context determines whether a value
+        exists. Stored instead of the covariance, in which differences between judges that vary alike would be lost to
+        rounding.
     contexts : int
-        How many contexts enter.
+        Number of contexts used.
     level : float
         Confidence level.
     """
@@ -67,7 +68,7 @@ class Together:
         return ""
 
     def combined(self, weights: ArrayLike) -> Estimate:
-        """Estimate a weighted sum of the values, tested against 0 with t; no interval where contexts do not vary."""
+        """Estimate a weighted sum of the values, tested against 0 with t; no interval if contexts do not vary."""
         missing = self._missing()
         if missing:
             return undefined(missing, self.contexts)
@@ -81,15 +82,15 @@ class Together:
         return estimate_by_t(value, error, self.contexts, self.level, METHOD)
 
     def quotient(self, top: ArrayLike, bottom: ArrayLike, nothing: str) -> Estimate:
-        """Estimate one weighted sum of the values over another with Fieller's interval; nothing is tested.
+        """Estimate the quotient of two weighted sums of the values, with Fieller's interval and no test.
 
         Parameters
         ----------
         top, bottom : array_like of float, shape (judges,)
-            Weights of either sum.
+            Weights of the numerator and the denominator.
         nothing : str
-            What to note where the lower one cannot be told from 0, so that no quotient is excluded; Fieller's g, which
-            is 1 or more then, is put in for ``{:.3g}``.
+            Note if the denominator does not differ from 0, so that no quotient can be excluded; ``{:.3g}`` is replaced
+            by Fieller's g, which is then at least 1.
 
         References
         ----------
@@ -105,8 +106,8 @@ class Together:
         if g >= 1:
             return undefined(nothing.format(g), self.contexts)
         ratio = s / t
-        # All r with (s − r t)² ≤ q var(s − r t), a quadratic that opens upwards, as g < 1. Written around the ratio,
-        # with what is left there of the errors, it takes no small difference of large numbers.
+        # All r with (s − r t)² ≤ q var(s − r t), a quadratic that opens upwards, because g < 1. Centred at the ratio,
+        # with the errors that remain there, it needs no small difference of large numbers.
         left = self.errors @ (one - ratio * two)
         a, c, v = t * t - q * v_t, float(errors @ left), float(left @ left)
         half = math.sqrt(q * (a * v + q * c * c))
@@ -116,24 +117,26 @@ class Together:
 
 
 def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
-    """Return the trials about contexts that all judges judged, and the number of contexts left out.
+    """Return the trials of contexts that all judges have judged, and the number of contexts dropped.
 
     Parameters
     ----------
     frames : mapping of str to pandas.DataFrame
-        Trials with a column ``context_id``, by whose they are.
+        Trials with a column ``context_id``, by judge.
 
     Raises
     ------
     TrialsError
-        If fewer than two contexts are common.
+        If the judges have fewer than two contexts in common.
     """
     names = [set(frame["context_id"]) for frame in frames.values()]
     common = set.intersection(*names)
     if len(common) < _FEWEST:
         of_each = "; ".join(f"{len(own)} of {name}" for name, own in zip(frames, names, strict=True))
-        found = f"{len(common)} in common ({of_each})"
-        raise TrialsError("context_id", found, "at least two common contexts", "compare judgements of the same data")
+        described = f"{len(common)} in common ({of_each})"
+        raise TrialsError(
+            "context_id", described, "at least two common contexts", "compare judgements of the same data"
+        )
     kept = [frame[frame["context_id"].isin(common)] for frame in frames.values()]
     return kept, len(set.union(*names)) - len(common)
 
@@ -146,17 +149,17 @@ def condition_names(estimates: pd.DataFrame, *besides: str) -> list[str]:
 def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[Key, Mapping[Any, Any]]:
     """Return rows keyed by columns such as metric, data set and conditions (None if empty), without human-only metrics.
 
-    What humans alone say (``scorer`` "human") is of neither judge.
+    Metrics that concern humans alone (``scorer`` "human") belong to neither judge.
     """
     rows = [row for row in estimates.to_dict("records") if row.get("scorer") != "human"]
     return {tuple(None if row[name] != row[name] else row[name] for name in columns): row for row in rows}
 
 
-def where_apart(found: Sequence[Mapping[Key, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
+def where_apart(cells: Sequence[Mapping[Key, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
     """Describe the columns in which judges have no value in common."""
     parts = []
     for at, name in enumerate(columns):
-        ours = [sorted({str(key[at]) for key in part}) for part in found]
+        ours = [sorted({str(key[at]) for key in keys}) for keys in cells]
         if not set.intersection(*map(set, ours)):
             of_each = [f"{', '.join(one)} for the {role}" for one, role in zip(ours, roles, strict=False)]
             parts.append(f"{name} is {' and '.join(of_each)}")
@@ -165,10 +168,10 @@ def where_apart(found: Sequence[Mapping[Key, object]], columns: Sequence[str], r
 
 def quickly(probe: Any) -> Any:
     """Return a probe with the same estimates but without intervals, or with fast ones."""
-    given = getattr(probe, "resampling", None)
-    if given is None:
+    resampling = getattr(probe, "resampling", None)
+    if resampling is None:
         return probe
-    return replace(probe, resampling=replace(given, n=100, method="studentised", values_only=True))
+    return replace(probe, resampling=replace(resampling, n=100, method="studentised", values_only=True))
 
 
 @contextmanager
@@ -181,7 +184,7 @@ def suppressed_data_warnings() -> Iterator[None]:
 
 
 def texts_as_objects(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return trials converted for faster selection and comparison of rows."""
+    """Return trials with text converted to objects, for faster selection and comparison of rows."""
     return trials.astype(dict.fromkeys(trials.columns[trials.dtypes == "str"], object))
 
 
@@ -199,27 +202,27 @@ def without_each(
     estimate : callable
         Maps trials to an estimates frame.
     trials : sequence of pandas.DataFrame
-        One a judge, about the same contexts.
+        One per judge, with the same contexts.
     columns : sequence of str
-        Of the estimates, which tell cells apart.
+        Columns of the estimates that identify cells.
     keys : sequence of tuple
-        The cells, as `rows_by_cell` names them.
+        The cells, as named by `rows_by_cell`.
     bar : str
-        What a progress bar says; none is shown without.
+        Label of the progress bar; empty for no bar.
 
     Returns
     -------
     ndarray, shape (keys, contexts, judges)
-        NaN where there is no estimate.
+        NaN if there is no estimate.
     """
     clusters = shared_requests(trials[0])
     trials = [texts_as_objects(frame) for frame in trials]
     units = [frame["context_id"].map(lambda name: clusters.get(name, name)) for frame in trials]
     names = list(dict.fromkeys(units[0]))
-    found = np.full((len(keys), len(names), len(trials)), math.nan)
-    with suppressed_data_warnings():  # they were given of all trials together
+    values = np.full((len(keys), len(names), len(trials)), math.nan)
+    with suppressed_data_warnings():  # these were issued for the complete trials
         for at, name in enumerate(progress_bar(names, desc=bar, unit="context", disable=not bar)):
             for role, (frame, unit) in enumerate(zip(trials, units, strict=True)):
                 rest = rows_by_cell(estimate(frame[unit != name]), columns)
-                found[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
-    return found
+                values[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
+    return values

@@ -1,6 +1,6 @@
-"""Correlations as functions of the weights of contexts, many replicates at a time.
+"""Correlations as functions of context weights, for many replicates at once.
 
-Whole numbers give the correlation of a frame in which each context is repeated so often.
+Integer weights give the correlation of a frame in which each context is repeated that often.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from biaslab.stats.correlation import (
 from biaslab.stats.jackknife import Statistic
 
 _CHUNK = 1 << 18
-#: Contexts × contexts counts are kept for Kendall's tau; with more contexts it is recomputed for each replicate.
+#: Up to this size, counts for pairs of contexts are stored for Kendall's tau; beyond, it is recomputed for each
+#: replicate.
 _LARGEST = 2000
 
 
 def arranged(
     scored: pd.DataFrame, columns: list[str], level: Level, method: Method, keys: list[str]
 ) -> tuple[Callable[[int, int], Statistic], int]:
-    """Return a function that makes the statistic of two of the columns, and the number of contexts.
+    """Return a function that builds the statistic for two of the columns, and the number of contexts.
 
-    Rows are sorted by scores within contexts and contexts by their rows, so that a seed gives the same resamples
-    however contexts are named or ordered.
+    Rows are sorted by score within contexts, and contexts by their rows, so that a seed gives the same resamples
+    whatever the names and order of contexts.
     """
     scores = np.column_stack([rounded(scored[column].to_numpy(float)) for column in columns])
     systems = pd.factorize(scored[keys[1]], sort=True)[0] if level == "system" else np.zeros(len(scored), np.intp)
@@ -54,7 +55,7 @@ def arranged(
 
 
 def whole(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
-    """Return the pooled correlation as a function of weights, by the cheapest algorithm; parameters as for `pooled`."""
+    """Return the pooled correlation as a function of weights, by the cheapest algorithm; parameters as in `pooled`."""
     if method == "kendall" and codes.max(initial=0) >= _LARGEST:
         return _kendall_by_resample(np.column_stack([x, y]), codes)
     return pooled(x, y, codes, method)
@@ -68,9 +69,9 @@ def pooled(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
     x, y : numpy.ndarray, shape (candidates,)
         Finite scores.
     codes : numpy.ndarray, shape (candidates,)
-        Number of the context of each candidate, from 0.
+        Index of each candidate's context, from 0.
     method : {"spearman", "kendall", "pearson"}
-        As for `correlation`.
+        As in `correlation`.
 
     Examples
     --------
@@ -96,14 +97,14 @@ def pooled(x: Floats, y: Floats, codes: Codes, method: Method) -> Statistic:
 
 
 def by_system(x: Floats, y: Floats, codes: Codes, systems: Codes, method: Method) -> Statistic:
-    """Return the correlation of system means as a function of weights; systems without a drawn context are left out.
+    """Return the correlation of system means as a function of weights, dropping systems without a drawn context.
 
     Parameters
     ----------
     x, y, codes, method
-        As for `pooled`.
+        As in `pooled`.
     systems : numpy.ndarray, shape (candidates,)
-        Number of the system of each candidate, from 0.
+        Index of each candidate's system, from 0.
     """
     shape = (int(codes.max()) + 1, int(systems.max()) + 1)
     place = codes * shape[1] + systems

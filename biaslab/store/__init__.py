@@ -1,4 +1,4 @@
-"""Keep every reply of every judge in one file, so that nothing is asked twice and no reply is lost.
+"""Store every reply of every judge in one file, so that nothing is asked twice and no reply is lost.
 
 Examples
 --------
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _VERSION = metadata.version("biaslab")
-_CHUNK = 2000  # keys in one query, which go in as one JSON list; SQLite looks them up in their order
+_CHUNK = 2000  # keys per query, passed as one JSON list; SQLite looks them up in order
 _KEYS = "key IN (SELECT value FROM json_each(?))"
-# Keys are read from the rows themselves: a damaged index may point to the reply of another request.
+# Keys are read from the rows themselves, because a damaged index may point to the reply of another request.
 _ROWS = f"FROM replies NOT INDEXED WHERE position IN (SELECT position FROM replies WHERE {_KEYS})"  # noqa: S608
 _FIND = f"SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens {_ROWS}"
 _KNOWN = f"SELECT key FROM replies WHERE {_KEYS}"  # noqa: S608
@@ -59,20 +59,20 @@ _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.joi
 class Store:
     """Replies in one SQLite file, addressed by the content of their request and the judge's id.
 
-    Several processes and threads may use one file at once. A reply is on the disk before it is handed on. The
-    file must lie on a local disk: SQLite's write-ahead log does not work on network file systems.
+    Several processes and threads may use a file at once. A reply is on disk before it is passed on. The file must be
+    on a local disk, because SQLite's write-ahead log does not work on network file systems.
 
     Parameters
     ----------
     path : str or path
-        The file; ``~`` is understood. There is no required suffix; ``.sqlite`` reads well.
+        The file; ``~`` is expanded. Any suffix is allowed; ``.sqlite`` is customary.
     create : bool
-        Whether a missing file is created, with its parent folders.
+        Whether to create a missing file, with its parent folders.
 
     Raises
     ------
     ForeignStoreError
-        If the file is something else, or was written by a newer biaslab; it was not modified.
+        If the file is not a store, or was written by a newer biaslab; it was not modified.
     CorruptStoreError
         If the file is a damaged store; it was not modified.
     StoreError
@@ -93,12 +93,12 @@ class Store:
         self.path = Path(path).expanduser()
         try:
             self._file = StoreFile(self.path.resolve(), create)
-        except (RuntimeError, ValueError) as error:  # a loop of symbolic links, a character that no path may hold
+        except (RuntimeError, ValueError) as error:  # a loop of symbolic links, or a character not allowed in paths
             remedy = "use another path"
             raise StoreError(f"{str(path)!r} cannot be followed ({error}); {remedy}", self.path) from error
 
     def wrap(self, judge: Judge) -> StoredJudge:
-        """Return the judge with a memory: it is asked only requests without a stored reply.
+        """Return the judge backed by this store: it is asked only requests without a stored reply.
 
         Parameters
         ----------
@@ -108,12 +108,12 @@ class Store:
         Returns
         -------
         StoredJudge
-            The same judge with a memory; it counts ``hits`` and ``asked``.
+            The same judge, backed by the store; counts ``hits`` and ``asked``.
         """
         return StoredJudge(self, judge)
 
     def missing(self, judge: Judge, requests: Iterable[Request]) -> list[Request]:
-        """Return the different requests without a stored reply of this judge or, of a panel, of every member."""
+        """Return the distinct requests without a stored reply of this judge or, for a panel, of every member."""
         judge_id, different = judge.id, list(dict.fromkeys(requests))
         keys = [request_key(request, judge_id) for request in different]
         stored = self.known(keys)
@@ -127,7 +127,7 @@ class Store:
         return [request for request in left if not wanted.isdisjoint(asked[request])]
 
     def get(self, keys: Iterable[str]) -> dict[str, Reply]:
-        """Return the stored replies among these keys (see `biaslab.core.request_key`), read in chunks.
+        """Return the stored replies for these keys (see `biaslab.core.request_key`), reading in chunks.
 
         Raises
         ------
@@ -138,8 +138,8 @@ class Store:
         for chunk in _chunks(keys):
             with uncollected():
                 rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
-                asked, found = set(chunk), cast("list[tuple[str, str, int, int, int]]", rows)
-                replies.update(self._replies([row for row in found if row[0] in asked]))
+                asked, stored_rows = set(chunk), cast("list[tuple[str, str, int, int, int]]", rows)
+                replies.update(self._replies([row for row in stored_rows if row[0] in asked]))
         return replies
 
     def _replies(self, rows: list[tuple[str, str, int, int, int]]) -> Iterator[tuple[str, Reply]]:
@@ -150,19 +150,19 @@ class Store:
                 raise self._damaged(key) from error
 
     def known(self, keys: Iterable[str]) -> set[str]:
-        """Return the keys whose replies are stored, without reading the replies."""
+        """Return the keys with stored replies, without reading the replies."""
         stored: set[str] = set()
         for chunk in _chunks(keys):
             stored.update(str(row[0]) for row in self._file.run(_KNOWN, (json.dumps(chunk),))[0])
         return stored
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
-        """Yield the stored replies with their requests, those of some keys or all in the order they came, in chunks.
+        """Yield stored replies with their requests, in chunks: those of some keys, or all in order of arrival.
 
         Parameters
         ----------
         keys : iterable of str, optional
-            Such as the column ``key`` of trials. What is not stored is passed over.
+            For example the column ``key`` of trials. Keys without a reply are skipped.
 
         Raises
         ------
@@ -185,36 +185,36 @@ class Store:
         return CorruptStoreError(message, self.path)
 
     def put(self, request: Request, judge_id: str, reply: Reply) -> Reply:
-        """Keep a reply, durably, and return the one that is stored: the first, if another process was faster.
+        """Store a reply durably, and return the stored one: an earlier one, if another process was faster.
 
         Raises
         ------
         InputError
-            If the reply holds NaN; nothing is stored.
+            If the reply contains NaN; nothing is stored.
         StoreError
             If the disk is full or the file cannot be written.
         """
         return self.put_all([(request, reply)], judge_id)[0]
 
     def put_all(self, answers: Iterable[tuple[Request, Reply]], judge_id: str) -> list[Reply]:
-        """Keep several replies in one step; see `put`.
+        """Store several replies in one transaction; see `put`.
 
         Parameters
         ----------
         answers : iterable of (Request, Reply)
-            Different requests with their replies.
+            Distinct requests with their replies.
         judge_id : str
-            Who gave them.
+            Id of the judge that gave them.
 
         Returns
         -------
         list of Reply
-            The ones that are stored, in order.
+            The stored replies, in order.
 
         Raises
         ------
         InputError
-            If one of the replies holds NaN; nothing is stored.
+            If a reply contains NaN; nothing is stored.
         StoreError
             If the disk is full or the file cannot be written; nothing is stored.
         """
@@ -233,26 +233,25 @@ class Store:
         -------
         DataFrame
             One row per judge and kind, sorted: ``judge``, ``kind``, ``replies`` (count), ``prompt_tokens``,
-            ``cached_tokens``, ``completion_tokens`` (sums), ``reasoning_tokens`` (those of the last that thoughts
-            took), ``first`` and ``last`` (when stored, UTC). The size of the file in bytes is ``attrs["bytes"]``.
+            ``cached_tokens``, ``completion_tokens`` (sums), ``reasoning_tokens`` (the part of the latter spent on
+            thoughts), ``first`` and ``last`` (times of storage, UTC). ``attrs["bytes"]`` is the size of the file.
         """
         return summarise(self._file)
 
     def export(self, path: str | os.PathLike[str]) -> int:
-        """Write all replies to one file, in the order they came, without holding them in memory.
+        """Export all replies to one file, in order of arrival, without loading them all into memory.
 
         Parameters
         ----------
         path : str or path
-            Ends in ``.parquet``, ``.csv`` or ``.jsonl``. A file that is there is replaced once the new one is
-            complete. The columns are ``key``, ``judge``, ``kind``, ``prompt_tokens``, ``cached_tokens``,
-            ``completion_tokens``, ``created`` (UTC), ``version`` (of biaslab), ``request`` and ``reply``
-            (JSON; objects in ``.jsonl``).
+            Ends in ``.parquet``, ``.csv`` or ``.jsonl``. An existing file is replaced once the new one is complete.
+            The columns are ``key``, ``judge``, ``kind``, ``prompt_tokens``, ``cached_tokens``, ``completion_tokens``,
+            ``created`` (UTC), ``version`` (of biaslab), ``request`` and ``reply`` (JSON; objects in ``.jsonl``).
 
         Returns
         -------
         int
-            How many replies were written.
+            Number of replies written.
 
         Raises
         ------
@@ -264,26 +263,26 @@ class Store:
         return export_rows(self._file, Path(path).expanduser())
 
     def prune(self, judge: str | None = None, older_than: str | date | None = None, dry_run: bool = False) -> int:
-        """Delete replies of a judge, from before a moment, or both; then shrink the file.
+        """Delete replies of a judge, from before a given time, or both; then shrink the file.
 
         Parameters
         ----------
         judge : str, optional
-            A judge's id, exactly.
+            Exact id of the judge.
         older_than : str or date, optional
-            Only replies stored before it, such as ``"2025-06-30"``; UTC unless it says otherwise.
+            Delete only replies stored before this time, for example ``"2025-06-30"``; UTC unless it has an offset.
         dry_run : bool
             Only count.
 
         Returns
         -------
         int
-            How many replies were, or would be, deleted.
+            Number of replies deleted, or to delete.
 
         Raises
         ------
         InputError
-            If neither a judge nor a moment is given, or the moment is not ISO 8601.
+            If neither a judge nor a time is given, or the time is not ISO 8601.
         """
         if judge is None and older_than is None:
             raise InputError("judge and older_than", None, "one of them; to delete all, delete the file")
@@ -298,7 +297,7 @@ class Store:
         return count
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file; the next use reopens it."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -311,7 +310,7 @@ class Store:
         return cast("int", self._file.run("SELECT count(*) FROM replies")[0][0][0])
 
     def __bool__(self) -> bool:
-        return True  # an empty store is a store
+        return True  # an empty store is truthy
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -324,7 +323,7 @@ class Store:
 
 @contextmanager
 def open_store(store: Store | str | os.PathLike[str] | None, create: bool = True) -> Iterator[Store | None]:
-    """Open a store by its path for a block; an open one stays open. None where there is none, nor is to be made."""
+    """Open a store by its path within a block; an open one stays open. None if missing and not to be created."""
     if store is None or isinstance(store, Store):
         yield store
     elif create or Path(store).expanduser().exists():

@@ -1,7 +1,7 @@
-"""Requests that a process has on their way, so that others on the same store wait for them instead of asking too.
+"""Requests in flight in one process, for which others with the same store wait instead of asking too.
 
-Each run has a file beside the store with the keys that it claims, and a lock on it that ends with its process: claims
-of a process that was killed are free at once. A run that keeps no reply for ten minutes loses them too.
+Each run has a file next to the store with the keys it claims, and a lock on that file which ends with its process:
+claims of a killed process are free at once. A run that stores no reply for ten minutes loses its claims too.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from uuid import uuid4
 
 try:
     import fcntl
-except ImportError:  # Windows, where every process asks for itself
+except ImportError:  # Windows, on which every process asks on its own
     fcntl = None  # type: ignore[assignment]
 
-LEASE = 600.0  # seconds without a reply: more than one attempt of a judge behind a server may take
+LEASE = 600.0  # seconds without a reply; more than one attempt of a judge behind a server may take
 _MUTEX = "mutex"
 _process = {"name": uuid4().hex}
 
 
 class Claims:
-    """The claims of one run; none are respected, and none made, where files cannot be locked.
+    """The claims of one run; there are none if files cannot be locked.
 
     Parameters
     ----------
     store : Path
-        The store's file, beside which they lie.
+        The store's file, next to which the claims are.
     """
 
     def __init__(self, store: Path) -> None:
@@ -38,7 +38,7 @@ class Claims:
         self._lock: int | None = None
 
     def take(self, keys: Iterable[str]) -> set[str]:
-        """Claim further keys that no other living process has, and return them."""
+        """Claim those keys that no other living process has claimed, and return them."""
         wanted = set(keys)
         if fcntl is None:
             return wanted
@@ -52,12 +52,12 @@ class Claims:
             return wanted
 
     def renew(self) -> None:
-        """Note that a reply was kept."""
+        """Record that a reply was stored."""
         with contextlib.suppress(OSError):
             os.utime(self._file)
 
     def close(self) -> None:
-        """Give up all claims."""
+        """Release all claims."""
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
@@ -75,12 +75,12 @@ class Claims:
         os.write(self._lock, "".join(f"{key}\n" for key in sorted(keys)).encode())
 
     def _of_others(self) -> set[str]:
-        """Return the keys that other processes claim, and remove the files of those that are gone."""
+        """Return the keys that other processes claim, and remove the files of those that have ended."""
         claimed: set[str] = set()
         for file in self._folder.iterdir():
             if file.name == _MUTEX or file.name.startswith(_process["name"]):
                 continue
-            with contextlib.suppress(FileNotFoundError):  # whose run has just ended
+            with contextlib.suppress(FileNotFoundError):  # that run has just ended
                 if not _is_locked(file):
                     file.unlink()
                 elif time.time() - file.stat().st_mtime < LEASE:
@@ -89,12 +89,12 @@ class Claims:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let one run at a time look at the files."""
+        """Let only one run at a time access the files."""
         while True:
             self._folder.mkdir(exist_ok=True)
             try:
                 mutex = os.open(self._folder / _MUTEX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-            except FileNotFoundError:  # the last one that was here has just removed the folder
+            except FileNotFoundError:  # the last other run has just removed the folder
                 continue
             fcntl.flock(mutex, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
@@ -108,7 +108,7 @@ class Claims:
 
 
 def _is_locked(file: Path) -> bool:
-    """Return whether the process that made a file lives."""
+    """Return whether the process that created a file is alive."""
     descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Write and read stored replies and times: canonical, plain ASCII, and exact.
+"""Serialise stored replies and times: canonical, plain ASCII, and exact.
 
 Examples
 --------
@@ -21,34 +21,34 @@ from typing import Any
 from biaslab.core import Reply, Request, Usage, canonical_json, request_from_fields
 from biaslab.core.errors import InputError
 
-#: Fields that are None where a reply holds nothing but log-probabilities.
+#: Fields that are None if a reply contains only log-probabilities.
 _OTHERS = ("text", "finish_reason", "score", "model", "unseen", "samples", "thought", "temperature")
 _DECODED = json.JSONDecoder().raw_decode
-#: What is read of a stored reply, in the order of `record_of`.
+#: Columns read for a stored reply, in the order of `record_of`.
 READ = ("key", "judge", "kind", "created", "request", "reply", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def reply_to_json(reply: Reply) -> str:
-    """Write a reply as JSON, without its usage, which is a cost and not an answer, but for the tokens of its thought.
+    """Serialise a reply as JSON, without its usage (a cost rather than an answer) except for the tokens of its thought.
 
     Parameters
     ----------
     reply : Reply
-        The reply. A log-probability of ``-inf`` is written as null; every other number comes back exactly.
+        The reply. A log-probability of ``-inf`` becomes null; all other numbers survive exactly.
 
     Returns
     -------
     str
-        Canonical JSON; fields that are None are left out.
+        Canonical JSON; fields that are None are omitted.
 
     Raises
     ------
     InputError
-        If a log-probability is NaN or ``+inf``, which no distribution has, or a score is not finite.
+        If a log-probability is NaN or ``+inf``, or a score is not finite.
     """
     levels = reply.logprobs
     if _is_plain(reply):
-        return f'{{"logprobs":[{",".join(map(repr, levels or ()))}]}}'  # what most replies are, several times as fast
+        return f'{{"logprobs":[{",".join(map(repr, levels or ()))}]}}'  # the usual case, several times faster
     if reply.score is not None and not math.isfinite(reply.score):
         raise InputError("score", reply.score, "a finite number")
     document = {
@@ -68,19 +68,19 @@ def reply_to_json(reply: Reply) -> str:
 
 
 def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
-    """Read what `reply_to_json` wrote.
+    """Parse the output of `reply_to_json`.
 
     Parameters
     ----------
     text : str
-        The JSON.
+        The JSON text.
     usage : Usage, optional
-        The tokens paid for, which are kept beside it; none unless given.
+        The tokens billed, which are stored separately; by default zero.
 
     Returns
     -------
     Reply
-        Equal to the one that was written.
+        Equal to the serialised reply.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
         if end != len(text):
             raise ValueError("more follows")
         levels = document.get("logprobs")
-        if levels and len(document) == 1 and _are_plain(levels):  # what most replies are
+        if levels and len(document) == 1 and _are_plain(levels):  # the usual case
             return Reply(tuple(levels), usage=usage or Usage())
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
         words: dict[str, Any] = {name: document.get(name) for name in ("text", "finish_reason", "model", "thought")}
@@ -110,26 +110,26 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
 
 
 def as_read(reply: Reply, text: str) -> Reply:
-    """Return a reply as `reply_from_json` reads it back: the reply itself where nothing is lost."""
+    """Return a reply as `reply_from_json` would return it: the reply itself if nothing is lost."""
     return reply if _is_plain(reply) else reply_from_json(text, reply.usage)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One stored judgement: the request as it was asked and the reply as it came.
+    """One stored judgement: the request and the reply.
 
     Parameters
     ----------
     key : str
-        The content address, as in the column ``key`` of trials.
+        The content address, equal to the column ``key`` of trials.
     judge : str
         The judge's id.
     created : str
-        When it was stored, ISO 8601 in UTC.
+        Time of storage, ISO 8601 in UTC.
     request : Request
-        What was asked; without ``about``, which is not stored.
+        The request; without ``about``, which is not stored.
     reply : Reply
-        What the judge said.
+        The judge's reply.
     """
 
     key: str
@@ -140,7 +140,7 @@ class Record:
 
 
 def record_of(row: Sequence[object]) -> Record:
-    """Return the record of a row of the columns `READ`.
+    """Return the record for a row with the columns `READ`.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def record_of(row: Sequence[object]) -> Record:
 
 
 def as_moment(moment: str | date) -> datetime:
-    """Read a date or time, UTC unless it says otherwise.
+    """Parse a date or time, UTC unless it has an offset.
 
     Raises
     ------
@@ -178,12 +178,12 @@ def as_moment(moment: str | date) -> datetime:
 
 
 def moment_to_text(moment: datetime) -> str:
-    """Write a time in UTC to the millisecond, so that texts sort as times do."""
+    """Format a time in UTC to the millisecond, so that text sorts chronologically."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _is_plain(reply: Reply) -> bool:
-    """Return whether a reply holds nothing but log-probabilities, as most do."""
+    """Return whether a reply contains only log-probabilities, as most do."""
     levels, held = reply.logprobs, reply.__dict__
     if type(levels) is not tuple or reply.usage.reasoning_tokens or reply.bounded != ():
         return False
@@ -191,7 +191,7 @@ def _is_plain(reply: Reply) -> bool:
 
 
 def _are_plain(levels: Sequence[Any]) -> bool:
-    """Return whether numbers are floats that JSON writes as Python does."""
+    """Return whether numbers are floats for which JSON and Python have the same text."""
     return {*map(type, levels)} <= {float} and all(map(math.isfinite, levels))
 
 

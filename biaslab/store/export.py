@@ -20,7 +20,7 @@ from biaslab.store.migrations import COLUMNS, log_of
 if TYPE_CHECKING:
     import pandas as pd
 
-_CHUNK = 2000  # replies in memory at once
+_CHUNK = 2000  # number of replies in memory at once
 _SUMMARY = (
     "SELECT judge, kind, count(*), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
     " sum(CASE WHEN instr(reply, '\"reasoning_tokens\":') AND json_valid(reply)"
@@ -50,7 +50,7 @@ def summarise(file: StoreFile) -> pd.DataFrame:
 
 
 def export_rows(file: StoreFile, path: Path) -> int:
-    """Write all rows to a file in the format its suffix says, and return how many; see `Store.export`."""
+    """Export all rows in the format given by the file's suffix, and return their number; see `Store.export`."""
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise InputError("path", str(path), "a name that ends in " + ", ".join(_WRITERS))
@@ -92,7 +92,7 @@ def _is_no_time(value: object) -> bool:
 
 
 def pages(file: StoreFile, columns: Sequence[str]) -> Iterator[list[Row]]:
-    """Yield columns of all replies in the order they came, some thousand rows at a time."""
+    """Yield columns of all replies in order of arrival, a few thousand rows at a time."""
     listed = f"position, {', '.join(columns)}"
     select = f"SELECT {listed} FROM replies WHERE position > ? ORDER BY position LIMIT {_CHUNK}"  # noqa: S608
     rows, _ = file.run(select, (0,))
@@ -106,8 +106,8 @@ def _write_parquet(path: Path) -> Iterator[Write]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {name: pa.int64() for name in COLUMNS[3:6]} | {"created": pa.timestamp("ms", tz="UTC")}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    types = {name: pa.int64() for name in COLUMNS[3:6]} | {"created": pa.timestamp("ms", tz="UTC")}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
 
         def write(rows: list[Row]) -> None:

@@ -13,33 +13,32 @@ from pathlib import Path
 from biaslab.core.errors import StoreError
 from biaslab.store.migrations import connect, explain, prepare
 
-_CACHE = 64 * 1024  # KiB; keys are as good as random, so that every page of their index is needed again and again
-_RESERVED = 4 * 2**20  # bytes: more than the replies that a judge has on their way need, with SQLite's log
+_CACHE = 64 * 1024  # KiB; keys are effectively random, so every page of their index is needed repeatedly
+_RESERVED = 4 * 2**20  # bytes; more than the replies in flight of a judge need, including SQLite's log
 Value = str | int | float | None
 Row = tuple[Value, ...]
 
-# One lock for all stores of this process: held for single statements, and while the process forks.
+# One lock for all stores of this process, held for single statements, and while the process forks.
 _LOCK = threading.RLock()
 
 
 class StoreFile:
     """A store's file, on which single statements are run.
 
-    A connection must not cross a fork, since the child would believe that it holds its parent's locks; so all
-    are closed before a fork and opened again by the next use. A file that was deleted or replaced is noticed
-    as well.
+    A connection must not survive a fork, because the child would believe that it holds its parent's locks; so all
+    connections are closed before a fork and reopened at the next use. A deleted or replaced file is detected as well.
 
     Parameters
     ----------
     path : Path
-        The file, absolute.
+        Absolute path of the file.
     create : bool
-        Whether it is created if missing.
+        Whether to create the file if it is missing.
 
     Raises
     ------
     StoreError
-        As `biaslab.store.migrations.prepare` does.
+        As in `biaslab.store.migrations.prepare`.
     """
 
     def __init__(self, path: Path, create: bool) -> None:
@@ -52,12 +51,12 @@ class StoreFile:
         _LIVE.add(self)
 
     def run(self, statement: str, values: Sequence[Value] = ()) -> tuple[list[Row], int]:
-        """Run one statement as one transaction, durable on return; return its rows and the number changed.
+        """Run a statement as one transaction, durable on return; return its rows and the number of changed rows.
 
         Raises
         ------
         StoreError
-            If the file cannot be used; the message says what is kept and what to do.
+            If the file cannot be used; the message says what is preserved and what to do.
         """
         with _LOCK:
             connection = self._connected()
@@ -70,12 +69,12 @@ class StoreFile:
                 raise explain(error, self.path, connection) from error
 
     def write(self, statement: str, rows: Sequence[Sequence[Value]]) -> int:
-        """Run one statement for each row, all as one transaction, durable on return; return the number of changed rows.
+        """Run a statement for each row in one transaction, durable on return; return the number of changed rows.
 
         Raises
         ------
         StoreError
-            As `run` does; then no row was written.
+            As in `run`; then no row was written.
         """
         if len(rows) == 1:
             return self.run(statement, rows[0])[1]
@@ -96,7 +95,7 @@ class StoreFile:
             return changed
 
     def close(self) -> None:
-        """Close the connection; the next use opens it again."""
+        """Close the connection; the next use reopens it."""
         with _LOCK:
             if self._finish is not None:
                 self._finish()
@@ -107,7 +106,7 @@ class StoreFile:
         if self._connection is not None and self._opened == now[:2]:
             return self._connection
         self.close()
-        if self._checked != now:  # deleted, replaced or written to since it was checked
+        if self._checked != now:  # deleted, replaced or written to since the last check
             prepare(self.path, self._create)
         self._checked = None
         self._opened = self._stamp()[:2]
@@ -146,12 +145,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class Reserve:
-    """Disk space reserved next to a store, so that a full disk loses no reply that is under way.
+    """Disk space reserved next to a store, so that a full disk loses no reply in flight.
 
     Parameters
     ----------
     path : Path
-        The store's.
+        The store's path.
     """
 
     def __init__(self, path: Path) -> None:
@@ -163,7 +162,7 @@ class Reserve:
         Raises
         ------
         StoreError
-            If it is not there.
+            If there is not enough space.
         """
         try:
             with self._file.open("wb") as stream:

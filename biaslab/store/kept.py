@@ -1,4 +1,4 @@
-"""Cache tables that take long to compute next to the store, so that a second run reads them."""
+"""Cache tables that are slow to compute next to the store, so that a second run only reads them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from biaslab.core.errors import InputError
 def kept(
     store: str | PathLike[str], name: str, depends: Mapping[str, object], make: Callable[[], pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return a table from disk if the same was computed before, else compute and keep it.
+    """Return a table from the cache if it was computed before, else compute and cache it.
 
-    For what no judge is asked, such as the scores of an evaluator that has to be trained first.
+    For results that need no judge, such as the scores of an evaluator that must be trained first.
 
     Parameters
     ----------
     store : path
-        The store of replies; tables lie in the folder beside it that ends in ``.tables``. Delete it to compute anew.
+        The store of replies; tables are in the folder next to it that ends in ``.tables``. Delete that to recompute.
     name : str
-        Of the file.
+        Name of the file.
     depends : mapping
-        All that the table depends on: values that ``repr`` tells apart, and tables. The version of biaslab is added.
+        Everything the table depends on: tables, and values distinguished by their ``repr``. The version of biaslab is
+        added.
     make : callable
-        Computes the table: numbers and non-empty texts, its index is dropped.
+        Computes the table: numbers and non-empty texts; the index is dropped.
 
     Raises
     ------
     InputError
-        If the name is none for a file.
+        If the name is not a valid file name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Merge several stores into one, such as those of parallel runs of a study."""
+"""Merge several stores into one, for example those of parallel runs of a study."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Merged:
     Attributes
     ----------
     replies : int
-        Replies of the new store.
+        Number of replies in the new store.
     repeated : int
-        Replies that an earlier store had too, and that are kept once.
+        Number of replies that an earlier store had too, and that are kept once.
     different : int
-        Those of them that said something else there; the earlier store's are kept.
+        How many of these differ from the earlier store's reply, which is kept.
     """
 
     replies: int
@@ -43,33 +43,33 @@ class Merged:
 def merge_stores(
     out: str | os.PathLike[str], stores: Sequence[str | os.PathLike[str]], first_wins: bool = False
 ) -> Merged:
-    """Write a new store with the replies of several, which are only read.
+    """Write a new store with the replies of several others, which are opened read-only.
 
-    Replies stand in the order of the stores, and of each store in the order they came. A key that several stores hold
-    is kept once. The new store is there as a whole or not at all.
+    Replies are in the order of the stores and, within a store, in order of arrival. Keys in several stores are kept
+    once. The new store appears only when complete.
 
     Parameters
     ----------
     out : str or path
-        Where the new store is made; nothing may lie there.
+        Path of the new store; must not exist.
     stores : sequence of str or path
         At least two, all different.
     first_wins : bool
-        Where stores hold different replies to the same request of the same judge, as two runs of a model that is
-        sampled do, keep that of the store named first. Without it that is refused.
+        If stores have different replies to the same request of the same judge, such as two samples, keep that of the
+        first store. By default this is an error.
 
     Returns
     -------
     Merged
-        What was counted.
+        The counts.
 
     Raises
     ------
     InputError
-        If something lies at `out` or a store is named twice.
+        If `out` exists or a store is repeated.
     StoreError
-        If one of them is missing, no store or damaged; if they hold different replies and `first_wins` is false; or if
-        the new one cannot be written. Nothing is made then.
+        If an input is missing, not a store or damaged; if replies differ and `first_wins` is false; or if the new
+        store cannot be written. Nothing is created in these cases.
 
     Examples
     --------
@@ -101,12 +101,12 @@ def merge_stores(
 
 
 def _fill(path: Path, sources: Sequence[Path], first_wins: bool) -> Merged:
-    """Make a store of several at a path; it is on the disk when this returns."""
+    """Create a merged store at a path; durable on return."""
     target = path.absolute()
     prepare(target, create=True)
     repeated = different = 0
     with contextlib.closing(connect(target, "mode=rw")) as connection:
-        for pragma in ("journal_mode = OFF", "synchronous = OFF"):  # it is no store until it is whole
+        for pragma in ("journal_mode = OFF", "synchronous = OFF"):  # not durable before it is complete
             connection.execute(f"PRAGMA {pragma}")
         for source in sources:
             with _reading(connection, source):
@@ -125,7 +125,7 @@ def _fill(path: Path, sources: Sequence[Path], first_wins: bool) -> Merged:
 
 @contextlib.contextmanager
 def _reading(connection: sqlite3.Connection, source: Path) -> Iterator[None]:
-    """Attach a store as ``given``, read only; as immutable where no process has it open."""
+    """Attach a store as ``given``, read-only; as immutable if no process has it open."""
     options = "mode=ro" if log_of(source).exists() else "immutable=1"
     try:
         connection.execute("ATTACH ? AS given", (f"{source.as_uri()}?{options}",))

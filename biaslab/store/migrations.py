@@ -13,7 +13,7 @@ from biaslab.core.errors import CorruptStoreError, ForeignStoreError, StoreError
 
 APPLICATION_ID = 0x62696173  # "bias" in ASCII
 SCHEMA_VERSION = 1
-CHECKED_BYTES = 64 * 2**20  # up to this size every page is checked whenever a store is opened
+CHECKED_BYTES = 64 * 2**20  # up to this size, every page is checked when a store is opened
 BUSY_SECONDS = 60.0
 
 _KEPT = {
@@ -51,20 +51,20 @@ def prepare(path: Path, create: bool) -> None:
     Parameters
     ----------
     path : Path
-        The absolute path of the store.
+        Absolute path of the store.
     create : bool
-        Whether a missing store is created, with its parent folders.
+        Whether to create a missing store, with its parent folders.
 
     Raises
     ------
     ForeignStoreError, CorruptStoreError
-        If something else or a damaged store lies there; it was not modified.
+        If the file is not a store or is damaged; it was not modified.
     StoreError
         If the store is missing and not to be created, or cannot be read or written.
     """
     log = log_of(path)
     try:
-        log_left = log.exists()  # asked first: a store's log appears only after the store
+        log_left = log.exists()  # checked first: a store's log appears only after the store
         if not path.exists():
             if log_left:
                 remedy = f"restore the store, or delete {log.name}"
@@ -79,11 +79,11 @@ def prepare(path: Path, create: bool) -> None:
 
 
 def verify(path: Path) -> None:
-    """Raise unless a sound store lies at the path; neither the file nor its log is touched.
+    """Raise unless there is a sound store at the path; neither the file nor its log is modified.
 
-    The header is read as plain bytes before SQLite sees the file. Every page is then checked if the file is
-    no larger than `CHECKED_BYTES`; of a larger one, its length and its columns. A fault counts only if the
-    file stood still meanwhile, since another process may be writing it.
+    The header is read as plain bytes before SQLite sees the file. Then every page is checked if the file is at most
+    `CHECKED_BYTES`; for a larger one, its length and columns. A fault counts only if the file did not change
+    meanwhile, because another process may be writing to it.
     """
     _recognise(path)
     for _ in range(_TRIES):
@@ -97,7 +97,7 @@ def verify(path: Path) -> None:
 
 
 def connect(path: Path, options: str) -> sqlite3.Connection:
-    """Open an existing file in autocommit, for any thread; the caller sees to it that they take turns."""
+    """Open an existing file in autocommit mode, for any thread; the caller must serialise access."""
     return sqlite3.connect(
         f"{path.as_uri()}?{options}",
         uri=True,
@@ -113,8 +113,8 @@ def log_of(path: Path) -> Path:
 
 
 def explain(error: sqlite3.Error, path: Path, connection: sqlite3.Connection | None = None) -> StoreError:
-    """Return the store error for an error of SQLite: it says what is kept and what to do."""
-    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF  # the low byte; the others only refine it
+    """Return the store error for an SQLite error, saying what is preserved and what to do."""
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF  # primary result code; the other bytes only refine it
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         kept = "all replies stored so far are safe"
         with contextlib.suppress(sqlite3.Error):
@@ -137,7 +137,7 @@ def _unusable(path: Path, error: Exception) -> StoreError:
 
 
 def _recognise(path: Path) -> None:
-    """Read the first bytes and raise unless they are those of a store that this version can read."""
+    """Read the header and raise unless it is that of a store that this version can read."""
     elsewhere = "it was not modified; use another path, or move that file away"
     if not path.is_file():
         raise ForeignStoreError(f"{path} is not a file; {elsewhere}", path)
@@ -159,11 +159,10 @@ def _recognise(path: Path) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Return the fault of the pages; empty where they are sound.
+    """Return a description of damaged pages; empty if they are sound.
 
-    Without a log nobody has the file open, so that it can be read as if it could not change, and no file
-    appears beside it. With a log, left by a killed process or in use by a living one, it is read together
-    with the log under SQLite's locks, by a connection that cannot write.
+    Without a log no process has the file open, so it is read as immutable, and no file appears next to it. With a log,
+    left by a killed process or used by a running one, both are read under SQLite's locks, with a read-only connection.
     """
     logged = log_of(path).exists()
     with path.open("rb") as stream:
@@ -192,7 +191,7 @@ def _stamp(path: Path) -> tuple[int, int, int, bool]:
 
 
 def _create(path: Path) -> None:
-    """Put an empty store at the path in one step, unless another process is faster."""
+    """Create an empty store at the path atomically, unless another process is faster."""
     with contextlib.closing(sqlite3.connect(":memory:")) as memory:
         memory.executescript(_SCHEMA)
         image = bytearray(memory.serialize())

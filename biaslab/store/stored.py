@@ -1,4 +1,4 @@
-"""A judge with a store: asks another judge only requests that the store does not answer."""
+"""A judge backed by a store: asks the underlying judge only requests that the store does not answer."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from biaslab.store import Store
 
 _CHUNK = 2000  # requests looked up at once
-_SHORTEST, _LONGEST = 0.05, 1.0  # seconds between two looks for replies to what other processes ask
+_SHORTEST, _LONGEST = 0.05, 1.0  # seconds between two checks for replies that other processes have requested
 
 Answer = tuple[Request, Reply]
 
 
 @dataclass
 class Tally:
-    """Counts of replies and their tokens: given by the judge now, or stored before.
+    """Counts of replies and their tokens: new from the judge, or from the store.
 
     Parameters
     ----------
     asked, stored : int
-        Replies that the judge gave, and that came from the store or as a repetition of another request.
+        Number of replies from the judge; and from the store, or as a repetition of an earlier request.
     asked_tokens, stored_tokens : int
-        Their tokens.
+        Tokens of these.
     usage, stored_usage : Usage
-        The same by kind of token.
+        Tokens of these, by kind.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Tally:
         return {name: getattr(self, name) for name in names}
 
     def count(self, replies: Collection[Reply], asked: bool) -> None:
-        """Count replies, given by the judge now (``asked``) or stored."""
+        """Count replies: from the judge (``asked``) or from the store."""
         usage = Usage.total([reply.usage for reply in replies])
         if asked:
             self.asked, self.asked_tokens = self.asked + len(replies), self.asked_tokens + usage.tokens
@@ -71,7 +71,7 @@ class Tally:
             self.stored_usage += usage
 
 
-#: What all judges with a memory were asked since the process began.
+#: Total over all stored judges since the process began.
 PROCESS = Tally()
 
 
@@ -81,22 +81,22 @@ class StoredJudge(BaseJudge):
     Parameters
     ----------
     store : Store
-        Where replies are looked up and kept.
+        Holds the replies.
     judge : Judge
-        Who is asked for the others. Members of a panel are asked only for what the store does not know of them, and
-        their replies are kept under their own ids.
+        The underlying judge. Members of a panel are asked only for replies missing from the store, and these are
+        stored under the members' own ids.
 
     Attributes
     ----------
     tally : Tally
-        What came from the store so far and what the judge gave, replies and tokens.
+        Replies and tokens so far, from the store and from the judge.
     waits : bool
-        Whether it waits for replies to requests that other processes ask, instead of asking them too; panels do not.
+        Whether to wait for replies that other processes have requested instead of asking too; panels do not.
 
     Raises
     ------
     InputError
-        If the judge's id is not text that can be encoded.
+        If the judge's id is not encodable text.
     """
 
     def __init__(self, store: Store, judge: Judge) -> None:
@@ -105,7 +105,7 @@ class StoredJudge(BaseJudge):
         except UnicodeEncodeError as error:
             raise InputError("judge.id", judge.id, "text without lone surrogates") from error
         self.store, self.judge = store, as_judge(judge)
-        self.id, self.kinds = judge.id, judge.kinds  # the judge's own: replies are found under its id
+        self.id, self.kinds = judge.id, judge.kinds  # the judge's own, because replies are stored under its id
         self.reads_prompts, self.score_scale = self.judge.reads_prompts, self.judge.score_scale
         self.thinks = self.judge.thinks
         self.tally = Tally()
@@ -113,10 +113,10 @@ class StoredJudge(BaseJudge):
         self.waits = True
         if self.judge.members:
             members = [StoredJudge(store, member) for member in self.judge.members]
-            for member in (self, *members):  # which wait for one another, and must not wait for another panel's
+            for member in (self, *members):  # wait for one another, not for another panel's
                 member.waits = False
             self.judge = as_judge(self.judge.of_members(members))
-            self._tallies = (self.tally,)  # what the members were asked is counted there
+            self._tallies = (self.tally,)  # the members' replies are counted there
 
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # a judge may find it out
@@ -150,25 +150,25 @@ class StoredJudge(BaseJudge):
             self.judge.check(missing)
 
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Answer every request as often as it is given, stored ones first, replies that arrive together in one pack.
+        """Answer every request as often as it is given, stored replies first, in packs of replies that arrive together.
 
-        Equal requests are asked once, and those that another process on this machine has on its way not at all: they
-        are waited for, and asked if that process ends without a reply (`biaslab.store.claims`; not of panels). A reply
-        is **acknowledged** when it is yielded: then it is on the disk, and no kill loses it. Those of one pack get
-        there in one step, before the judge is asked for the next ones. If another process stored a reply to the same
-        request meanwhile, that one is yielded.
-        When the asking ends early, by an error, a signal (SIGINT, SIGTERM, SIGHUP: `biaslab.core.stopping`) or a full
-        disk, what a judge that is paid for still has on its way is kept too: its answers are
-        `biaslab.core.Stoppable`. A reply that cannot be kept, such as one that holds NaN, is left out until all
-        others are, unless it is the first.
+        Equal requests are asked once. Those that another process on this machine has in flight are not asked: the
+        judge waits for their replies, and asks only if that process ends without one (`biaslab.store.claims`; not for
+        panels). A reply is **acknowledged** when it is yielded: it is then on disk, and no kill can lose it. The
+        replies of a pack are stored in one transaction before the judge is asked for more. If another process stored a
+        reply to the same request meanwhile, that one is yielded.
+        If iteration ends early because of an error, a signal (SIGINT, SIGTERM, SIGHUP: `biaslab.core.stopping`) or a
+        full disk, the paid replies still in flight are stored too, if the judge's answers are
+        `biaslab.core.Stoppable`. A reply that cannot be stored, for example because it contains NaN, is skipped until
+        all others are stored, unless it is the first.
 
         Raises
         ------
         JudgeError
-            What the judge raises, which is not stored; or if some of its replies cannot be kept, if it answers what it
-            was not asked, or stops early. Everything else that it answered stays.
+            Whatever the judge raises; errors are not stored. Also if some replies cannot be stored, or if the judge
+            answers requests it was not asked or stops early. All other replies stay in the store.
         StoreError
-            If a reply cannot be kept, such as when the disk is full.
+            If a reply cannot be written, for example because the disk is full.
         """
         waiting: dict[str, list[Request]] = {}
         for chunk in self._look_up(requests):
@@ -186,7 +186,7 @@ class StoredJudge(BaseJudge):
             pause = _SHORTEST
             while waiting:
                 mine = claims.take(waiting)
-                stored = self._stored_meanwhile(waiting)  # by another process, since this one looked
+                stored = self._stored_meanwhile(waiting)  # by another process, since the last look
                 if stored:
                     yield stored
                 asked = {key: waiting.pop(key) for key in [*waiting] if key in mine}
@@ -202,7 +202,7 @@ class StoredJudge(BaseJudge):
         return answers
 
     def _asked(self, waiting: dict[str, list[Request]], claims: Claims | None = None) -> Generator[list[Answer]]:
-        """Ask the judge, and keep what it says; what is left of ``waiting`` has no reply."""
+        """Ask the judge, and store its replies; what remains in ``waiting`` has no reply."""
         if not waiting:
             return
         known = self._known_of_members([copies[0] for copies in waiting.values()])
@@ -210,7 +210,7 @@ class StoredJudge(BaseJudge):
         reserve, bad = Reserve(self.store.path), _BadReplies(self.judge.id)
         with heeding(lambda: self._let_go(answers, waiting)) as run:
             try:
-                if isinstance(answers, Stoppable):  # several replies may be on their way, and paid for
+                if isinstance(answers, Stoppable):  # several paid replies may be in flight
                     reserve.take()
                 for pack in answers:
                     kept = self._kept(pack, waiting, known, bad)
@@ -235,7 +235,7 @@ class StoredJudge(BaseJudge):
     def _kept(
         self, pack: Pack, waiting: dict[str, list[Request]], known: set[str], bad: _BadReplies
     ) -> list[tuple[Request, Reply]]:
-        """Keep a pack, and return each reply that could be kept as often as its request was given."""
+        """Store a pack, and return each stored reply as often as its request was given."""
         judge_id = self.judge.id
         fresh: dict[str, tuple[Request, Reply]] = {}
         stranger: Request | None = None
@@ -263,14 +263,14 @@ class StoredJudge(BaseJudge):
         return answers
 
     def _let_go(self, answers: Closable[Pack], waiting: Mapping[str, object]) -> None:
-        """Stop the judge, and keep the replies that still arrive within the grace after a signal; nothing is raised."""
+        """Stop the judge, and store replies that arrive within the grace period after a signal; raise nothing."""
         with draining():
             try:
                 for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
                     if request_key(request, self.judge.id) in waiting:
                         self._keep([(request, reply)], _BadReplies(self.judge.id))
             except StoreError:
-                pass  # the first error says it
+                pass  # the first error is the one to report
             finally:
                 answers.close()
 
@@ -279,7 +279,7 @@ class StoredJudge(BaseJudge):
             tally.count(replies, asked)
 
     def _keep(self, pack: Pack, bad: _BadReplies) -> list[Reply | None]:
-        """Keep a pack in one step; if that fails, one by one, with None for a reply that cannot be kept."""
+        """Store a pack in one transaction; if that fails, one by one, with None for replies that cannot be stored."""
         try:
             return [*self.store.put_all(pack, bad.judge_id)]
         except StoreError:
@@ -315,25 +315,25 @@ class StoredJudge(BaseJudge):
 
 
 class _BadReplies:
-    """Replies of a judge that could not be kept, each the failure of its own request."""
+    """Replies that could not be stored, each a failure of its own request only."""
 
     def __init__(self, judge_id: str) -> None:
         self.judge_id, self.good, self._errors = judge_id, 0, list[JudgeError]()
 
     def add(self, request: Request, error: Exception) -> None:
-        """Count one, and the reason."""
+        """Record a failed reply and the reason."""
         words = str(error) if isinstance(error, InputError) else f"it cannot be kept ({type(error).__name__}: {error})"
         failure = JudgeError(f"the judge {self.judge_id!r} gave no valid reply: {words}", request)
         failure.__cause__ = error
         self._errors.append(failure)
 
     def require_some(self) -> None:
-        """Raise the first failure if no reply could be kept yet."""
+        """Raise the first failure unless some reply has been stored."""
         if not self.good:
             self.require_none()
 
     def require_none(self) -> None:
-        """Raise what failed, if anything did."""
+        """Raise the failures, if there are any."""
         if not self._errors:
             return
         first = self._errors[0]

@@ -1,4 +1,4 @@
-"""A server with faults, against which a judge or a client of one's own is tested.
+"""A server with faults, for testing a judge or your own client.
 
 Examples
 --------

@@ -21,15 +21,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=1, help="play it to one prompt of so many, chosen by its text")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--list", action="store_true", help="print the kinds of faults and what biaslab makes of them")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     say = sys.stdout.write
-    if given.list:
+    if options.list:
         for name, kind in FAULTS.items():
             say(f"{name:22} {kind.about}; text: {kind.text}; distribution: {kind.distribution}\n")
         return 0
     try:
-        server = FaultServer(given.fault, given.latency, port=given.port)
-        always, every = server.script, max(given.every, 1)
+        server = FaultServer(options.fault, options.latency, port=options.port)
+        always, every = server.script, max(options.every, 1)
         server.script = lambda text, attempt: "" if zlib.crc32(text.encode()) % every else always(text, attempt)
         with server, contextlib.suppress(KeyboardInterrupt):
             say(f"{server.url}\n")

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server on this machine that plays faults by a script, and counts what it was asked and paid."""
+"""A local OpenAI-compatible server that simulates faults by a script, and counts requests and paid work."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ from biaslab.testing.kinds import FAULTS
 from biaslab.testing.plays import Document, Exchange, redirect
 
 FINGERPRINT = "fp_one"
-_SECONDS = 60.0  # in which a server has to start
+_SECONDS = 60.0  # time limit for starting a server
 
 
 class FaultServer:
-    """Answer chat and plain completions on loopback, with faults where a script wants them.
+    """Answers chat and plain completions on loopback, with scripted faults.
 
     Parameters
     ----------
     script : callable or str
-        ``script(text, attempt)`` names what happens to the attempt (from 0) at a prompt: "" for a good answer, else a
-        kind of `FAULTS`, or "redirect 307 ADDRESS". A name alone is played every time.
+        ``script(text, attempt)`` returns what happens at the attempt (from 0) for a prompt: "" for a good answer, else
+        a kind of `FAULTS`, or "redirect 307 ADDRESS". A single name is used every time.
     latency : float
-        Seconds before each answer.
+        Delay before each answer, in seconds.
     probabilities : bool
-        Whether log-probabilities are given.
+        Whether log-probabilities are returned.
     port : int
-        Where to listen; any free port by default.
+        Port; by default any free one.
 
     Attributes
     ----------
     url : str
         Address for `biaslab.ApiJudge`, ending in ``/v1``.
     asked : collections.Counter
-        Attempts by prompt.
+        Number of attempts by prompt.
     paid : collections.Counter
-        Attempts that made the model work, by prompt.
+        Number of attempts that made the model work, by prompt.
     order, bodies, headers : list
-        Prompts, JSON bodies and headers of requests, as they came.
+        Prompts, JSON bodies and headers of requests, as received.
     open, most_open : int
-        Requests in flight, and the most that there were.
+        Number of requests in flight, and its maximum.
     answer_headers : callable
-        Takes a prompt and returns headers of a good answer, beside the usual ones; none by default.
+        Takes a prompt and returns additional headers for a good answer; by default none.
     tokens : dict
         Probabilities of the first tokens of an answer to a prompt without the word "Summary".
 
     Raises
     ------
     InputError
-        If there is no such kind of fault; for what a script returns, when the context is left.
+        If the kind of fault is unknown; for a script's return value, on leaving the context.
 
     Notes
     -----
-    The server runs in a thread of its own from ``with`` on. Answers depend on the prompt alone (`answer_of`).
-    ``python -m biaslab.testing`` starts one in a process of its own, for clients in other languages.
+    The server runs in its own thread from ``with`` on. Answers depend only on the prompt (`answer_of`). ``python -m
+    biaslab.testing`` starts one in its own process, for clients in other languages.
 
     Examples
     --------
@@ -139,11 +139,11 @@ class FaultServer:
         await runner.cleanup()
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
-        """Say which paths are answered."""
+        """Register the paths."""
         router.add_post("/v1/{kind:chat/completions|completions|responses}", self.answer)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request as the script wants it."""
+        """Answer one request as scripted."""
         body = await request.json()
         turns = body.get("messages") or body.get("input") or ()
         text = body["prompt"] if "prompt" in body else "\n".join(each["content"] for each in turns)
@@ -165,7 +165,7 @@ class FaultServer:
             self.open -= 1
 
     async def play(self, fault: str, request: web.Request, body: Document, text: str) -> web.StreamResponse:
-        """Play a fault, or answer well where its name is empty."""
+        """Simulate a fault, or answer well if its name is empty."""
 
         def work() -> Document:
             self.paid[text] += 1
@@ -196,22 +196,22 @@ class FaultServer:
         return common | {"choices": [choice]}
 
     def _as_responses(self, body: Document, text: str) -> Document:
-        """Return a good answer of the Responses API: a thought's item and a message."""
-        said: Document = {"type": "output_text", "text": self.answer_of(text), "annotations": []}
+        """Return a good answer of the Responses API: a reasoning item and a message."""
+        content: Document = {"type": "output_text", "text": self.answer_of(text), "annotations": []}
         if "include" in body and self.probabilities:
             shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
-            said["logprobs"] = [{**shown[0], "top_logprobs": shown}]
-        message = {"type": "message", "role": "assistant", "status": "completed", "content": [said]}
+            content["logprobs"] = [{**shown[0], "top_logprobs": shown}]
+        message = {"type": "message", "role": "assistant", "status": "completed", "content": [content]}
         usage = {"input_tokens": len(text), "output_tokens": 1, "input_tokens_details": {"cached_tokens": 2}}
         return {"object": "response", "status": "completed", "model": body["model"], "usage": usage,
                 "output": [{"type": "reasoning", "summary": []}, message]}  # fmt: skip
 
     def answer_of(self, text: str) -> str:
-        """Return what is answered to a prompt."""
+        """Return the answer to a prompt."""
         return answer_of(text)
 
     def likeliest(self, text: str) -> dict[str, float]:
-        """Return the first tokens of an answer; of a comparison of summaries, probabilities depend on the prompt."""
+        """Return the first tokens of an answer; if summaries are compared, probabilities depend on the prompt."""
         if "Summary" not in text:
             return self.tokens
         first = 0.05 + 0.9 * int(hashlib.sha256(text.encode()).hexdigest()[:4], 16) / 2**16
@@ -231,7 +231,7 @@ class FaultServer:
 
 
 def answer_of(text: str) -> str:
-    """Return what a `FaultServer` answers to a prompt: the same every time.
+    """Return the answer of a `FaultServer` to a prompt, which is always the same.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kinds of faults that servers have, and what a study makes of each."""
+"""Kinds of server faults, and how a study handles each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from biaslab.testing.plays import (
     truncated,
 )
 
-#: What becomes of a request: it is asked again, it ends the run with an error, or its reply has a status.
+#: What happens to a request: it is retried, it ends the run with an error, or its reply gets a status.
 Outcome = Literal["asked again", "ends the run"] | Status
 
 
@@ -35,13 +35,13 @@ class Kind(NamedTuple):
     about : str
         What the server does.
     text : str
-        What biaslab makes of it where a text was asked for: "asked again", "ends the run", or the status of its trial.
+        How biaslab handles it if text was requested: "asked again", "ends the run", or the status of its trial.
     distribution : str
-        The same where a distribution over labels was asked for.
+        The same if a label distribution was requested.
     words : str
-        What it is counted as in `biaslab.ApiJudge.faults`, or what the error says; empty where it is a reply.
+        Its name in `biaslab.ApiJudge.faults`, or the message of the error; empty if it is a reply.
     play : callable
-        What answers the request; see `biaslab.testing.plays`.
+        Answers the request; see `biaslab.testing.plays`.
     """
 
     about: str
@@ -76,12 +76,12 @@ def _choice(**fields: Any) -> Callable[[Document], object]:
 
 
 def _message(content: Any, reason: str = "stop", **fields: Any) -> Callable[[Document], object]:
-    """Say something else, and end for a reason."""
+    """Change the message, and the finish reason."""
     return _choice(message={"role": "assistant", "content": content, **fields}, finish_reason=reason)
 
 
 def _shows(*shown: tuple[str, float]) -> Callable[[Document], object]:
-    """Show other tokens, with their probabilities or what stands for them; only where probabilities were asked for."""
+    """Show other tokens, with their probabilities or a substitute; only if probabilities were requested."""
     tokens = [{"token": token, "logprob": math.log(p) if 0 < p <= 1 else p} for token, p in shown]
 
     def change(document: Document) -> None:
@@ -274,7 +274,7 @@ ANSWERS: Mapping[str, Kind] = {
     ),
     "no label": _document("no label among the tokens", "ok", "refused", "", _shows(("Both", 0.6), ("The", 0.3))),
 }
-#: Every kind by its name.
+#: Every kind, by name.
 FAULTS: Mapping[str, Kind] = {**REFUSALS, **ANSWERS}
 
 

@@ -1,4 +1,4 @@
-"""Ways to answer a request wrongly: a status, bytes that are no HTTP, another body, a stream that does not end."""
+"""Ways to answer a request incorrectly: a status, malformed HTTP, another body, or an endless stream."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PIECE = b" " * 2**20
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and what would be a good answer to it.
+    """One request and the good answer to it.
 
     Parameters
     ----------
     request : aiohttp.web.Request
-        What came.
+        The request received.
     work : callable
-        Makes the good answer; the model's work is counted as paid.
+        Returns the good answer; the model's work counts as paid.
     """
 
     request: web.Request
@@ -39,20 +39,20 @@ Play = Callable[[Exchange], Awaitable[web.StreamResponse]]
 
 
 def status(code: int, message: str = "", **headers: str) -> Play:
-    """Refuse with a status and an error message; ``_`` in names of headers stands for ``-``."""
+    """Refuse with a status and an error message; ``_`` in header names stands for ``-``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def play(exchange: Exchange) -> web.StreamResponse:
-        said = message.format(key=exchange.request.headers.get("Authorization", ""))
+        text = message.format(key=exchange.request.headers.get("Authorization", ""))
         if code < 400:
             return web.Response(status=code, headers=named)
-        return web.json_response({"error": {"message": said}}, status=code, headers=named)
+        return web.json_response({"error": {"message": text}}, status=code, headers=named)
 
     return play
 
 
 def raw(data: bytes) -> Play:
-    """Send bytes as they are, and close the connection."""
+    """Send raw bytes, and close the connection."""
 
     async def play(exchange: Exchange) -> web.StreamResponse:
         transport = exchange.request.transport
@@ -65,7 +65,7 @@ def raw(data: bytes) -> Play:
 
 
 async def reset(exchange: Exchange) -> web.StreamResponse:
-    """Reset the connection without a byte."""
+    """Reset the connection without sending anything."""
     transport = exchange.request.transport
     if transport is not None:
         own = transport.get_extra_info("socket")
@@ -75,7 +75,7 @@ async def reset(exchange: Exchange) -> web.StreamResponse:
 
 
 def body(data: bytes | Callable[[bytes], bytes], code: int = 200, kind: str = _JSON, **headers: str) -> Play:
-    """Answer with other bytes, or with what becomes of those of the good answer."""
+    """Answer with other bytes, or a transformation of those of the good answer."""
     named = {"Content-Type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
 
     async def play(exchange: Exchange) -> web.StreamResponse:
@@ -86,7 +86,7 @@ def body(data: bytes | Callable[[bytes], bytes], code: int = 200, kind: str = _J
 
 
 def changed(change: Callable[[Document], object]) -> Play:
-    """Answer with a changed document."""
+    """Answer with a modified document."""
 
     async def play(exchange: Exchange) -> web.StreamResponse:
         document = exchange.work()
@@ -120,7 +120,7 @@ async def drip(exchange: Exchange) -> web.StreamResponse:
 
 
 async def endless(exchange: Exchange) -> web.StreamResponse:
-    """Send megabytes until nobody takes them, a gigabyte at most."""
+    """Send up to a gigabyte, until the client stops reading."""
     return await _streamed(exchange, _PIECE, 1024, 0.0)
 
 
@@ -136,11 +136,11 @@ async def _streamed(exchange: Exchange, piece: bytes, times: int, pause: float) 
 
 
 def bomb(megabytes: int) -> bytes:
-    """Return gzip that unpacks to so many megabytes of blanks."""
+    """Return gzip data that decompresses to this many megabytes of spaces."""
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return b"".join([packer.compress(_PIECE) for _ in range(megabytes)] + [packer.flush()])
 
 
 def redirect(code: int, address: str) -> Play:
-    """Send the client elsewhere."""
+    """Redirect the client."""
     return status(code, Location=address)

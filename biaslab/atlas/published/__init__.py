@@ -1,7 +1,7 @@
 """Numbers printed in papers and by authors with their data, to compare with estimates of biaslab.
 
-One CSV file per paper, one printed number per row, copied from the text: nothing is recomputed, and what looks like
-a slip stays and is noted. Cells that are left empty have no row. The papers that biaslab follows:
+One CSV file per paper, one printed number per row, copied from the text: nothing is recomputed, and apparent errors
+are kept with a note. Empty cells have no row. The papers that biaslab follows:
 
 ================== ==================================================================================================
 ``liusie2024``     Liusie et al. 2024, *LLM Comparative Assessment*, arXiv 2307.07889v3: Tables 1-11
@@ -11,7 +11,7 @@ a slip stays and is noted. Cells that are left empty have no row. The papers tha
 ``chen2024``       Chen et al. 2024, *LLM as a Scorer*, arXiv 2406.02863: Table 2 (Table 1 holds words only)
 ================== ==================================================================================================
 
-What stands beside recorded judgements (`biaslab.atlas`), in the repositories of their authors; ``table`` is the file:
+Printed along with recorded judgements (`biaslab.atlas`) in their authors' repositories; ``table`` is the file:
 
 =================== ==================================================================================================
 ``zeng2024``        Zeng et al. 2024, *LLMBar*, arXiv 2310.07641: every ``statistics.json`` of a verdict on two outputs
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 __all__ = ["BESIDE_DATA", "PAPERS", "experiments", "load", "of_dataset"]
 
-#: Names of the papers that biaslab follows, in the order in which `load` returns them.
+#: Names of the papers that biaslab follows, in the order returned by `load`.
 PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")
-#: Names of those whose authors print numbers beside the judgements that they publish.
+#: Names of papers whose authors print numbers along with the judgements that they publish.
 BESIDE_DATA = ("zeng2024", "shi2024", "panickssery2024", "wang2024", "zheng2024", "dubois2024")
 
-#: What papers call data sets and attributes that have other names here.
+#: Data sets and attributes with other names in papers.
 _DATASETS = {"webnlg_2017": "webnlg"}
 _ATTRIBUTES = {"semantic equivalence": "semantics", "overall quality": "overall"}
-#: The authors' loader takes USR's "understandable" for coherency, and for continuity "maintains context", which is
+#: The authors' loader uses USR's "understandable" for coherency, and for continuity "maintains context", which is
 #: UniEval's coherence.
 _OF_TOPICALCHAT = {"coherence": "understandability", "continuity": "coherence"}
 _USUAL = "summeval"
@@ -61,25 +61,24 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
     Parameters
     ----------
     paper : str, optional
-        One of `PAPERS` or `BESIDE_DATA`; None is all of them.
+        A name from `PAPERS` or `BESIDE_DATA`; by default all.
     table : str or int, optional
-        Number of the table as printed, ``"E"``, or the name of a file; None is all of them. Without a paper: that table
-        of every paper that has it here.
+        Number of the table as printed, ``"E"``, or the name of a file; by default all. Without a paper: that table of
+        every paper that has it.
 
     Returns
     -------
     pandas.DataFrame
-        ``paper``, ``table`` and ``page_or_section``: where it is printed. ``row``, ``column``: the labels in the table,
-        outer label first, separated by `` | ``. ``metric``, ``attribute``, ``dataset``, ``judge``: what was measured,
-        in the words of biaslab where it has them, empty where it does not apply. ``value`` (float) in ``unit``:
-        *fraction*, *percent*, *x100* (a correlation or metric times 100), *correlation*, *alpha*, *perplexity*,
-        *levels* or *points of 1-10*. ``printed``: the value as a string, with the digits that the paper gives.
-        ``note``: what to know.
+        ``paper``, ``table`` and ``page_or_section``: where it is printed. ``row``, ``column``: the labels in the
+        table, outer label first, separated by `` | ``. ``metric``, ``attribute``, ``dataset``, ``judge``: what was
+        measured, in biaslab's terms if possible, empty if not applicable. ``value`` (float) in ``unit``: *fraction*,
+        *percent*, *x100* (a correlation or metric times 100), *correlation*, *alpha*, *perplexity*, *levels* or
+        *points of 1-10*. ``printed``: the value as a string, with the digits given in the paper. ``note``: caveats.
 
     Raises
     ------
     InputError
-        If there is no such paper, or no such table in it.
+        If the paper or the table is unknown.
 
     Examples
     --------
@@ -103,19 +102,19 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
 
 @checked
 def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
-    """Return what is printed of the data set at hand, or of SummEval where a paper has nothing of it.
+    """Return the values printed for a data set, or for SummEval if a paper has none.
 
     Parameters
     ----------
     printed : pandas.DataFrame
-        Rows that `load` returned.
+        Rows returned by `load`.
     dataset : str
-        Name of a data set; what stands behind its first word does not count.
+        Name of a data set; only its first word matters.
 
     Returns
     -------
     pandas.DataFrame
-        Those rows, with attributes named as the loaders name them.
+        Those rows, with the loaders' attribute names.
 
     Examples
     --------

@@ -20,7 +20,7 @@ class Experiment:
     Attributes
     ----------
     paper : str
-        Such as ``"liusie2024"``.
+        For example ``"liusie2024"``.
     items : tuple of str
         The tables, figures and appendices that it reproduces.
     notebook : str
@@ -28,9 +28,9 @@ class Experiment:
     dataset : str
         Name of the data set, with its options.
     settings : dict of str to str
-        Every parameter of the notebook that changes a result, as the command line writes it.
+        Every parameter of the notebook that affects a result, as written on the command line.
     not_stated : tuple of str
-        Parameters of which the paper says nothing; their values are ours.
+        Parameters that the paper does not state; their values are biaslab's choice.
     """
 
     paper: str
@@ -48,23 +48,23 @@ def experiments(paper: str, item: str | None = None, dataset: str | None = None)
     Parameters
     ----------
     paper : str
-        One of ``biaslab.atlas.published.PAPERS``.
+        A name from ``biaslab.atlas.published.PAPERS``.
     item : str, optional
-        A table, figure or appendix as ``docs/papers.md`` names it, such as ``"Table 5"``; upper and lower case and
-        hyphens do not matter. All of them by default.
+        A table, figure or appendix as named in ``docs/papers.md``, for example ``"Table 5"``; case and hyphens do not
+        matter. By default all.
     dataset : str, optional
-        Only those on this data set; options behind its name, such as ``?words=2500``, may be left out. Where an item
-        was done on a single one, another data set takes its place.
+        Only those on this data set; options after its name, such as ``?words=2500``, may be omitted. If an item has a
+        single data set, it is replaced by the given one.
 
     Returns
     -------
     list of Experiment
-        One a notebook, data set and choice of settings.
+        One per notebook, data set and choice of settings.
 
     Raises
     ------
     InputError
-        If the paper is not one of those, no experiment reproduces the item, or none of several is on the data set.
+        If the paper is unknown, no experiment reproduces the item, or none of several is on the data set.
 
     Examples
     --------

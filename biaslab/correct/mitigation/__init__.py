@@ -1,8 +1,8 @@
 """Measure remedies: the bias before and after on held-out contexts, and the cost in tokens.
 
 `order_averaging`, `debiased`, `content_free_prior`, `length_regression`, `human_scale` and `pooled` (a panel) are
-computed from judgements that there are; remedies that change the prompt (a rubric, reasons first, names hidden,
-delimiters) are a second set of judgements.
+computed from existing judgements; remedies that change the prompt (a rubric, reasons first, hidden names, delimiters)
+require a second set of judgements.
 
 Examples
 --------

@@ -34,12 +34,12 @@ def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     trials : pandas.DataFrame
-        Pair trials in both orders, as `biaslab.probes.Position` makes them.
+        Pair trials in both orders, as made by `biaslab.probes.Position`.
 
     Returns
     -------
     pandas.DataFrame
-        Pairs that were judged in both orders, each order with the same probability for the same candidate, and
+        Pairs that were judged in both orders, with the same probability for the same candidate in each order, and the
         ``tokens`` of both judgements.
 
     References
@@ -59,15 +59,15 @@ def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.
     trials : pandas.DataFrame
         Pair trials.
     debiasing : {"none", "threshold", "uniform-prior", "position-term", "swap-average"}
-        How. What it fits, it fits on the contexts of other folds.
+        The method. It is fitted on the contexts of other folds.
     folds : int
-        Parts into which the contexts are cut.
+        Number of parts into which contexts are split.
 
     Returns
     -------
     pandas.DataFrame
-        Those trials that have a debiased probability, with it as ``value``. Shares of samples, once they are moved, are
-        no longer counts, and ``samples`` is empty.
+        The trials with a debiased probability, as ``value``. Debiased sample shares are no longer counts, so their
+        ``samples`` is empty.
     """
     require_one_of("debiasing", debiasing, DEBIASINGS)
     parts = [_debiased(cell, debiasing, folds) for _, cell in cells(trials)]
@@ -81,20 +81,20 @@ def content_free_prior(empty: pd.DataFrame) -> Remedy:
     Parameters
     ----------
     empty : pandas.DataFrame
-        Pair trials without content: identical or empty candidates, "N/A". They are no contexts of the data set, so that
-        nothing is fitted where it is judged. Of judges and attributes those that the trials have are used.
+        Pair trials without content: identical or empty candidates, "N/A". They are not contexts of the data set, so
+        nothing is fitted where it is applied. Only judges and attributes of the trials are used.
 
     Returns
     -------
     callable
         Trials in, trials out: p̂ = α p / (α p + 1 − p), where − log α are the log odds of the first without content
-        (`biaslab.ranking.content_free`). Decisions (0, 1) and ties stay as they are. Each judgement bears its part of
-        the tokens of the prompts without content.
+        (`biaslab.ranking.content_free`). Decisions (0, 1) and ties are unchanged. The tokens of the prompts without
+        content are spread over the judgements.
 
     Raises
     ------
     InputError
-        If a judge and attribute has no readable trial without content.
+        If a judge and attribute has no usable trial without content.
 
     References
     ----------
@@ -119,16 +119,17 @@ def length_regression(trials: pd.DataFrame, folds: int = 10) -> pd.DataFrame:
     Parameters
     ----------
     trials : pandas.DataFrame
-        Score trials with ``words`` and ``human``, as `biaslab.probes.Verbosity` makes them.
+        Score trials with ``words`` and ``human``, as made by `biaslab.probes.Verbosity`.
     folds : int
-        Parts into which the contexts are cut, at least 2. The slope that is taken out of one is that of all others.
+        Number of parts into which contexts are split, at least 2. Each is adjusted with the slope fitted on the
+        others.
 
     Returns
     -------
     pandas.DataFrame
-        With ``value`` less slope × (log2 words − their mean over the other contexts). The slope is in score ~ log2
-        words + human score + an intercept a context; human scores are needed to fit it and not to apply it. Where it
-        cannot be told, the score stays.
+        With ``value`` minus slope × (log2 words − its mean over the other contexts). The slope is from score ~ log2
+        words + human score + an intercept per context; human scores are needed to fit it, not to apply it. If it is
+        not identified, the score is unchanged.
 
     Raises
     ------
@@ -163,18 +164,18 @@ def _without_prior(read: pd.DataFrame, price: float, trials: pd.DataFrame) -> pd
             raise InputError("empty", "none", allowed, "ask the same judge about the same attribute without content")
         p, tied = cell["value"].to_numpy(float), (cell["status"] == "tie").to_numpy()
         parts.append(_moved(cell, np.where(tied, p, content_free(own).weigh(p)), tied))
-    found = pd.concat(parts, ignore_index=True)
-    return found.assign(tokens=found["tokens"] + price / len(found)) if "tokens" in found else found
+    corrected = pd.concat(parts, ignore_index=True)
+    return corrected.assign(tokens=corrected["tokens"] + price / len(corrected)) if "tokens" in corrected else corrected
 
 
 def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFrame:
     if debiasing == "none":
         return cell
     read = read_trials(cell)
-    found, size = debias(read.comparisons, debiasing, folds), read.comparisons.n_candidates
+    comparisons, size = debias(read.comparisons, debiasing, folds), read.comparisons.n_candidates
     first, second = read.candidates
-    keys, wanted = found.first * size + found.second, first * size + second
-    p, tied = (_looked_up(keys, values, wanted) for values in (found.p, found.tied.astype(float)))
+    keys, wanted = comparisons.first * size + comparisons.second, first * size + second
+    p, tied = (_looked_up(keys, values, wanted) for values in (comparisons.p, comparisons.tied.astype(float)))
     moved = _moved(cell, p, tied == 1)
     if debiasing == "swap-average" and "tokens" in cell:
         own = cell["tokens"].to_numpy(float)
@@ -187,8 +188,8 @@ def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]
     """Return the value of each requested key, NaN if missing."""
     order = np.argsort(known, kind="stable")
     place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
-    found = order[place] if len(known) else np.zeros(len(wanted), np.intp)
-    return np.where(known[found] == wanted, values[found], np.nan) if len(known) else np.full(len(wanted), np.nan)
+    at = order[place] if len(known) else np.zeros(len(wanted), np.intp)
+    return np.where(known[at] == wanted, values[at], np.nan) if len(known) else np.full(len(wanted), np.nan)
 
 
 def _moved(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFrame:
@@ -217,7 +218,7 @@ def _slope(columns: Floats, codes: NDArray[np.intp]) -> float:
 
 
 def held_out(context: pd.Series, labelled: Mask, folds: int) -> Iterator[tuple[Mask, Mask]]:
-    """Yield masks to fit and to apply: labelled contexts go to folds in turn; all others use every label.
+    """Yield masks to fit and to apply: labelled contexts are assigned to folds in turn; all others use every label.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Map scores to the human scale: the expected human score, on other contexts, of texts with that judge score."""
+"""Map scores to the human scale: the expected human score of texts with that judge score, fitted on other contexts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from biaslab.stats.frame import estimate_rows
 
 Floats = NDArray[np.float64]
 Method = Literal["isotonic", "ordinal"]
-_LEVELS = 10  # more different human scores are rounded to whole ones before an ordinal fit
+_LEVELS = 10  # with more distinct human scores, these are rounded to integers before an ordinal fit
 
 
 @checked
@@ -33,19 +33,19 @@ def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Score trials with ``human``, NaN where nobody labelled, as `biaslab.probes.Verbosity` makes them.
+        Score trials with ``human``, NaN without a label, as made by `biaslab.probes.Verbosity`.
     method : {"isotonic", "ordinal"}
-        "isotonic": the human scores, as a function of the judge's that never falls, with linear pieces between its
-        scores. "ordinal": the mean of a proportional-odds model of human scores on the judge's, which needs fewer
-        labels and assumes a shape.
+        "isotonic": human scores as a non-decreasing, piecewise linear function of the judge's. "ordinal": the mean of
+        a proportional-odds model of human scores given the judge's, which needs fewer labels but assumes a functional
+        form.
     folds : int
-        Parts into which contexts are cut, at least 2. What is applied to one was fitted on all others.
+        Number of parts into which contexts are split, at least 2. Each uses what was fitted on the others.
 
     Returns
     -------
     pandas.DataFrame
-        With the expected human score as ``value``; those of unreadable trials stay NaN. A monotone function leaves the
-        order of texts, but where it is level makes ties.
+        With the expected human score as ``value``; unusable trials stay NaN. A monotone function preserves the order
+        of texts, except for ties where it is constant.
 
     Raises
     ------
@@ -82,12 +82,12 @@ class HumanScale:
     Parameters
     ----------
     resampling : Resampling
-        Level of the intervals.
+        Confidence level of the intervals.
 
     Notes
     -----
-    ``human_shift`` is the mean score less the mean human score, leniency where it is above 0; ``human_distance`` the
-    mean absolute difference. Both take scores that are given on the human scale.
+    ``human_shift`` is the mean score minus the mean human score, positive for leniency; ``human_distance`` the mean
+    absolute difference. Both require scores on the human scale.
     """
 
     name: ClassVar[str] = "human_scale"
@@ -112,9 +112,9 @@ class HumanScale:
                 "human_shift": Ratio(context, gap, one, null=0.0, inference="t"),
                 "human_distance": Ratio(context, np.abs(gap), one, inference="t"),
             }
-            found = {name: made[name].estimate(self.resampling) for name in chosen}
+            estimates = {name: made[name].estimate(self.resampling) for name in chosen}
             counts = int(known.sum()), int((~known).sum())
-            rows += estimate_rows(found, dict(zip(CELL, values, strict=True)), self.resampling, *counts)
+            rows += estimate_rows(estimates, dict(zip(CELL, values, strict=True)), self.resampling, *counts)
         return estimates_frame(rows, self.name, self.primary, ("attribute",))
 
 
@@ -127,8 +127,8 @@ def _moved(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
     known = _known(cell)
     labelled = cell.loc[known, "context_id"].nunique()
     if labelled < 2:
-        found = "all labels in one context" if labelled else "no labels"
-        raise TrialsError("human", found, "human scores of at least two contexts")
+        problem = "all labels in one context" if labelled else "no labels"
+        raise TrialsError("human", problem, "human scores of at least two contexts")
     value, human = cell["value"].to_numpy(float), cell["human"].to_numpy(float)
     moved = value.copy()
     fitted = _isotonic if method == "isotonic" else _ordinal
@@ -155,12 +155,12 @@ def _ordinal(x: Floats, y: Floats, new: Floats) -> Floats:
     if len(levels) < 2 or spread == 0:
         return np.where(np.isnan(new), np.nan, y.mean())
     model = OrderedModel(codes, ((x - center) / spread)[:, None], distr="logit")
-    with warnings.catch_warnings():  # where scores tell levels apart without error slopes grow without end
+    with warnings.catch_warnings():  # slopes diverge if scores separate levels perfectly
         warnings.simplefilter("ignore")
-        found = model.fit(method="bfgs", disp=False, maxiter=200)
+        fit = model.fit(method="bfgs", disp=False, maxiter=200)
     there = ~np.isnan(new)
     expected = np.full(len(new), math.nan)
     if there.any():
-        p = np.asarray(model.predict(found.params, exog=((new[there] - center) / spread)[:, None]))
+        p = np.asarray(model.predict(fit.params, exog=((new[there] - center) / spread)[:, None]))
         expected[there] = p @ levels
     return expected

@@ -1,4 +1,4 @@
-"""Before and after in one frame: the probe's estimate of both, and their difference on the same contexts."""
+"""Before and after in one frame: the probe's estimates of both, and their difference on the same contexts."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Case:
     Parameters
     ----------
     probe : Probe
-        Whose estimator measures the bias.
+        The probe whose estimator measures the bias.
     metric : str
-        What of it.
+        Name of the metric.
     remedy : str
-        What the remedy is called.
+        Name of the remedy.
     before : pandas.DataFrame
-        Trials without it, of one judge.
+        Trials without the remedy, of one judge.
     after : pandas.DataFrame or callable
-        Trials with it, of the same contexts; or what makes them of those without (`biaslab.mitigation.applied`).
+        Trials with the remedy, on the same contexts; or a function that computes them (`biaslab.mitigation.applied`).
     where : mapping
-        Condition columns of the estimates and their values, where the metric has several rows.
+        Condition columns of the estimates and their values, if the metric has several rows.
     """
 
     probe: Estimator
@@ -68,31 +68,30 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
     Parameters
     ----------
     cases : sequence of Case
-        What to measure.
+        The cases to measure.
     resampling : Resampling, optional
-        Level of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
         One row per case and attribute: ``bias`` (name of the probe), ``judge, dataset, attribute, metric, remedy``;
-        ``null`` (where there is no bias); ``before, before_se, before_low, before_high`` and the same of ``after``;
-        ``difference`` (after minus before) with ``se, ci_low, ci_high, ci_level, p_value`` (against 0: the remedy does
-        nothing; not corrected for the number of remedies, as `biaslab.report.card` does); ``tokens_before,
-        tokens_after`` (for one judgement, NaN where trials do not say); ``n_contexts, method, note``.
-        Undefined is NaN with a note.
+        ``null`` (value without bias); ``before, before_se, before_low, before_high`` and the same for ``after``;
+        ``difference`` (after minus before) with ``se, ci_low, ci_high, ci_level, p_value`` (against 0: the remedy has
+        no effect; unlike in `biaslab.report.card`, not corrected for the number of remedies); ``tokens_before,
+        tokens_after`` (per judgement, NaN if unknown); ``n_contexts, method, note``. Undefined values are NaN with a
+        note.
 
-        All three are of the contexts that stand in both sets of trials, and have jackknife intervals over contexts with
-        Student's t: each context is left out of both sets, and whatever the remedy fits is fitted anew without it. What
-        is fitted was fitted on other contexts than those it is measured on. As folds take turns at that, their errors
-        cancel in the mean: the interval of ``after`` is about all contexts together, and a fit that is used on the next
-        contexts is off by about as much as ``before`` is uncertain.
+        All three are computed on the contexts in both sets of trials, with jackknife intervals over contexts and
+        Student's t: each context is left out of both sets, and whatever the remedy fits is refitted without it. Fits
+        are cross-fitted. Because folds take turns, their errors cancel in the mean: the interval of ``after`` is about
+        all contexts together, and a fit applied to new contexts is off by about as much as ``before`` is uncertain.
 
     Raises
     ------
     InputError
-        If there is no case, trials are of several judges, no context stands in both sets, or a metric has several rows
-        that ``where`` does not tell apart.
+        If there is no case, trials are of several judges, no context is in both sets, or a metric has several rows
+        that ``where`` does not distinguish.
     TrialsError
         If a column is missing.
 
@@ -114,12 +113,12 @@ def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     found : pandas.DataFrame
-        What `remedies` returned.
+        The result of `remedies`.
 
     Returns
     -------
     pandas.DataFrame
-        Two rows each: ``probe, judge, dataset, metric, attribute, remedy``, ``state`` ("before" or "after"),
+        Two rows for each: ``probe, judge, dataset, metric, attribute, remedy``, ``state`` ("before" or "after"),
         ``estimate, ci_low, ci_high, ci_level, n_contexts``.
     """
     shared = ["judge", "dataset", "metric", "attribute", "remedy", "ci_level", "n_contexts"]
@@ -139,12 +138,12 @@ def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
 
 def _measured(case: Case, resampling: Resampling) -> Iterator[dict[str, Any]]:
     """Yield the rows of one case, one per attribute."""
-    given = {"before": case.before} | ({"after": case.after} if isinstance(case.after, pd.DataFrame) else {})
-    for name, trials in given.items():
+    frames = {"before": case.before} | ({"after": case.after} if isinstance(case.after, pd.DataFrame) else {})
+    for name, trials in frames.items():
         require_columns(trials, _COLUMNS, name)
         if len(judges := set(trials["judge"])) != 1:
             raise InputError(name, sorted(judges), "trials of one judge", "measure each judge separately")
-    known = set.intersection(*(set(trials["attribute"]) for trials in given.values()))
+    known = set.intersection(*(set(trials["attribute"]) for trials in frames.values()))
     for attribute in [name for name in dict.fromkeys(case.before["attribute"]) if name in known]:
         both = _Both.of(case, attribute)
         where = {name: case.before[name].iloc[0] for name in ("judge", "dataset")}
@@ -153,7 +152,7 @@ def _measured(case: Case, resampling: Resampling) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, eq=False)
 class _Both:
-    """Trials of one attribute before and, if they are a second set, after; and the contexts of both."""
+    """Trials of one attribute before and, if they are a second set, after; and the contexts in both."""
 
     case: Case
     probe: Estimator
@@ -193,11 +192,11 @@ class _Both:
             (lambda weights: np.diff(values(weights[:, codes]))[:, 0], 0.0),
         )
         estimates = (cluster_statistic(one, len(clusters), how, at, inference="t") for one, at in statistics)
-        before, after, gap = (_said(each, n) for each in estimates)
+        before, after, gap = (_or_undefined(each, n) for each in estimates)
         shown = {"metric": self.case.metric, "remedy": self.case.remedy, "null": math.nan if null is None else null}
-        for name, found in (("before", before), ("after", after)):
-            ends = {f"{name}_low": found.ci_low, f"{name}_high": found.ci_high}
-            shown |= {name: found.estimate, f"{name}_se": found.se} | ends
+        for name, estimate in (("before", before), ("after", after)):
+            ends = {f"{name}_low": estimate.ci_low, f"{name}_high": estimate.ci_high}
+            shown |= {name: estimate.estimate, f"{name}_se": estimate.se} | ends
         tokens = dict(zip(("tokens_before", "tokens_after"), map(_tokens, self._states(self.contexts)), strict=True))
         ends = {"ci_low": gap.ci_low, "ci_high": gap.ci_high, "ci_level": how.level}
         test = {"se": gap.se, **ends, "p_value": gap.p_value}
@@ -222,21 +221,21 @@ class _Both:
     def _value(self, trials: pd.DataFrame) -> float:
         """Return the probe's own estimate; NaN if undefined."""
         with suppressed_data_warnings():
-            found = self.probe.estimate(trials, [self.case.metric])
+            estimates = self.probe.estimate(trials, [self.case.metric])
         for column, wanted in self.case.where.items():
-            found = found[found[column] == wanted]
-        if len(found) != 1:
-            allowed = f"values of condition columns that leave one row of {self.case.metric}, not {len(found)}"
+            estimates = estimates[estimates[column] == wanted]
+        if len(estimates) != 1:
+            allowed = f"values of condition columns that leave one row of {self.case.metric}, not {len(estimates)}"
             raise InputError("where", dict(self.case.where), allowed)
-        return float(found["estimate"].iloc[0])
+        return float(estimates["estimate"].iloc[0])
 
 
 def _among(trials: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
     return trials["context_id"].isin(set(others["context_id"]))
 
 
-def _said(found: Estimate, contexts: int) -> Estimate:
-    return found if not math.isnan(found.estimate) else undefined(found.note or "undefined", contexts)
+def _or_undefined(estimate: Estimate, contexts: int) -> Estimate:
+    return estimate if not math.isnan(estimate.estimate) else undefined(estimate.note or "undefined", contexts)
 
 
 def _tokens(trials: pd.DataFrame) -> float:

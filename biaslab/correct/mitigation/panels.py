@@ -19,10 +19,10 @@ from biaslab.stats import Resampling, has_value, require_columns
 
 Floats = NDArray[np.float64]
 _NEEDS = ("judge", "context_id", "candidate_id", "opponent_id", "attribute", "value", "status")
-#: Columns of trials that are a judge's and not of what it was asked.
+#: Columns of trials that belong to a judge rather than to what it was asked.
 _SAID = {"judge", "value", "status", "label_mass", "samples", "tokens", "key", "reply", "judge_system"}
 Weights = Literal["learned"] | Sequence[float] | Mapping[str, Sequence[float]]
-_HALF = 1e-9  # nearer to ½ a panel is divided
+_HALF = 1e-9  # closer to ½ than this, a panel is tied
 
 
 @checked
@@ -34,27 +34,27 @@ def pooled(
     Parameters
     ----------
     members : sequence of pandas.DataFrame
-        Trials of the same design, one frame a judge, at least two. Judgements that one of them lacks are left out.
+        Trials of the same design, one frame per judge, at least two. Judgements missing from any of them are dropped.
     weights : "learned", sequence of float, or mapping of str to sequence of float, optional
-        How much each member counts, at least 0; equally much by default. "learned": `learned_weights`. A mapping has
-        those of each context.
+        Non-negative weight of each member; by default equal. "learned": `learned_weights`. A mapping gives weights by
+        context.
     name : str, optional
-        Stands as ``judge``.
+        Value of the column ``judge``.
     folds : int
-        Parts into which contexts are cut where weights are learned.
+        Number of parts into which contexts are split if weights are learned.
 
     Returns
     -------
     pandas.DataFrame
-        The weighted mean of the values of members that can be read: of probabilities, and of verdicts the majority; ½
-        of a pair is a tie. ``tokens`` are those of all members.
+        The weighted mean of the usable members' values: for probabilities the mean, for verdicts the majority; ½ in a
+        pair is a tie. ``tokens`` are those of all members.
 
     Raises
     ------
     InputError
-        If there are fewer than two members, one stands twice, or there is not one weight a member.
+        If there are fewer than two members, one is repeated, or the numbers of weights and members differ.
     TrialsError
-        If a column is missing, members have no judgement in common, or are samples.
+        If a column is missing, members have no judgement in common, or values are samples.
 
     References
     ----------
@@ -106,21 +106,22 @@ def beside_members(
     Parameters
     ----------
     probe : Probe
-        Whose estimator measures the bias.
+        The probe whose estimator measures the bias.
     metrics : sequence of str
-        What of it.
+        Names of the metrics.
     members : sequence of pandas.DataFrame
         Trials of each member.
     panel : pandas.DataFrame, "learned", or weights, optional
-        Trials of the panel, asked as `biaslab.Panel`; or with which weights to pool those of the members.
+        Trials of the panel, asked as a `biaslab.Panel`; or the weights with which to pool the members' trials.
     resampling : Resampling, optional
-        Level of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        That of `remedies`: a row per metric and member, who is ``judge`` and ``before``; the panel is ``remedy`` and
-        ``after``. Intervals are over contexts, and learned weights are learned anew without each of them.
+        As in `remedies`: a row per metric and member, with the member as ``judge`` and ``before``, and the panel as
+        ``remedy`` and ``after``. Intervals are over contexts, and learned weights are learned anew without each of
+        them.
 
     Examples
     --------
@@ -164,28 +165,28 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
     Parameters
     ----------
     members : sequence of pandas.DataFrame
-        Trials of the same design with ``human`` scores, or of pairs with ``human_gap``, NaN where nobody labelled.
+        Trials of the same design with ``human`` scores, or for pairs ``human_gap``, NaN without a label.
     folds : int
-        Parts into which labelled contexts are cut, at least 2. The weights of one are learned on all others, those of
-        unlabelled contexts on all labelled ones.
+        Number of parts into which labelled contexts are split, at least 2. The weights of each are learned on the
+        others, those of unlabelled contexts on all labelled ones.
 
     Returns
     -------
     dict
-        Context → weights, one a member, with sum 1, as `biaslab.Panel` takes them.
+        Context → weights, one per member, summing to 1, as in `biaslab.Panel`.
 
     Raises
     ------
     InputError
-        As `pooled`.
+        As in `pooled`.
     TrialsError
         If there are no labels, or all of them are in one context.
 
     Notes
     -----
-    Stacking: the coefficients, none below 0, of the regression of human scores on those of all members, each less its
-    mean of an attribute; of pairs that of ½, 0 or −½ (whom humans score higher) on p − ½. They are then divided by
-    their sum, and equal where no member helps.
+    Stacking: the non-negative coefficients in a regression of human scores on those of all members, each centred by
+    attribute; for pairs of ½, 0 or −½ (by which candidate humans score higher) on p − ½. They are normalised to sum to
+    1, and equal if no member helps.
 
     References
     ----------
@@ -207,8 +208,8 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
     known = ~np.isnan(label) & np.column_stack([has_value(each) for each in same]).all(axis=1)
     labelled = base.loc[known, "context_id"].nunique()
     if labelled < 2:
-        found = "all labels in one context" if labelled else "no labels in common"
-        raise TrialsError("human", found, "labels in at least two contexts that all members judged")
+        problem = "all labels in one context" if labelled else "no labels in common"
+        raise TrialsError("human", problem, "labels in at least two contexts that all members judged")
     learned: dict[str, tuple[float, ...]] = {}
     for others, here in held_out(base["context_id"], known, folds):
         weights = _stacked(base[others], values[others])
@@ -233,9 +234,9 @@ def _stacked(trials: pd.DataFrame, values: Floats) -> tuple[float, ...]:
         both = pd.DataFrame(np.column_stack([values, label]))
         centred = (both - both.groupby(trials["attribute"].to_numpy()).transform("mean")).to_numpy(float)
         columns, wanted = centred[:, :-1], centred[:, -1]
-    found = nnls(columns, wanted)[0] if len(trials) else np.zeros(size)
-    total = float(found.sum())
-    return tuple(map(float, found / total)) if total > 0 else (1 / size,) * size
+    weights = nnls(columns, wanted)[0] if len(trials) else np.zeros(size)
+    total = float(weights.sum())
+    return tuple(map(float, weights / total)) if total > 0 else (1 / size,) * size
 
 
 def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
@@ -244,14 +245,14 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     Parameters
     ----------
     members : sequence of pandas.DataFrame
-        One frame a judge, at least two.
+        One frame per judge, at least two.
 
     Raises
     ------
     InputError
-        If there are fewer than two members, or a frame is not one judge's own.
+        If there are fewer than two members, or a frame has several judges.
     TrialsError
-        If a column is missing, values are shares of samples, or members have no judgement in common.
+        If a column is missing, values are sample shares, or members have no judgement in common.
     """
     if isinstance(members, pd.DataFrame) or len(members) < 2:
         raise InputError("members", type(members).__name__, "trials of at least two judges, one frame each")

@@ -62,62 +62,65 @@ class ApiJudge(BaseJudge):
     Parameters
     ----------
     model : str
-        The model's name, as the server knows it.
+        Name of the model on the server.
     base_url : str or sequence of str, optional
-        Address such as ``"http://localhost:8000/v1"``; OpenAI's by default. Credentials in it are masked. Several, in
-        a list or with commas between them, are servers of one model that share the requests; the first names the judge.
+        Address such as ``"http://localhost:8000/v1"``; by default OpenAI's. Credentials in it are masked. Several
+        addresses, in a list or separated by commas, are servers of the same model that share the requests; the first
+        one is part of the judge's id.
     api_key : str or callable, optional
-        Name of the environment variable that holds the key, or a function that returns it, which is called again when
-        the server no longer takes the key. By default ``OPENAI_API_KEY`` for OpenAI, and ``BIASLAB_API_KEY``, if set,
-        for any other server. Never the key itself.
+        Name of the environment variable that holds the key, or a function that returns the key and is called again
+        when the server no longer accepts it. By default ``OPENAI_API_KEY`` for OpenAI, and ``BIASLAB_API_KEY``, if
+        set, for any other server. Never the key itself.
     parameters : mapping, optional
-        Further fields of every request, such as ``{"top_p": 0.9}``; None as a value leaves a field out.
+        Further fields of every request, for example ``{"top_p": 0.9}``; None omits a field.
     prefill : {"vllm", "llama.cpp"} or mapping, optional
-        How the server goes on with a last message of the assistant: by the name of a server that does, or the fields
-        that make yours do; ``"llama.cpp"`` needs none. Without it, such requests are refused.
+        How the server continues a final assistant message: the name of a server that can, or the fields that make
+        yours do so; ``"llama.cpp"`` needs none. Without it, such requests are refused.
     likelihood : {"echo", "prompt_logprobs"}
-        How the server gives log-probabilities of a prompt through ``/completions``.
+        How the server returns log-probabilities of a prompt through ``/completions``.
     exact : bool
-        Whether labels are scored exactly where the server can, as vLLM does from 0.32 on.
+        Whether to score labels exactly if the server can, as vLLM can from 0.32 on.
     top_logprobs : int
-        Tokens that are shown at each place of a `Choice` otherwise, 20 at most with most servers.
+        Otherwise, the number of top tokens to request at each position of a `Choice`; most servers allow up to 20.
     fingerprint : str, optional
-        What the server must name as its fingerprint or model in every reply; another answer ends the run.
+        Fingerprint or model that the server must report in every reply; any other ends the run.
     max_concurrency : int
-        Requests in flight at most, at each address.
+        Maximum number of requests in flight per address.
     timeout : float
-        Seconds that one attempt may take.
+        Time limit of one attempt, in seconds.
     patience : Patience, optional
-        How often, and how long, a request is tried again.
+        How often, and for how long, a request is retried.
     redirects : {"refuse", "same_host"}
-        Whether redirects within the server that was named are followed. Others never are: prompts go nowhere else.
+        Whether to follow redirects within the same server. Others are never followed, so prompts go nowhere else.
     token_field : str, optional
-        Name of the field that limits an answer: ``max_completion_tokens`` for OpenAI, ``max_tokens`` for others.
+        Name of the field that limits an answer: by default ``max_completion_tokens`` for OpenAI, ``max_tokens`` for
+        others.
     dialect : {"chat", "responses"}
-        Ask through ``/chat/completions``, or through OpenAI's Responses API, which some models need. Nothing of a
-        request is stored by the server then, samples carry no seed, and ``Likelihood`` is not to be had.
+        Use ``/chat/completions``, or OpenAI's Responses API, which some models need. With the latter the server stores
+        nothing, samples have no seed, and ``Likelihood`` is not available.
     thinking : mapping, "off" or "auto", optional
-        Room for a model that thinks before it answers. ``{"tokens": 4096}`` adds so many to the limit of each answer;
-        ``{"effort": "low"}`` also tells the server (``reasoning_effort``: minimal, low, medium or high); ``"auto"``
-        raises the limit until replies are whole, up to 32,768. ``"off"`` asks for no thought, where the chat template
-        has a switch, and ``{"effort": "none"}`` does at OpenAI. Part of the id where it is given. A request with a
-        budget of its own is asked at that: an effort, tokens, or 0, which is "off".
+        Thinking budget of a model that reasons before it answers. ``{"tokens": 4096}`` adds that many to the limit of
+        each answer; ``{"effort": "low"}`` also sets the server's ``reasoning_effort`` (minimal, low, medium or high);
+        ``"auto"`` raises the limit until replies are complete, up to 32,768. ``"off"`` turns thinking off through the
+        chat template's switch, if it has one; for OpenAI use ``{"effort": "none"}``. Part of the id if set. A
+        request's own budget (an effort, tokens, or 0 for "off") takes precedence.
     prices : mapping, optional
-        Dollars for a million tokens, as `biaslab.Budget` takes them: ``input``, and if wanted ``cached``, ``output``.
+        Dollars per million tokens, as in `biaslab.Budget`: ``input``, ``output`` and optionally ``cached``.
     limits : mapping, optional
-        What one study may spend at most, by the names of `biaslab.Budget`: ``requests``, ``tokens``, ``minutes``,
-        ``dollars``. `biaslab.collect` keeps to them where it is given no budget; a card runs one study per probe.
+        Maximum that one study may spend, by the names of `biaslab.Budget`: ``requests``, ``tokens``, ``minutes``,
+        ``dollars``. `biaslab.collect` obeys them if it is given no budget; a card runs one study per probe.
 
     Attributes
     ----------
     id : str
-        Model, address and every setting that replies depend on. What a server says it runs is known only from its
-        replies, so it is kept with each (`biaslab.Reply.model`), a change is warned of, and ``fingerprint`` pins it.
-        Of several addresses only the first is part of it, so that a study goes on with more servers than it began with.
+        Model, address and every setting that replies depend on. The model that a server actually runs is known only
+        from its replies; it is stored with each (`biaslab.Reply.model`), a change issues a warning, and
+        ``fingerprint`` pins it. Only the first of several addresses is part of the id, so a study can continue with
+        more servers.
     attempts : int
-        Requests sent so far, retries included.
+        Number of requests sent, including retries.
     faults : collections.Counter
-        What went wrong so far, by what it was.
+        Counts of faults by description.
 
     Raises
     ------
@@ -126,24 +129,25 @@ class ApiJudge(BaseJudge):
 
     Notes
     -----
-    * `Choice`: where the server gives log-probabilities of named tokens, the exact probability that the answer begins
-      with the label, as it is or behind a space (`biaslab.judges.api.exact_labels`). This is found out by the first
-      request, and checked: asked in two orders, probabilities must agree, or `InexactLabelsWarning` is given.
-    * `Choice` elsewhere: the label's share of the first tokens of a greedy answer, from ``top_logprobs``
+    * `Choice`, if the server returns log-probabilities of named tokens: the exact probability that the answer begins
+      with the label, with or without a leading space (`biaslab.judges.api.exact_labels`). The first request tests this
+      and checks it: probabilities from two orders of requests must agree, or `InexactLabelsWarning` is issued.
+    * `Choice` otherwise: the label's share of the first tokens of a greedy answer, from ``top_logprobs``
       (`biaslab.judges.api.label_mass`). A `LocalJudge` differs from both: it scores every label with its terminator.
-    * `Completion`: text. Each sample has a seed, which most servers heed; samples need not be reproducible.
-    * `Likelihood`: through ``/completions`` where that gives log-probabilities of a prompt.
-    * The first request of a kind goes out alone: it shows whether the server gives log-probabilities.
-    * Text is sent unchanged: whether ``<|im_end|>`` in it is read as characters is up to the server.
-    * Requests with a common beginning go out together, which hits the server's prompt cache.
-    * Several addresses share the requests, each at its own pace; a server that cannot be reached is left out
-      (`biaslab.judges.api.endpoints`). Patience and budgets hold for the judge as a whole.
-    * A model that thinks: `biaslab.Reply` has its thought beside its answer. The first four replies are read before
-      more is asked; where most of them end at their limit before an answer, the run ends with a `CutOffError`.
-    * A field that the server refuses (temperature, seed, stop, the system's role, the name of the limit) is left out
-      from then on, with a warning; a reply states its temperature where it is not the one that was asked for.
-    * Retried: time-outs, lost connections, broken HTTP, 408, 409, 429, 5xx, and answers that are none. A request that
-      keeps failing alone is left out until all others are answered. Ends the run: other errors, and redirects.
+    * `Completion`: text. Each sample has a seed, which most servers obey; samples need not be reproducible.
+    * `Likelihood`: through ``/completions``, if that returns log-probabilities of a prompt.
+    * The first request of a kind is sent alone, to learn whether the server returns log-probabilities.
+    * Text is sent unchanged: whether ``<|im_end|>`` in it is read as plain characters is up to the server.
+    * Requests with a common prefix are sent together, to hit the server's prompt cache.
+    * Several addresses share the requests, each at its own pace; unreachable servers are skipped
+      (`biaslab.judges.api.endpoints`). Patience and budgets apply to the judge as a whole.
+    * Reasoning models: `biaslab.Reply` holds the thought separately from the answer. The first four replies are read
+      before more is asked; if most of them were cut off before an answer, the run ends with a `CutOffError`.
+    * A field that the server rejects (temperature, seed, stop, the system role, the name of the limit) is omitted from
+      then on, with a warning; replies state their temperature if it differs from the requested one.
+    * Retried: time-outs, lost connections, malformed HTTP, 408, 409, 429, 5xx, and responses without an answer. A
+      request that alone keeps failing is postponed until all others are answered. Other errors and redirects end the
+      run.
 
     Examples
     --------
@@ -197,7 +201,7 @@ class ApiJudge(BaseJudge):
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
-        may_name = exact and dialect == "chat"  # tokens whose probabilities are wanted
+        may_name = exact and dialect == "chat"  # whether tokens can be named whose probabilities are wanted
         endpoints = []
         for address in addresses:
             exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
@@ -205,7 +209,7 @@ class ApiJudge(BaseJudge):
         self._endpoints = Endpoints(endpoints)
         self._proven, self._models = set[type](), list[str]()
         self._thoughts, self._refusals = ThoughtsByBudget(self.wire.thinking_at), Refusals()
-        self._lacking: dict[tuple[type, bool], str] = {}  # what the server turned out not to answer, and its words
+        self._lacking: dict[tuple[type, bool], str] = {}  # kinds not answered, and why
         self._tell: Callable[[str], object] = str
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
 
@@ -244,16 +248,16 @@ class ApiJudge(BaseJudge):
         Raises
         ------
         UnsupportedRequestError
-            If the server gives no log-probabilities; the message names the remedy.
+            If the server returns no log-probabilities; the message names the remedy.
         PromptTooLongError
-            If the server says so.
+            If the server reports this.
         ServerError
-            If it refuses for good, or fails as often as is allowed.
+            If the server refuses permanently, or fails as often as allowed.
         """
         wanted = sorted(dict.fromkeys(requests), key=prefix_order)
         self.check(wanted)
         first = {type(request): request for request in reversed(wanted) if type(request) not in self._proven}
-        wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # one of each kind shows what is refused
+        wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # each kind's first: shows what is refused
         loop, client = self._connect()
         how = partial(self._attempt, client), self._endpoints, self.patience
         return Answers(loop, *how, wanted, self._proven, self._note, self._retried, self._thoughts)
@@ -276,7 +280,7 @@ class ApiJudge(BaseJudge):
 
     def _connect(self) -> tuple[Loop, openai.AsyncOpenAI]:
         """Return the event loop and client of this process, started at the first request."""
-        if self._started is None or self._started[0] != os.getpid():  # threads do not cross a fork
+        if self._started is None or self._started[0] != os.getpid():  # threads do not survive a fork
             loop, client = Loop(), open_client(self.url, self.timeout, self._endpoints.most)
             for endpoint in self._endpoints.members:
                 endpoint.in_flight = 0
@@ -300,7 +304,7 @@ class ApiJudge(BaseJudge):
             raise
         except JudgeError:
             raise
-        except Exception as error:  # whatever a reply may hold, it is one bad reply
+        except Exception as error:  # whatever a reply contains, it is just one bad reply
             fault = error if isinstance(error, faults.Fault) else faults.unreadable(error)
             fault.body = fault.body or connection.body
             self.faults[str(fault)] += 1
@@ -326,11 +330,11 @@ class ApiJudge(BaseJudge):
         return self._refusals.mark(request, replace(reply, usage=spent))
 
     def _retried(self, why: str) -> None:
-        """Report the number of retries so far, and the reason of this one."""
+        """Report the number of retries so far, and the reason for this one."""
         self._tell(f"{count(self.faults.total(), 'retry')}: {why}")
 
     def _note(self, reply: Reply) -> None:
-        """Warn if the server's model changed, it refuses a field, or its label probabilities are not exact."""
+        """Warn if the server's model changed, it rejects a field, or its label probabilities are not exact."""
         if words := self._refusals.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
         for endpoint in self._endpoints.members:

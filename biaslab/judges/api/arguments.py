@@ -10,7 +10,7 @@ from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.judges.api.wire import Wire
 
-#: What makes servers go on with a last message of the assistant, by their names.
+#: Request fields with which servers continue a final assistant message, by server.
 PREFILLS: Mapping[str, Mapping[str, Any]] = {
     "vllm": {"continue_final_message": True, "add_generation_prompt": False},
     "llama.cpp": {},

@@ -38,9 +38,9 @@ class BatchJobs:
     Parameters
     ----------
     path : Path
-        Where `biaslab.judges.batch_api.export_batch` wrote to.
+        Path passed to `biaslab.judges.batch_api.export_batch`.
     api_key : str or callable, optional
-        As for `biaslab.ApiJudge`.
+        As in `biaslab.ApiJudge`.
 
     Raises
     ------
@@ -58,12 +58,13 @@ class BatchJobs:
     def submit(self) -> list[Job]:
         """Upload each file that has not been submitted and start its batch; return the new ones.
 
-        A file is submitted once: what runs, or is done, is paid for. Each batch is noted as soon as it exists.
+        A file is submitted only once, because running and finished batches are billed. Each batch is recorded as soon
+        as it exists.
 
         Raises
         ------
         ServerError
-            If the server refuses; batches that were started before are noted.
+            If the server refuses; batches started before are recorded.
         """
         jobs = self.jobs()
         taken = {job.digest for job in jobs if job.status not in _DEAD or job.done}
@@ -101,7 +102,7 @@ class BatchJobs:
         Raises
         ------
         InputError
-            If the note of them was changed.
+            If the record was modified.
         """
         if not self._record.exists():
             return []
@@ -127,15 +128,15 @@ class BatchJobs:
         login = self._key.header()
         headers = {"Authorization": login or "Bearer none"}
         options: Any = {"api_key": "see-header", "base_url": self._address.url, "max_retries": 2}
-        options["http_client"] = openai.DefaultHttpxClient(follow_redirects=False)  # prompts go to that address alone
+        options["http_client"] = openai.DefaultHttpxClient(follow_redirects=False)  # prompts go to this address only
         with openai.OpenAI(**options, default_headers=headers) as client:
             try:
                 return ask(client)
             except openai.APIStatusError as error:
-                said, status = self._key.hide(message_of(error.response.text)), error.status_code
+                message, status = self._key.hide(message_of(error.response.text)), error.status_code
             except openai.OpenAIError as error:
-                said, status = str(of_connection(error, self._address.url)), None
-        shown = f"HTTP {status}: {said}" if status else said
+                message, status = str(of_connection(error, self._address.url)), None
+        shown = f"HTTP {status}: {message}" if status else message
         raise ServerError(f"the server rejected the batch ({shown}); check key, model and address", status=status)
 
 

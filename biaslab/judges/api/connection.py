@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import openai
 
 _ELSEWHERE = frozenset({301, 302, 303, 307, 308})
-_REDIRECTS = 4  # addresses that one request may be sent on to
-_SHOWN = 4000  # characters of an answer that are kept of a failure
-_CONNECT = 30.0  # seconds that a connection may take to a server that has answered before
+_REDIRECTS = 4  # maximum number of redirects followed for one request
+_SHOWN = 4000  # number of characters of a response kept with a failure
+_CONNECT = 30.0  # seconds to connect to a server that has answered before
 
 
 class Owner(Protocol):
@@ -42,13 +42,13 @@ class Connection:
     Parameters
     ----------
     client : openai.AsyncOpenAI
-        Sends it.
+        The client that sends it.
     endpoint : Endpoint
-        Where to.
+        The server.
     owner : Owner
         Whose attempts are counted.
     request : Request
-        What is asked, for messages.
+        The request, for messages.
     """
 
     def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: Owner, request: Request) -> None:
@@ -61,21 +61,21 @@ class Connection:
         return self._endpoint.key.hide(self._body[:_SHOWN].decode("utf-8", "replace"))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a body to a path of the server, or to an address, and return the JSON that comes.
+        """Post a body to a path of the server, or to an address, and return the JSON response.
 
         Raises
         ------
         Fault
-            If another attempt may help.
+            If another attempt may succeed.
         Filtered
-            If the server does not let the model see it.
+            If the server's content filter blocked the prompt.
         JudgeError
             If the server refuses.
         """
         return await self._ask(path, json.dumps(body, ensure_ascii=False).encode())
 
     async def models(self) -> Any:
-        """Return the server's list of models, None if it gives none.
+        """Return the server's list of models, None if it has none.
 
         Raises
         ------
@@ -102,9 +102,9 @@ class Connection:
         return document
 
     async def _send(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a body, or a GET without one; return status, headers and body, or raise a `Fault` if nothing came.
+        """Send a body, or a GET without one; return status, headers and body, or raise `Fault` without a response.
 
-        A redirect is followed, as the same request, where the judge allows it and it stays on the server.
+        Redirects are followed with the same request, if the judge allows it and they stay on the server.
         """
         url = path if "://" in path else self._endpoint.url + path
         for hop in range(1, _REDIRECTS + 1):
@@ -122,7 +122,8 @@ class Connection:
     async def _send_once(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send to one address.
 
-        Nothing is raised inside an ``except``: an error of the SDK holds the request with its headers, and so the key.
+        Nothing is raised inside an ``except``, because the SDK's errors hold the request with its headers, including
+        the key.
         """
         import openai
 
@@ -148,7 +149,7 @@ class Connection:
 
 
 def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
-    """Open a client of the SDK on its aiohttp transport; certificates are checked, retries are ours."""
+    """Open a client of the SDK on its aiohttp transport; certificates are verified, and retries are biaslab's own."""
     import openai
 
     http = _http()
@@ -169,7 +170,7 @@ def shut(loop: Loop, client: openai.AsyncOpenAI) -> None:
 
 @cache
 def _http() -> Any:
-    """Return the package that the SDK speaks HTTP through."""
+    """Return the HTTP package that the SDK uses."""
     import openai
 
     return import_module("httpx2" if int(openai.__version__.partition(".")[0]) >= 3 else "httpx")
@@ -177,7 +178,7 @@ def _http() -> Any:
 
 @cache
 def _broken() -> tuple[type[Exception], ...]:
-    """Return the errors about answers that are no HTTP, which the SDK's transport lets pass."""
+    """Return the errors for malformed HTTP, which the SDK's transport does not convert."""
     aiohttp = import_module("aiohttp")
     return aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError
 

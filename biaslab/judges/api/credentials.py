@@ -14,7 +14,7 @@ from biaslab.core.errors import InputError, ServerError
 OPENAI = "https://api.openai.com/v1"
 HIDDEN = "***"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHORT = 8  # a secret shorter than this, such as "EMPTY", is a placeholder, and may well be a word of an answer
+_SHORT = 8  # shorter values, such as "EMPTY", are placeholders, and may be ordinary words of an answer
 _SPECIAL = re.compile(r"\bsk-[\w-]{8,}")
 
 
@@ -25,13 +25,13 @@ class Address:
     Parameters
     ----------
     url : str
-        As it is asked, without credentials.
+        The address to send to, without credentials.
     shown : str
-        As it may be shown, and enters the judge's id: host, port and path.
+        The address to display, also part of the judge's id: host, port and path.
     login : str or None
-        ``Authorization`` header of credentials that stood in the address.
+        ``Authorization`` header from credentials in the address.
     secrets : tuple of str
-        What must not be shown of them.
+        Parts that must never be displayed.
     """
 
     url: str
@@ -41,12 +41,12 @@ class Address:
 
     @classmethod
     def of(cls, base_url: str | None) -> Address:
-        """Take an address apart.
+        """Parse an address.
 
         Raises
         ------
         InputError
-            If it is no address of a server; credentials in it are masked.
+            If it is not the address of a server; credentials in it are masked.
         """
         try:
             parts = urlsplit(base_url or OPENAI)
@@ -68,20 +68,20 @@ class Address:
 
 
 class Key:
-    """An API key from the environment or a callable; it has no repr, and knows how to hide itself in a text.
+    """An API key from the environment or a callable; it has no repr, and can remove itself from text.
 
     Parameters
     ----------
     source : str, callable or None
-        Name of an environment variable, or what returns the key. None: ``OPENAI_API_KEY`` for OpenAI itself,
-        ``BIASLAB_API_KEY``, if it is set, for any other server, so that no key goes where it does not belong.
+        Name of an environment variable, or a function that returns the key. None: ``OPENAI_API_KEY`` for OpenAI
+        itself, ``BIASLAB_API_KEY``, if set, for any other server, so that no key is sent to the wrong server.
     address : Address
-        Which server it opens.
+        The server that the key is for.
 
     Raises
     ------
     InputError
-        If the source is neither, such as the key itself, which is not shown.
+        If the source is neither, for example the key itself, which is not displayed.
     """
 
     def __init__(self, source: str | Callable[[], str] | None, address: Address) -> None:
@@ -109,7 +109,7 @@ class Key:
         Raises
         ------
         ServerError
-            If the key is missing; the message says where it is looked for.
+            If the key is missing; the message says where it was looked for.
         """
         if self._header is not None and not refresh:
             return self._header
@@ -127,7 +127,7 @@ class Key:
         if callable(self._source):
             try:
                 key = self._source()
-            except Exception as error:  # whatever it says may hold the key
+            except Exception as error:  # its message may contain the key
                 raise ServerError(f"the function for the API key failed: {type(error).__name__}") from None
             if not isinstance(key, str) or not key.strip():
                 raise ServerError("the function for the API key did not return a string; it must return the key")
@@ -149,7 +149,7 @@ class Key:
         return _SPECIAL.sub(HIDDEN, text)
 
     def hide_in(self, body: bytes) -> bytes:
-        """Remove the key from a response, which a careless server may echo."""
+        """Remove the key from a response, in case a server echoes it."""
         for secret in self._secrets:
             if len(secret) >= _SHORT and (raw := secret.encode()) in body:
                 body = body.replace(raw, HIDDEN.encode())

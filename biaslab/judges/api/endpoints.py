@@ -12,7 +12,7 @@ from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault
 from biaslab.judges.api.pace import Pace
 
-_FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an endpoint that nobody answers at is left out
+_FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpoint is skipped
 
 
 class Endpoint:
@@ -21,24 +21,24 @@ class Endpoint:
     Parameters
     ----------
     address : Address
-        Where it is.
+        Its address.
     key : Key
-        What opens it.
+        Its API key.
     exact : ExactLabels
-        Whether, and how, it gives exact probabilities of labels.
+        Whether, and how, it returns exact label probabilities.
     most : int
-        Requests in flight at most.
+        Maximum number of requests in flight.
 
     Attributes
     ----------
     in_flight : int
-        Requests that are on their way.
+        Number of requests in flight.
     is_reached : bool
-        Whether it has ever answered.
+        Whether it has ever responded.
     out_until : float
-        It is left out before this moment of the event loop's clock.
+        Skipped before this time of the event loop's clock.
     serves : str or None
-        What it says that it serves under the judge's model; None as long as that is not known.
+        What it reports to serve under the judge's model name; None while unknown.
     """
 
     def __init__(self, address: Address, key: Key, exact: ExactLabels, most: int) -> None:
@@ -54,7 +54,7 @@ class Endpoint:
 
     @property
     def room(self) -> int:
-        """Number of requests that it can take now."""
+        """Number of further requests that it can take now."""
         return int(self.pace.limit) - self.in_flight
 
     def replied(self, sent: float, now: float) -> None:
@@ -64,7 +64,7 @@ class Endpoint:
 
     def leave_out(self, now: float) -> None:
         """Skip it for a while, twice as long each time; then one request tests whether it is back."""
-        if now < self.out_until:  # one that was sent before
+        if now < self.out_until:  # a fault of a request sent earlier
             return
         self.out_until, self._rest = now + self._rest, min(2 * self._rest, _LONGEST_REST)
         self.pace = Pace(self.pace.most)
@@ -80,9 +80,9 @@ class Endpoints:
 
     Notes
     -----
-    A request goes to the endpoint with the least in flight of those that have room, and after a fault to another one.
-    Each has a pace of its own. One at which nothing answers is left out as long as another one lives, for 1 s, 2 s, …,
-    60 s; what was asked there is asked elsewhere at once, and counts as no attempt.
+    A request goes to the endpoint with the fewest requests in flight among those with room, and after a fault to a
+    different one. Each has its own pace. An unreachable one is skipped for 1 s, 2 s, …, 60 s as long as another is
+    reachable; its requests are sent elsewhere at once, without counting as attempts.
     """
 
     def __init__(self, members: Sequence[Endpoint]) -> None:
@@ -107,9 +107,9 @@ class Endpoints:
         Parameters
         ----------
         now : float
-            Moment of the event loop's clock.
+            Current time of the event loop's clock.
         avoided : Endpoint, optional
-            Where the request failed; it goes there again only if nobody else lives.
+            The endpoint at which the request failed; used again only if no other is reachable.
         """
         living = self._living(now)
         free = [each for each in living if each.pace.until <= now] or living
@@ -134,18 +134,18 @@ class Endpoints:
         Parameters
         ----------
         endpoint : Endpoint
-            Who was asked.
+            The endpoint that was queried.
         document : object
-            Its list of models; anything else says nothing.
+            Its list of models; anything else is ignored.
         model : str
             The judge's model.
         request : Request
-            For the message.
+            The request, for the message.
 
         Raises
         ------
         ServerError
-            If it does not have the model, or another endpoint has another one by that name.
+            If it does not have the model, or another endpoint serves a different one by that name.
         """
         endpoint.is_asked, models = True, _models(document)
         if models and model not in models:
@@ -168,7 +168,7 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     Raises
     ------
     InputError
-        If one is empty, given twice or no address of a server.
+        If an address is empty, repeated or not that of a server.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
 
 
 def _models(document: object) -> Mapping[str, str]:
-    """Return the names in a list of models, each with the last part of the path that is loaded under it."""
+    """Return the names in a list of models, each with the last component of the path loaded under it."""
     rows = document.get("data") if isinstance(document, dict) else None
     named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)] if rows else []
     return {row["id"]: str(row.get("root") or row["id"]).rstrip("/").rpartition("/")[2] for row in named}

@@ -1,8 +1,9 @@
 """Exact label probabilities from a server that returns those of named tokens at any rank: vLLM.
 
-A request names the tokens that labels begin with and gets their log-probabilities in the answer's first place. What
-follows of labels of several tokens is asked with the prompt's token ids and the label's beginning behind them, which
-costs little, since the server has the prompt in its prefix cache. A server that does this is known by its answers.
+A request names the first tokens of the labels and gets their log-probabilities at the first position of the answer.
+The remaining tokens of multi-token labels are queried with the prompt's token ids followed by the label's beginning,
+which is cheap because the prompt is in the server's prefix cache. Whether a server can do this is determined from its
+responses.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from biaslab.judges.api.label_trie import LabelTrie, Path
 from biaslab.judges.api.reported import model_of, shows_thought, usage_of
 from biaslab.judges.api.wire import CHAT, IMPOSSIBLE, PLAIN, Wire, level_of, unusable
 
-#: Sends a body to a path or address and returns the JSON that comes; raises a `Fault` or a `JudgeError`.
+#: Posts a body to a path or address and returns the JSON response; raises a `Fault` or a `JudgeError`.
 Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
-MOST_NAMED = 128  # tokens in one request, by vLLM's own limit
-TOLERANCE = 0.3  # nats: bfloat16 rounds logits to 1/8 and sums in another order; a wrong value is off by more
-_RARE = -20.0  # what is rarer is not compared: rounding moves it most, and it weighs nothing
-_ANCHORS = ("\n", ".", "\n.")  # a tokenizer that puts a space before a text does not put one behind these
-_FAILURES = 3  # so often may a server fail, as it does by chance, before it counts as one that cannot
-_BY_ID = "token_id:"  # what vLLM writes before the id
+MOST_NAMED = 128  # per request; vLLM's own limit
+TOLERANCE = 0.3  # nats: bfloat16 rounds logits to 1/8 and sums in a different order; wrong values differ by more
+_RARE = -20.0  # rarer tokens are not compared: they are affected most by rounding, and matter least
+_ANCHORS = ("\n", ".", "\n.")  # tokenizers that prepend a space to a text do not insert one after these
+_FAILURES = 3  # number of failures, which may be chance, after which a server counts as unable
+_BY_ID = "token_id:"  # vLLM's prefix of token ids
 
 
 class _First(NamedTuple):
-    """The first place of an answer, from the chat route."""
+    """The first position of an answer, from the chat route."""
 
     prompt: Path
     levels: dict[int, float]
@@ -48,18 +49,18 @@ class ExactLabels:
     Parameters
     ----------
     wire : Wire
-        How requests are written for it.
+        Formats requests for the server.
     url : str
-        Its address, which ends in ``/v1`` by custom; the tokenizer is asked beside that.
+        Its address, usually ending in ``/v1``; the tokenizer route is next to that.
     is_able : bool, optional
-        What is known of the server; None finds out.
+        Whether the server is known to support them; None to find out.
 
     Attributes
     ----------
     is_able : bool or None
-        Whether the server gives them; None before the first request.
+        Whether the server supports them; None before the first request.
     warning : str
-        What has to be said to the user: the server's probabilities depend on the order of requests.
+        Warning for the user: the server's probabilities depend on the order of requests.
     """
 
     def __init__(self, wire: Wire, url: str, is_able: bool | None = None) -> None:
@@ -70,14 +71,14 @@ class ExactLabels:
         self._tries: dict[tuple[str, ...], LabelTrie | None] = {}
 
     async def ask(self, request: Choice, post: Post) -> Reply | None:
-        """Return the exact reply to a request, None if the server does not give it.
+        """Return the exact reply to a request, None if the server does not support it.
 
         Raises
         ------
         Fault
-            If an attempt gave none, and another may help.
+            If an attempt failed, and another may succeed.
         JudgeError
-            If the server refuses, which it did not before.
+            If the server refuses, although it did not before.
         """
         if self.is_able is None:
             return await self._first_use(request, post)
@@ -117,7 +118,7 @@ class ExactLabels:
         return replace(reply, usage=reply.usage + cost)
 
     async def _self_check(self, first: _First, trie: LabelTrie, post: Post) -> tuple[float, Usage]:
-        """Return the largest difference of log-probabilities between both orders of a prompt and its prefix."""
+        """Return the largest difference in log-probabilities between both orders of a prompt and its prefix."""
         tokens = trie.branchings[()][:MOST_NAMED]
         half = first.prompt[: max(len(first.prompt) // 2, 1)]
         one, spent = await self._behind([first.prompt, half], tokens, post)
@@ -126,7 +127,7 @@ class ExactLabels:
         return max(_gap(a, b, tokens) for a, b in pairs), spent + also
 
     async def _walk(self, trie: LabelTrie, first: _First, post: Post) -> Reply:
-        """Query all further branchings at once, and return the reply."""
+        """Query all remaining branchings at once, and return the reply."""
         levels: dict[Path, dict[int, float]] = {(): first.levels}
         usage = first.usage
         inner = [prefix for prefix in trie.branchings if prefix]

@@ -30,8 +30,8 @@ _TOO_LONG = re.compile(
 _FILTERED = re.compile(r"content[_ ]filter|content management policy|content_policy_violation", re.IGNORECASE)
 _LOGPROBS = re.compile(r"log_?probs|\becho\b", re.IGNORECASE)
 _THINKING = re.compile(r"reasoning|thinking|chat_template_kwargs", re.IGNORECASE)
-_UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # names of httpx, which need not be imported
-_LOST = frozenset({"ClientOSError", "ServerDisconnectedError"})  # of aiohttp, which the SDK calls unconnected, too
+_UNCONNECTED = frozenset({"ConnectError", "ConnectTimeout"})  # class names of httpx, so that it need not be imported
+_LOST = frozenset({"ClientOSError", "ServerDisconnectedError"})  # of aiohttp; the SDK calls them unconnected
 _NO_HTTP = frozenset({"ClientResponseError", "HttpProcessingError", "ClientPayloadError", "RemoteProtocolError"})
 _OTHER_API = re.compile(r"v1/responses|responses api", re.IGNORECASE)
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
@@ -57,22 +57,22 @@ class Fault(Exception):  # noqa: N818 - not raised to users
     Parameters
     ----------
     words : str
-        What happened.
+        Description of what happened.
     wait : float, optional
-        Seconds after which the server wants to be asked again.
+        Seconds after which the server asks to retry.
     busy : bool
-        Whether the server says, or lets one guess, that it is asked too much.
+        Whether the server says, or its response suggests, that it is overloaded.
     refused : bool
-        Whether it did nothing, so that the attempt cost nothing.
+        Whether it did nothing, so the attempt was free.
     status : int, optional
-        The HTTP status, where there was one.
+        The HTTP status, if there was one.
     unreached : bool
-        Whether no connection came about.
+        Whether no connection was made.
 
     Attributes
     ----------
     body : str
-        What the server sent, for ``--debug``; empty if nothing came.
+        Response body, for ``--debug``; empty if there was none.
     """
 
     def __init__(
@@ -165,14 +165,14 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
     status : int
         HTTP status.
     body : str
-        What the server says, with the key hidden.
+        Response body, with the key removed.
     headers : mapping
-        Of the response.
+        Response headers.
     request : Request
-        What was asked.
+        The request.
     """
-    said = message_of(body)
-    shown = f"HTTP {status}" + (f": {said}" if said else "")
+    message = message_of(body)
+    shown = f"HTTP {status}" + (f": {message}" if message else "")
     if status in _AGAIN or status >= 500:
         if status == 429 and _QUOTA.search(body):
             return ServerError(f"the server refuses ({shown}); {_REMEDY[402]}", request, status=status)
@@ -183,12 +183,12 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
     if status in (400, 403) and _FILTERED.search(body):
         return Filtered()
-    if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(said)):
+    if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(message)):
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "check its message")
     if status in (400, 422):
-        remedy = next((words for field, words in _NO_BUDGET.items() if field in said), remedy)
-    if _OTHER_API.search(said):
+        remedy = next((words for field, words in _NO_BUDGET.items() if field in message), remedy)
+    if _OTHER_API.search(message):
         remedy = 'use the Responses API for this model: dialect="responses", or ?dialect=responses in its name'
     return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
 
@@ -204,17 +204,17 @@ def thinks_first(request: Request) -> UnsupportedRequestError:
 
 def about_thinking(request: Request, error: ServerError) -> UnsupportedRequestError | None:
     """Return the error for a model that accepts no thinking budget; None if something else was refused."""
-    said, status = str(error), error.status
-    if thinking_of(request) is None or status not in (400, 422) or not _THINKING.search(said.rpartition("); ")[0]):
-        return None  # our own remedy is left out
-    why = said.rpartition("; ")[0]
+    message, status = str(error), error.status
+    if thinking_of(request) is None or status not in (400, 422) or not _THINKING.search(message.rpartition("); ")[0]):
+        return None  # without our own remedy
+    why = message.rpartition("; ")[0]
     words = f"the model accepts no thinking budget ({why}); use a reasoning model, or set the budget in tokens"
     return UnsupportedRequestError(words, request)
 
 
-def without_probabilities(request: Request, said: str = "") -> UnsupportedRequestError:
-    """Return the error for a server that gives no log-probabilities, with the remedy."""
-    why = f" ({said})" if said else ""
+def without_probabilities(request: Request, message: str = "") -> UnsupportedRequestError:
+    """Return the error for a server that returns no log-probabilities, with the remedy."""
+    why = f" ({message})" if message else ""
     if isinstance(request, Choice):
         words = (
             f"the server gives no log-probabilities of an answer{why}, so it cannot answer Choice requests; {SAMPLED}"
@@ -225,7 +225,7 @@ def without_probabilities(request: Request, said: str = "") -> UnsupportedReques
 
 
 def message_of(body: str) -> str:
-    """Return the message of an error body, on one line: OpenAI's form, FastAPI's, or the beginning of a text."""
+    """Return the message of an error body on one line: OpenAI's format, FastAPI's, or the start of the text."""
     document: Any = body
     with contextlib.suppress(ValueError):
         document = json.loads(body)
@@ -268,9 +268,9 @@ def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
     60.5
     """
     waits = [
-        duration(headers.get(f"x-ratelimit-reset-{what}", ""))
-        for what in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
+        duration(headers.get(f"x-ratelimit-reset-{limit}", ""))
+        for limit in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{limit}", "").strip() == "0"
     ]
     return max((wait for wait in waits if wait is not None), default=None)
 

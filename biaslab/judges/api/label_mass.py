@@ -1,8 +1,8 @@
 """Label probabilities from the top tokens that a server returns, and the probability mass that it omits.
 
-A `LocalJudge` scores every label; a server shows its 20 likeliest tokens at each place of one greedy answer. So the
-label's probability is summed over the shown tokens that begin the answer with it, whatever their white space, and a
-label that no shown token completes has an upper bound only.
+A `LocalJudge` scores every label; a server returns its 20 top tokens at each position of one greedy answer. So a
+label's probability is summed over the returned tokens with which an answer begins with it, whatever their white space;
+a label that no returned token completes has only an upper bound.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MOST_MASS = 1 + 1e-3  # rounding of the numbers that servers write
-_MOST_HIDDEN = 0.05  # of the labels' probability, that labels may have which were not shown
-_LEAST = 1e-3  # rarer tokens may well be two that are written alike and are equally likely
+MOST_MASS = 1 + 1e-3  # allows for rounding of the servers' numbers
+_MOST_HIDDEN = 0.05  # maximum share of the labels' probability that omitted labels may have
+_LEAST = 1e-3  # rarer tokens may be different tokens with the same text and the same probability
 
 
 class Place(NamedTuple):
@@ -30,11 +30,12 @@ class LabelMass(NamedTuple):
     Attributes
     ----------
     logprobs : tuple of float
-        One a label: log-probability, or its upper bound where it was not shown; all ``-inf`` if no label was shown.
+        Log-probability of each label, or its upper bound if it was not returned; all ``-inf`` if no label was
+        returned.
     unseen : float
-        Probability of answers that were not shown, or not far enough to tell which label they are.
+        Probability of answers that were not returned, or too short to tell which label they begin.
     bounded : tuple of int
-        Labels that were not shown.
+        Indices of labels that were not returned.
     """
 
     logprobs: tuple[float, ...]
@@ -48,16 +49,16 @@ def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
     Parameters
     ----------
     labels : sequence of str
-        The answers.
+        The allowed answers.
     places : sequence of Place
         The greedy answer, token by token.
 
     Notes
     -----
-    Label L of several tokens: P(L) = P(first token) · P(second | first) · …, known along the greedy answer only; it is
-    enough for "Summary A" and "Summary B" when the answer begins with "Summary". A label ends where it is not gone on
-    with: "1" is not counted in "10", as far as the next token is known, which it is along the greedy answer only. A
-    bound takes one hidden token to be no likelier than the least likely shown one.
+    For a label L of several tokens, P(L) = P(first token) · P(second | first) · …, known only along the greedy answer;
+    that suffices for "Summary A" and "Summary B" if the answer begins with "Summary". A label must not be continued:
+    "1" does not count within "10", as far as the next token is known, again only along the greedy answer. The bound
+    assumes that an omitted token is at most as likely as the least likely returned one.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
         if not open_labels and ended is None:
             break
         chances = {token: path * math.exp(level) for token, level in place.shown.items()}
-        if ended is not None:  # what goes on with the label is not the label
+        if ended is not None:  # a continuation of the label is not the label
             seen[ended] += path - sum(p for token, p in chances.items() if goes_on(written, token))
         rest = max(path - sum(chances.values()), 0.0)
         unseen += rest if open_labels else 0.0
@@ -102,8 +103,8 @@ def read_labels(labels: Sequence[str], places: Sequence[Place]) -> LabelMass:
 def impossible(shown: Sequence[tuple[object, float]]) -> str:
     """Return why log-probabilities of tokens are not a valid distribution, or an empty string.
 
-    Tokens that are written alike are several tokens, as "A" and " A" are where a server strips white space; one that
-    stands there twice with the same probability is not.
+    Different tokens may have the same text, such as "A" and " A" if a server strips white space; one that is listed
+    twice with the same probability is invalid.
 
     Examples
     --------
@@ -129,10 +130,10 @@ def is_vague(mass: LabelMass) -> bool:
     >>> is_vague(LabelMass((math.log(0.9), math.log(0.01)), 0.05, (1,)))
     False
     """
-    if len(mass.bounded) == len(mass.logprobs):  # none was shown: the answer is none of them
+    if len(mass.bounded) == len(mass.logprobs):  # none was returned, so the answer is not a label
         return False
     bounds = math.fsum(math.exp(mass.logprobs[at]) for at in mass.bounded)
-    hidden = min(bounds, mass.unseen)  # together they have no more than what was not shown
+    hidden = min(bounds, mass.unseen)  # together they cannot exceed what was omitted
     return hidden > _MOST_HIDDEN * (math.fsum(map(math.exp, mass.logprobs)) - bounds + hidden)
 
 

@@ -19,12 +19,12 @@ class LabelTrie:
     Parameters
     ----------
     paths : tuple of tuple of tuple of int
-        Of each label the ways in which it can be written, each as token ids. No two labels share one.
+        For each label, the ways in which it can be tokenised, as token ids. No two labels share one.
 
     Notes
     -----
-    P(label) is the sum over its ways of P(first token) · P(second | first) · …, and where another label goes on from
-    it, of the probability that the answer does not: with the tokens "1" and "0", the labels "1" and "10" are
+    P(label) is the sum over its tokenisations of P(first token) · P(second | first) · …, times, if another label
+    continues it, the probability that the answer does not: with the tokens "1" and "0", the labels "1" and "10" have
     P("1") · (1 − P("0" | "1")) and P("1") · P("0" | "1").
 
     Examples
@@ -41,9 +41,10 @@ class LabelTrie:
 
     @classmethod
     def of(cls, written: Sequence[Sequence[Path]]) -> LabelTrie | None:
-        """Make the trie of labels whose first way of writing is their own, and the others are variants of it.
+        """Build the trie of labels from their own tokenisations (listed first) and variants.
 
-        A variant that is another label's own way is that label's. None if a label has no token, or two share all.
+        A variant that is another label's own tokenisation belongs to that label. None if a label has no tokens, or two
+        labels share all tokenisations.
         """
         own = [ways[0] for ways in written]
         if not all(own) or len(set(own)) < len(own):
@@ -71,12 +72,12 @@ class LabelTrie:
         Parameters
         ----------
         levels : mapping
-            For each of the `branchings` the log-probabilities of the tokens that follow.
+            For each of the `branchings`, the log-probabilities of the next tokens.
 
         Returns
         -------
         tuple of float
-            Natural logarithms, one a label; ``-inf`` for one that cannot be.
+            Natural logarithms, one per label; ``-inf`` for an impossible one.
 
         Raises
         ------

@@ -12,7 +12,7 @@ from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
 from biaslab.judges.api import ApiJudge, Patience
 
-#: Keyword arguments of `biaslab.ApiJudge` that text can give, with what each is.
+#: Keyword arguments of `biaslab.ApiJudge` that can be given as text, with their types.
 OPTIONS: Mapping[str, str] = {
     "api_key": "text",
     "parameters": "fields",
@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, str] = {
     "prices": "fields",
     "limits": "fields",
 }
-#: Fields of a request that need no "parameters." before them.
+#: Request fields that need no "parameters." prefix.
 FIELDS = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
     "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "service_tier",
@@ -52,12 +52,12 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     Parameters
     ----------
     name : str
-        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses with commas between them.
+        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas.
 
     Raises
     ------
     InputError
-        If what follows ``?`` are no options. Values are not shown, since one may be a key that belongs elsewhere.
+        If the part after ``?`` is not a list of options. Values are not displayed, because one may be a misplaced key.
 
     Examples
     --------
@@ -87,21 +87,21 @@ def make_judge(
     Parameters
     ----------
     model : str
-        The model's name, as the server knows it.
+        Name of the model on the server.
     address : str, optional
-        OpenAI's by default; several with commas between them.
+        By default OpenAI's; several are separated by commas.
     options : mapping
-        Keyword arguments of `biaslab.ApiJudge`, numbers perhaps as text, and fields of every request
-        (``temperature=0``; any other one as ``parameters.NAME``), "none" to leave one out.
+        Keyword arguments of `biaslab.ApiJudge` (numbers may be text), and fields of every request (``temperature=0``;
+        less common ones as ``parameters.NAME``), "none" to omit one.
     where : str
-        In which table they stand, for messages.
+        The table that contains them, for messages.
     also : tuple of str
-        What else the table may hold, for messages.
+        Other keys allowed in the table, for messages.
 
     Raises
     ------
     InputError
-        If an option is unknown or not what it has to be.
+        If an option is unknown or has an invalid value.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _read(name: str, kind: str, value: Any) -> Any:
     if kind.startswith("text") and isinstance(value, str):
         return value
     made: Any = _value(value)
-    if kind == "thought":  # the judge itself says what is allowed
+    if kind == "thought":  # the judge checks the value itself
         return {key: _value(each) for key, each in made.items()} if isinstance(made, Mapping) else made
     if kind == "truth" and isinstance(made, bool):
         return made

@@ -1,15 +1,15 @@
 """Control the number of requests in flight, up to what the server can handle.
 
-The number grows by one a reply until the server shows that it is asked too much, then by one a round trip, and is
-halved when the server says so or no longer answers in time: additive increase, multiplicative decrease (Chiu and Jain
-1989), with the slow start of TCP (Jacobson 1988). Where half as many requests again in flight no longer mean more
-replies a second, by Little's law the number in flight over the latency, it goes back to what it was.
+The number grows by one per reply until the server shows that it is overloaded, then by one per round trip, and is
+halved if the server says so or no longer answers in time: additive increase, multiplicative decrease (Chiu and Jain
+1989), with TCP's slow start (Jacobson 1988). If half as many more requests in flight do not increase throughput,
+measured by Little's law as the number in flight over the latency, the number is reset.
 """
 
 from __future__ import annotations
 
 _FIRST_STEP = 32
-_STEP, _GAIN = 1.5, 1.1  # 1.5 times as many in flight must bring 1.1 times the replies a second
+_STEP, _GAIN = 1.5, 1.1  # 1.5 times the requests in flight must raise throughput at least 1.1 times
 
 
 class Pace:
@@ -18,14 +18,14 @@ class Pace:
     Parameters
     ----------
     most : int
-        Never more than this.
+        Upper limit.
 
     Attributes
     ----------
     limit : float
-        So many may be in flight; 1 until the first reply came.
+        Number of requests that may be in flight; 1 until the first reply.
     until : float
-        Nothing is sent before this moment of the event loop's clock.
+        Nothing is sent before this time of the event loop's clock.
 
     Examples
     --------
@@ -41,9 +41,9 @@ class Pace:
     def __init__(self, most: int) -> None:
         self.most, self.limit, self.until = most, 1.0, 0.0
         self._doubling, self._first = True, True
-        self._changed = 0.0  # when the limit was last cut: what was sent before says nothing about the new one
+        self._changed = 0.0  # when the limit was last cut: earlier requests say nothing about the new limit
         self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, 0.0, 1.0
-        self._rate, self._rate_limit = 0.0, 0.0  # replies a second at a smaller limit, and that limit
+        self._rate, self._rate_limit = 0.0, 0.0  # throughput (replies per second) at a smaller limit, and that limit
 
     def replied(self, sent: float, now: float) -> None:
         """Record a reply and its duration."""

@@ -12,8 +12,8 @@ from biaslab.judges.thinking import LEAST, MOST, Thinking
 from biaslab.judges.votes import read_verdict
 from biaslab.prompts.parsing.thoughts import answered, begins_inside, is_cut_off, split_thought
 
-FIRST = 4  # replies of a model that reasons which are read before more is asked
-_SHORT = 64  # tokens of a limit at most that leaves no room for reasons, so that a reply without a verdict is none
+FIRST = 4  # replies of a reasoning model that are read before more is asked
+_SHORT = 64  # a limit up to this many tokens leaves no room for reasons, so a reply without a verdict is a thought
 
 
 class ThoughtsByBudget:
@@ -22,7 +22,7 @@ class ThoughtsByBudget:
     Parameters
     ----------
     thinking_at : callable
-        Maps a budget, None where a request sets none, to what is asked for.
+        Maps a request's budget, or None, to what to ask for.
     """
 
     def __init__(self, thinking_at: Callable[[ThinkingBudget | None], Thinking | None]) -> None:
@@ -56,29 +56,29 @@ class Thoughts:
     Parameters
     ----------
     thinking : Thinking, optional
-        What was asked for.
+        What is requested.
 
     Attributes
     ----------
     room : int
-        Tokens that are added to the limit of an answer now.
+        Tokens currently added to the limit of an answer.
     longest : int
-        Tokens of the longest thought seen.
+        Length of the longest thought so far, in tokens.
     """
 
     def __init__(self, thinking: Thinking | None) -> None:
         self._thinking = thinking
         self.room = 0 if thinking is None else thinking.tokens
         self.longest = 0
-        self._inside = self._plain = 0  # texts that begin inside a thought, and that end without any tag
+        self._inside = self._plain = 0  # counts of texts that begin inside a thought, and that end without any tag
         self._seen = self._cut = self._limit = 0
         self._reasons = self._declared = thinking is not None and thinking.is_on
-        self._suspected = 0  # replies that say nothing that can be read, and do not show why
+        self._suspected = 0  # replies without readable content that do not show why
 
     def read(self, reply: Reply) -> Reply:
         """Return a reply with its thinking separated from the text and counted in the usage."""
         if reply.text and reply.thought is not None:
-            reply = answered(reply)  # a server may send a thought twice
+            reply = answered(reply)  # some servers send the thought twice
         elif reply.text:
             thought, answer = split_thought(reply.text, opened=self._begins_inside(reply.text, reply.finish_reason))
             if thought is not None:
@@ -86,7 +86,7 @@ class Thoughts:
         usage = reply.usage
         if not reply.thought or usage.reasoning_tokens:
             return reply
-        share = len(reply.thought) / (len(reply.thought) + len(reply.text or ""))  # where the server does not count
+        share = len(reply.thought) / (len(reply.thought) + len(reply.text or ""))  # if the server does not
         return replace(reply, usage=replace(usage, reasoning_tokens=round(share * usage.completion_tokens)))
 
     def _begins_inside(self, text: str, reason: str | None) -> bool:

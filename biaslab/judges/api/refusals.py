@@ -39,7 +39,7 @@ _FIXED = re.compile(
     re.IGNORECASE,
 )
 _STATUSES = (400, 404, 405, 415, 422, 501)
-_FIELD = re.compile(r"param|argument|field|propert|input|role", re.IGNORECASE)  # not a model of such a name
+_FIELD = re.compile(r"param|argument|field|propert|input|role", re.IGNORECASE)  # not part of a model's name
 _RANGE = re.compile(
     r"positive|greater|larger|less than|between|at (?:least|most)|exceed|too (?:large|small|high|low)|"
     r"[\[(]\s*\d[\d.]*\s*,\s*\d",
@@ -53,9 +53,9 @@ class Refusals:
     Attributes
     ----------
     left_out : dict of str to str
-        Field → what happens instead, in words.
+        Omitted field → what happens instead.
     temperature : float or None
-        What the server samples at, where it takes no temperature.
+        The server's own temperature, if it accepts no other.
     """
 
     def __init__(self) -> None:
@@ -86,11 +86,11 @@ class Refusals:
 
     def learn(self, body: Mapping[str, Any], error: ServerError) -> bool:
         """Learn from an error which fields the server rejects; return whether there are new ones."""
-        said = str(error).rpartition("); ")[0]  # without our own remedy
-        if error.status not in _STATUSES or not said or (error.status not in (400, 422) and not _FIELD.search(said)):
+        words = str(error).rpartition("); ")[0]  # without our own remedy
+        if error.status not in _STATUSES or not words or (error.status not in (400, 422) and not _FIELD.search(words)):
             return False
-        new = [name for name, named in _NAMED.items() if _has(body, name) and named.search(said)]
-        learnt = [name for name in new if name not in self.left_out and self._refuses(name, said)]
+        new = [name for name, named in _NAMED.items() if _has(body, name) and named.search(words)]
+        learnt = [name for name in new if name not in self.left_out and self._refuses(name, words)]
         for name in learnt:
             self.left_out[name] = self._instead(name)
         return bool(learnt)
@@ -108,11 +108,11 @@ class Refusals:
         self._told = len(self.left_out)
         return "the server rejects parts of the requests: " + "; ".join(self.left_out.values())
 
-    def _refuses(self, name: str, said: str) -> bool:
-        if name != "system" and _RANGE.search(said):  # another value of it would do
+    def _refuses(self, name: str, words: str) -> bool:
+        if name != "system" and _RANGE.search(words):  # another value would be accepted
             return False
-        fixed = _FIXED.search(said) if name == "temperature" else None
-        if fixed is None and not _UNKNOWN.search(said):
+        fixed = _FIXED.search(words) if name == "temperature" else None
+        if fixed is None and not _UNKNOWN.search(words):
             return False
         if name == "temperature":
             self.temperature = 1.0 if fixed is None else float(fixed[1])

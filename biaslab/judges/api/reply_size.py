@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any
 
-MOST_BYTES = 64 * 2**20  # log-probabilities of the longest prompts take a third of it
+MOST_BYTES = 64 * 2**20  # log-probabilities of the longest prompts need a third of this
 
 
 class TooLargeError(Exception):
@@ -14,14 +14,14 @@ class TooLargeError(Exception):
 
 
 async def bound(http: Any, response: Any) -> None:
-    """Let a response be read, and unpacked, up to `MOST_BYTES`; a hook of the package that speaks HTTP.
+    """Limit how much of a response is read and decompressed to `MOST_BYTES`; a hook for the HTTP package.
 
     Parameters
     ----------
     http : module
-        The package.
+        The HTTP package.
     response : http.Response
-        Its body is not read yet.
+        The response, before its body is read.
     """
     packed = "content-encoding" in response.headers
     if packed or not 0 <= _length(response.headers) <= MOST_BYTES:
@@ -31,8 +31,8 @@ async def bound(http: Any, response: Any) -> None:
 
 
 def _length(headers: Any) -> int:
-    told = headers.get("content-length", "")
-    return int(told) if told.isascii() and told.isdigit() else -1
+    declared = headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() else -1
 
 
 @cache

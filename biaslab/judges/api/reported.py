@@ -18,7 +18,7 @@ _DECLINED = re.compile(
     re.IGNORECASE,
 )
 _REASONING = ("reasoning_tokens", "thinking_tokens", "thoughts_token_count", "thoughtsTokenCount")
-_MOST_TOKENS = 2**40  # sums of such counts still fit into what a store can hold
+_MOST_TOKENS = 2**40  # sums of such counts still fit into a store
 
 
 def shows_thought(choice: Mapping[str, Any], usage: Usage) -> bool:
@@ -34,7 +34,7 @@ def usage_of(reported: object) -> Usage:
     Raises
     ------
     Fault
-        If one is larger than any that there are.
+        If a count is implausibly large.
     """
     if not isinstance(reported, dict):
         return Usage()
@@ -55,12 +55,12 @@ def usage_of(reported: object) -> Usage:
 
 
 def reason_of(choice: Mapping[str, Any]) -> str | None:
-    """Return why a reply ended, in OpenAI's words where they say it.
+    """Return why a reply ended, in OpenAI's terms if known.
 
     Raises
     ------
     Fault
-        If the server broke off the answer.
+        If the server aborted the answer.
     """
     named = choice.get("finish_reason") or choice.get("native_finish_reason")
     if named == "error" or choice.get("error"):

@@ -8,10 +8,10 @@ from typing import Any
 from biaslab.judges.api.faults import Fault
 
 RESPONSES = "/responses"
-#: The field that limits an answer, its thought included.
+#: Field that limits the answer, including the thought.
 TOKEN_FIELD = "max_output_tokens"  # noqa: S105 - the name of a field
 _LOGPROBS = "message.output_text.logprobs"
-_NO_FIELDS = ("seed", "logprobs", "top_logprobs", "reasoning_effort", "messages")  # that this API has, by these names
+_NO_FIELDS = ("seed", "logprobs", "top_logprobs", "reasoning_effort", "messages")  # unknown by these names
 _USAGE = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
 _REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
@@ -39,13 +39,13 @@ def as_chat(document: object) -> object:
     Parameters
     ----------
     document : object
-        The JSON that came: ``output`` with items of type ``reasoning`` and ``message``, ``status``,
+        The JSON response: ``output`` with items of type ``reasoning`` and ``message``, ``status``,
         ``incomplete_details`` and ``usage``.
 
     Raises
     ------
     Fault
-        If the server failed to answer, or its output is no list of items.
+        If the server failed to answer, or ``output`` is not a list of items.
 
     Examples
     --------
@@ -86,8 +86,8 @@ def as_chat(document: object) -> object:
 
 
 def _parts(item: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    given = item.get(name)
-    return [part for part in given if isinstance(part, Mapping)] if isinstance(given, list) else []
+    parts = item.get(name)
+    return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
 
 
 def _reason(document: Mapping[str, Any]) -> str:
@@ -101,7 +101,7 @@ def _reason(document: Mapping[str, Any]) -> str:
 def _usage(reported: object) -> dict[str, Any] | None:
     if not isinstance(reported, Mapping):
         return None
-    usage: dict[str, Any] = {name: reported.get(given) for name, given in _USAGE.items()}
-    for name, given in (("prompt", "input"), ("completion", "output")):
-        usage[f"{name}_tokens_details"] = reported.get(f"{given}_tokens_details")
+    usage: dict[str, Any] = {name: reported.get(field) for name, field in _USAGE.items()}
+    for name, field in (("prompt", "input"), ("completion", "output")):
+        usage[f"{name}_tokens_details"] = reported.get(f"{field}_tokens_details")
     return usage

@@ -30,7 +30,7 @@ class Watching(Protocol):
 
 
 Attempt = Callable[[Request, Endpoint], Awaitable[Reply]]
-_LONGEST_WAIT = 60.0  # seconds between two attempts, unless the server asks for more
+_LONGEST_WAIT = 60.0  # maximum seconds between two attempts, unless the server asks for more
 
 
 class Loop:
@@ -82,18 +82,18 @@ class Patience:
     Attributes
     ----------
     retries : int
-        Attempts after the first that a fault of the server may cost.
+        Retries of a request after faults of the server.
     minutes : float
-        How long a server may refuse a request that costs nothing, since it is asked too much or is not there. No wait
-        that a server asks for is longer.
+        How long a server may turn a request away without cost, because it is overloaded or unreachable. Longer waits
+        requested by a server are cut to this.
     first_wait : float
-        Seconds before the second attempt; doubled from one to the next, and spread at random.
+        Seconds before the second attempt; doubled from one attempt to the next, with random jitter.
     grace : float
-        Seconds that are waited for replies on their way, when a run ends early.
+        Seconds to wait for replies in flight when a run ends early.
     reach : float
-        Seconds in which a server has to be reached for the first time: where nothing answers at the address within
-        them, after a few attempts, the run ends. How long an answer takes does not count, and once there was one, of
-        whatever kind, ``minutes`` holds.
+        Seconds within which a server must be reached for the first time: if nothing responds at the address by then,
+        after a few attempts, the run ends. The time to answer does not count, and after any first response ``minutes``
+        applies.
     """
 
     retries: int = 6
@@ -110,15 +110,16 @@ class _Item:
 
     def __init__(self, request: Request) -> None:
         self.request, self.attempts, self.costly, self.since = request, 0, 0, 0.0
-        self.avoided: Endpoint | None = None  # where it failed last
+        self.avoided: Endpoint | None = None  # where it last failed
 
 
 class Answers(Iterator[list[tuple[Request, Reply]]]):
     """Replies to requests, in packs of all that have arrived; made by `ApiJudge.packs`.
 
-    Requests go out while they are taken: at most twice the number in flight waits to be taken. When one request fails
-    for good, or as often as is allowed while no other is answered either, no more is sent, what is on its way is handed
-    on, and then the error is raised. A request that fails alone is left out until all others are answered.
+    Requests are sent while replies are consumed; at most twice the number in flight waits to be consumed. If a request
+    fails permanently, or as often as allowed while no other is answered either, nothing more is sent, replies in
+    flight are yielded, and then the error is raised. A request that fails alone is postponed until all others are
+    answered.
     """
 
     def __init__(
@@ -135,18 +136,18 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
     ) -> None:
         self._loop, self._attempt, self._endpoints, self._patience = loop, attempt, endpoints, patience
         self._taking, self._retrying, self._watching = taking, retrying, watching
-        self._proven = proven  # kinds that this server answered: the first request of a kind goes out alone
-        self._trying: type | None = None  # the kind that went out last
-        self._is_fresh = True  # what went out last had not been asked before
+        self._proven = proven  # kinds answered by this server: the first request of a kind is sent alone
+        self._trying: type | None = None  # the kind sent last
+        self._is_fresh = True  # whether the request sent last was new
         self._pending = deque(_Item(request) for request in requests)
-        self._again: deque[_Item] = deque()  # those that failed; they and the others take turns, so nobody starves
-        self._ready: deque[tuple[Request, Reply]] = deque()  # those handed on stay until the next are asked for
-        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # one a reply, and one for the end
+        self._again: deque[_Item] = deque()  # failed requests; taken in turns with new ones, so that neither starves
+        self._ready: deque[tuple[Request, Reply]] = deque()  # replies, kept until the next ones are asked for
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item per reply, and one for the end
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: set[asyncio.TimerHandle] = set()
         self._wake: asyncio.TimerHandle | None = None
-        self._arrived = self._taken = 0  # the first is written by the loop's thread, the second by the caller's
-        self._held = 0  # of those that are ready: how many were handed on
+        self._arrived = self._taken = 0  # written by the loop's thread, and by the caller's
+        self._held = 0  # number of ready replies already yielded
         self._full = self._ending = self._ended = self._over = False
         self._last_reply = 0.0
         self._error: JudgeError | None = None
@@ -171,7 +172,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             raise StopIteration
         self._held = 1
         while self._held < len(self._ready):
-            self._news.get()  # each reply has its own
+            self._news.get()  # one item per reply
             self._held += 1
         answers = [self._ready[at] for at in range(self._held)]
         for _, reply in answers:
@@ -181,7 +182,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
     def stop(self) -> Iterator[tuple[Request, Reply]]:
         """Stop sending; yield replies in flight as they arrive, because they are paid for.
 
-        The replies that were handed on last come again, since it is not known whether the caller could keep them.
+        The replies yielded last are repeated, because the caller may not have stored them.
         """
         if self._over:
             return
@@ -246,7 +247,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         try:
             reply = await self._attempt(item.request, endpoint)
         except Fault as fault:
-            if fault.wait is not None:  # a server may ask for more than anybody has
+            if fault.wait is not None:  # servers may ask for absurd waits
                 fault.wait = min(fault.wait, self._patience.minutes * 60)
             item.avoided = endpoint
             if self._endpoints.failed(endpoint, fault, sent, clock()):
@@ -257,7 +258,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             self._end(error)
         except asyncio.CancelledError:
             pass
-        except Exception as error:  # a mistake here must not leave the caller waiting
+        except Exception as error:  # a bug here must not leave the caller waiting
             self._end(JudgeError(f"the API judge failed with {type(error).__name__}", item.request))
         else:
             self._last_reply = clock()
@@ -315,7 +316,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
 
         handle = loop.call_later(wait, again)
         self._later.add(handle)
-        self._retrying(str(fault))  # last: whatever becomes of the words, the request is asked again
+        self._retrying(str(fault))  # last, so that the request is retried even if the callback fails
 
     def _end(self, error: JudgeError | None) -> None:
         """Stop sending, wait for replies in flight, then raise the first error."""

@@ -32,15 +32,15 @@ from biaslab.prompts.parsing.thoughts import split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
-_CHARACTERS = 3  # a token of a label, at most: a longer label has several
+_CHARACTERS = 3  # maximum length of a single-token label
 
 
 @dataclass(frozen=True)
 class Wire:
-    """The dialect of one server; the parameters are those of `biaslab.judges.api.ApiJudge`.
+    """The request format of one server; the parameters are those of `biaslab.judges.api.ApiJudge`.
 
-    ``off_by_effort`` says whether no thought is asked for as an effort, not by a switch of the chat template.
-    With the ``dialect`` "responses", bodies and answers are those of OpenAI's Responses API.
+    ``off_by_effort`` says whether thinking is turned off by an effort rather than the chat template's switch. With the
+    ``dialect`` "responses", bodies and answers are those of OpenAI's Responses API.
     """
 
     model: str
@@ -65,15 +65,15 @@ class Wire:
         Parameters
         ----------
         request : Request
-            What is asked.
+            The request.
         room : int, optional
-            Tokens for a thought before the answer; by default those of the request's budget, or of ``thinking``.
+            Thinking tokens in addition to the answer; by default those of the request's budget, or of ``thinking``.
 
         Raises
         ------
         UnsupportedRequestError
-            If the conversation ends with the assistant, and the judge was not told how the server continues that; or
-            if a distribution over labels is asked of a judge that thinks first.
+            If the conversation ends with the assistant, and it is not known how the server continues that; or if a
+            label distribution is requested from a judge that thinks first.
         """
         request = as_prompt(request)
         if isinstance(request, Likelihood):
@@ -125,18 +125,19 @@ class Wire:
         Parameters
         ----------
         request : Request
-            What was asked.
+            The request.
         document : object
-            The JSON that came.
+            The JSON response.
         seen : bool
-            Whether this server gave log-probabilities before: then their absence is a fault, not how it is.
+            Whether this server has returned log-probabilities before; their absence is then a fault rather than a
+            limitation.
 
         Raises
         ------
         Fault
-            If it is no answer to the request.
+            If the response does not answer the request.
         UnsupportedRequestError
-            If the server gives no log-probabilities.
+            If the server returns no log-probabilities.
         """
         if self.dialect == "responses":
             document = as_chat(document)
@@ -207,20 +208,20 @@ class Wire:
 def text_part(
     request: Likelihood, pairs: Sequence[tuple[str, float | None]], offsets: Sequence[int] | None = None
 ) -> tuple[float, ...]:
-    """Return the log-probabilities of the tokens that reach into the text, from those of the whole prompt.
+    """Return the log-probabilities of the tokens that overlap the text, from those of the whole prompt.
 
-    A token that stands half in ``given`` and half in the text counts as the text's; one without a log-probability, as
-    the first of a prompt is, is left out, and so is what the server wrote behind the prompt.
+    A token that spans ``given`` and the text counts as the text's. Tokens without a log-probability, such as the first
+    of a prompt, are dropped, and so is anything the server wrote after the prompt.
 
     Parameters
     ----------
     request : Likelihood
-        What was asked.
+        The request.
     pairs : sequence of (str, float or None)
         Tokens with their log-probabilities.
     offsets : sequence of int, optional
-        Where each token begins in the prompt; used where the tokens, which may be parts of a character, do not join to
-        the prompt.
+        Where each token begins in the prompt; used if the tokens, which may be parts of characters, do not join to the
+        prompt.
 
     Raises
     ------
@@ -232,7 +233,7 @@ def text_part(
     first_token = tokens[0] if pairs and pairs[0][1] is None else ""
     if whole in joined:
         starts = list(accumulate(map(len, tokens), initial=-joined.find(whole)))
-    elif not first_token and joined and whole.endswith(joined):  # the first token has no entry of its own
+    elif not first_token and joined and whole.endswith(joined):  # the first token has no log-probability of its own
         starts = list(accumulate(map(len, tokens), initial=len(whole) - len(joined)))
     elif offsets is not None and len(offsets) == len(pairs):
         starts = [*offsets, len(whole)]
@@ -274,7 +275,7 @@ def tokens_of(labels: Sequence[str]) -> int:
 
 
 def seed_of(request: Completion) -> int:
-    """Return the seed of a sample from everything that identifies it: replicates differ, reruns do not."""
+    """Return a sample's seed, derived from everything that identifies it: replicates differ, reruns do not."""
     return int(hashlib.sha256(request_key(request, "sampling").encode()).hexdigest()[:7], 16)
 
 
@@ -332,7 +333,7 @@ def level_of(value: float) -> float:
     Raises
     ------
     ValueError
-        If it is none.
+        If the value is not one.
     """
     if isinstance(value, bool) or math.isnan(value) or value > 0.01:
         raise ValueError

@@ -1,4 +1,4 @@
-"""`SimulatedJudge`: a judge with planted, known biases, to calibrate the instrument."""
+"""`SimulatedJudge`: a judge with planted, known biases, for checking the estimators."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from biaslab.judges.simulated.planted import Planted
 if TYPE_CHECKING:
     import pandas as pd
 
-_PACK = 100  # replies at a time
+_PACK = 100  # replies per pack
 __all__ = ["GARBAGE", "REFUSAL", "Planted", "SimulatedJudge"]
 
 
@@ -53,31 +53,31 @@ class SimulatedJudge(Planted, BaseJudge):
     """A judge that knows the human scores of a data set and distorts them by planted biases.
 
     A candidate with human score s has the utility ``u = quality × (s − m) + familiarity × (log perplexity − mean) +
-    verbosity × (log2 words − mean) + self_preference``, in points; m is the middle of the human scale, and the last
-    term is there for the judge's own texts only.
+    verbosity × (log2 words − mean) + self_preference``, in points; m is the midpoint of the human scale, and the last
+    term applies only to the judge's own texts.
 
-    For a pair it prefers the first with log odds ``u_first − u_second + position + c + t + ε``, where c is the shift of
-    the context, t that of the variant of the prompt, and ε ~ Normal(0, noise²) that of the prompt itself.
+    In a pair, the log odds of preferring the first are ``u_first − u_second + position + c + t + ε``, where c is a
+    shift of the context, t one of the prompt variant, and ε ~ Normal(0, noise²) one of the prompt itself.
 
-    Of a list it gives each candidate the probability exp(u_i + position + c + t) of standing first and exp(u_i)
-    elsewhere, up to a factor, with ε ~ Normal(0, noise² / 2) for each place, so that a list of two is a pair; rankings
-    are drawn by Plackett and Luce.
+    In a list, the probability of being best is proportional to exp(u_i + position + c + t) for the first candidate and
+    exp(u_i) for the others, with ε ~ Normal(0, noise² / 2) for each position, so that a list of two is equivalent to a
+    pair; rankings follow the Plackett–Luce model.
 
-    A score centres at ``μ = ½ + (u + c + t) / W + reason_first`` on the unit scale (0 lowest, 1 highest), W being the
-    width of the human scale; a score before it, v, moves that by ``anchoring × (v − μ)``, and ε / W is added. The
-    probability of a label at x is proportional to ``exp(−½ sharpness² (x − μ)² + heaping × h)``, with h = 1 at
+    A score is centred at ``μ = ½ + (u + c + t) / W + reason_first`` on the unit scale (0 lowest, 1 highest), where W
+    is the range of the human scale; a preceding score v shifts this by ``anchoring × (v − μ)``, and ε / W is added.
+    The probability of a label at x is proportional to ``exp(−½ sharpness² (x − μ)² + heaping × h)``, with h = 1 at
     multiples of 10 and ½ at other multiples of 5. Text at temperature T is drawn from p_T ∝ p^{1/T}.
 
-    Where a request sets a budget for thoughts above 0, biases are what ``thought_debiasing`` leaves of them, all that
-    is drawn for the prompt (ε, refusals, samples) is drawn anew, and a thought of a quarter to a half of the budget's
-    tokens is counted (`biaslab.Usage.reasoning_tokens`). At a budget of 0 it answers as without one.
+    If a request has a positive thinking budget, biases are reduced according to ``thought_debiasing``, all random
+    terms of the prompt (ε, refusals, samples) are drawn anew, and a thought of a quarter to half of the budget is
+    counted (`biaslab.Usage.reasoning_tokens`). A budget of 0 has no effect.
 
     Parameters
     ----------
     dataset : Dataset
-        Where the true scores come from. Requests say which candidates they are about (`biaslab.core.About`).
+        Source of the true scores. Requests identify candidates by `biaslab.core.About`.
     **planted
-        What is planted, by name: see `Planted`.
+        Planted values by name: see `Planted`.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class SimulatedJudge(Planted, BaseJudge):
         return html_table(f"SimulatedJudge of {self.dataset.name}, planted:", planted or [("nothing", "a fair judge")])
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise if a request is of another kind, or is not about candidates of the data set that humans scored."""
+        """Raise if a request is of another kind, or does not concern candidates of the data set with human scores."""
         requests = list(requests)
         require_kinds(self, requests)
         for request in map(as_prompt, requests):
@@ -137,7 +137,7 @@ class SimulatedJudge(Planted, BaseJudge):
                 yield request, answer(self, asked, question)
 
     def after_thought(self, budget: ThinkingBudget) -> SimulatedJudge:
-        """Return the judge whose biases are those that a thought of a budget leaves, whatever the budget it is given.
+        """Return a judge with the biases that remain after a thought of this budget, whatever the budget of a request.
 
         Examples
         --------
@@ -157,7 +157,7 @@ class SimulatedJudge(Planted, BaseJudge):
         return {}
 
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Answer every request in order, several at a time: a store keeps them in one step."""
+        """Answer every request in order, in packs that a store writes in one transaction."""
         answers = self.ask(requests)
         while pack := list(islice(answers, _PACK)):
             yield pack
@@ -165,55 +165,55 @@ class SimulatedJudge(Planted, BaseJudge):
     def truth(self, metric: str, trials: pd.DataFrame, temperature: float | None = None) -> float:
         """Return the expected value of a metric of pair trials.
 
-        Noise, also that of the contexts, is integrated out; refusals count as they do in the metric.
+        The noise of prompts and contexts is integrated out; refusals are treated as in the metric.
 
         Parameters
         ----------
         metric : str
-            One of first_position_rate, first_position_logit, order_consistency, primacy_share, comparative_accuracy and
-            tie_rate of `biaslab.probes.Position`.
+            One of first_position_rate, first_position_logit, order_consistency, primacy_share, comparative_accuracy
+            and tie_rate of `biaslab.probes.Position`.
         trials : pandas.DataFrame
-            With ``context_id``, ``candidate_id``, ``opponent_id`` and ``attribute``: the pairs that were asked, sources
-            shown, and "Tie" offered if the judge has ``ties``. Pairs that stand in one order only do not enter.
+            With ``context_id``, ``candidate_id``, ``opponent_id`` and ``attribute``: the pairs that were asked, with
+            sources shown, and with "Tie" offered if the judge has ``ties``. Pairs shown in a single order are ignored.
         temperature : float, optional
-            Of text answers; None where answers are distributions. Shares of samples have the truth of text.
+            Temperature of text answers; None if answers are distributions. For shares of samples, use that of text.
 
         Returns
         -------
         float
-            A ratio of two expectations for metrics that are ratios. NaN where the metric is undefined.
+            For ratio metrics, the ratio of two expectations. NaN if the metric is undefined.
 
         Raises
         ------
         InputError
-            If there is no truth for the metric, or the data set lacks a pair or its scores.
+            If the metric has no known truth, or the data set lacks a pair or its scores.
         """
         return pair_truth(self, metric, trials, temperature)
 
     @cached_property
     def known(self) -> Knowledge:
-        """Texts and human scores of the data set; judges of one data set share them."""
+        """Texts and human scores of the data set, shared by all judges of it."""
         return knowledge_of(self.dataset)
 
     @cached_property
     def questions(self) -> Questions:
-        """Reads the questions of requests."""
+        """Extracts the questions from requests."""
         return Questions(self.known)
 
     @cached_property
     def mean_log_perplexity(self) -> float:
-        """The log perplexity that is neither familiar nor unfamiliar."""
+        """The log perplexity at which familiarity has no effect."""
         planted = self.log_perplexity
         return math.fsum(planted.values()) / len(planted) if planted else LOG_PERPLEXITY.mean
 
     def template_shift(self, template: str) -> float:
-        """Return the shift that all requests with one variant of the prompt share, in points."""
+        """Return the shift shared by all requests with one prompt variant, in points."""
         if not (self.template_noise and template):
             return 0.0
         return self.template_noise * normal(uniforms(self.seed, digest_of("template", template))[0])
 
     def context_shift(self, context_id: str) -> float:
-        """Return the shift that all requests of a context share, in points."""
+        """Return the shift shared by all requests about a context, in points."""
         if not self.context_noise:
             return 0.0
         return self.context_noise * normal(uniforms(self.seed, digest_of("context", context_id))[0])

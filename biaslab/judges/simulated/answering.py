@@ -34,7 +34,7 @@ _REASONS = "Every sentence was weighed for what is asked."
 
 
 def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -> float:
-    """Return a candidate's utility, in points above the middle of the human scale."""
+    """Return a candidate's utility, in points above the midpoint of the human scale."""
     known = judge.known
     low, high = known.scale
     seen = judge.quality if source else judge.quality * (1 - judge.source_reliance)
@@ -51,7 +51,7 @@ def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -
 
 
 def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> float:
-    """Return the centre of a score without noise and without a score before it, on the unit scale."""
+    """Return the centre of a score on the unit scale, without noise or anchoring."""
     low, high = judge.known.scale
     worth = utility(judge, asked.shown, attribute, asked.source) + judge.template_shift(asked.template)
     mean = 0.5 + worth / (high - low)
@@ -59,7 +59,7 @@ def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> flo
 
 
 def log_perplexity(judge: SimulatedJudge, text: str) -> float:
-    """Return the log perplexity that is planted in a text."""
+    """Return the planted log perplexity of a text."""
     planted = judge.log_perplexity
     value = planted.get(text) if planted else None
     return judge.known.log_perplexity(text) if value is None else value
@@ -73,7 +73,7 @@ def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: NDArray[np.f
 
 
 def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: Question | None) -> Reply:
-    """Answer a request whose question was read."""
+    """Answer a request whose question has been extracted."""
     if isinstance(request, Likelihood):
         return _likelihood(judge, request.text)
     if isinstance(asked, PairQuestion):
@@ -87,7 +87,7 @@ def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, ask
 def answer_after_thought(
     judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: Question | None, budget: ThinkingBudget
 ) -> Reply:
-    """Answer after a thought, by the biases that it leaves: with other random numbers, and its tokens counted."""
+    """Answer after a thought: with the remaining biases, other random numbers, and thinking tokens counted."""
     assert asked is not None and isinstance(request, Choice | Completion)  # noqa: S101, PT018 - others set no budget
     asked = replace(asked, digest=digest_of(asked.digest, budget))
     reply = answer(judge, request, asked)
@@ -134,7 +134,7 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
         return _text(GARBAGE)
     if tie and len(asked.labels) > 2:
         return _text(asked.labels[2])
-    # a standard logistic number below the log odds is a draw with that probability
+    # a standard logistic variate below the log odds is a draw with that probability
     threshold = request.temperature * (math.log(u) - math.log1p(-u)) if request.temperature > 0 else 0.0
     return _text(asked.labels[0 if threshold < log_odds else 1])
 
@@ -148,7 +148,7 @@ def _list(judge: SimulatedJudge, request: Choice | Completion, asked: ListQuesti
     worth = np.array([utility(judge, shown, asked.attribute, asked.source) for shown in asked.shown])
     worth[0] += judge.position + judge.context_shift(asked.shown[0].context_id) + judge.template_shift(asked.template)
     places = range(len(worth))
-    if judge.noise:  # of a difference of two as much as in a pair
+    if judge.noise:  # scaled so that the difference of two has the same noise as in a pair
         drawn = [normal(uniforms(judge.seed, asked.digest, ("place", place))[0]) for place in places]
         worth += judge.noise / math.sqrt(2) * np.array(drawn)
     if isinstance(request, Choice):
@@ -156,7 +156,7 @@ def _list(judge: SimulatedJudge, request: Choice | Completion, asked: ListQuesti
     detail = (request.temperature, request.replicate, request.seed)
     if uniforms(judge.seed, asked.digest, detail)[1] < judge.garbage:
         return _text(GARBAGE)
-    if request.temperature > 0:  # Gumbel numbers: the largest sum is a draw of the softmax, their order of rankings
+    if request.temperature > 0:  # Gumbel trick: the largest sum draws the best, the order a ranking
         own = [uniforms(judge.seed, asked.digest, (place, *detail))[0] for place in places]
         worth -= request.temperature * np.log(-np.log(own))
     ranks = (-worth).argsort(kind="stable").argsort(kind="stable") + 1
@@ -214,12 +214,12 @@ def _refuses_to_score(judge: SimulatedJudge, asked: ScoreQuestion) -> bool:
 
 
 def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:
-    """Write labels in the form that was asked, with reasons where they were asked."""
+    """Format labels as requested, with reasons if requested."""
     if asked.replies:
-        said = zip(asked.attributes, chosen, strict=True)
+        pairs = zip(asked.attributes, chosen, strict=True)
         return "\n".join(
             asked.replies[asked.scale.labels.index(label)].replace("{attribute}", attribute)
-            for attribute, label in said
+            for attribute, label in pairs
         )
     if asked.layout == "bare":
         return chosen[0]

@@ -23,12 +23,12 @@ from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 
 LOG_PERPLEXITY = NormalDist(3.0, 0.35)
-"""Of texts whose log perplexity nobody gave; every 52-bit uniform keeps it above 0."""
+"""Distribution of the default log perplexity; positive for every 52-bit uniform number."""
 
-_CACHED = 100_000  # questions that are remembered, so that judges of one data set look up each but once
+_CACHED = 100_000  # maximum number of cached questions, so that judges of the same data set extract each only once
 _WORD = re.compile(r"\w")
 _UNPACK = struct.Struct(">4Q").unpack
-#: Turns a uniform number into a standard normal one.
+#: Maps a uniform number to a standard normal one.
 normal = NormalDist().inv_cdf
 
 
@@ -47,7 +47,7 @@ class Knowledge:
     Parameters
     ----------
     dataset : Dataset
-        What is known. It is not kept.
+        The data set; no reference to it is kept.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -65,7 +65,7 @@ class Knowledge:
             self.owners.setdefault(text, {}).setdefault(context_id, candidate_id)
         self.scores: dict[str, dict[tuple[str, str], float]] = dataset.human_means.to_dict()  # type: ignore[assignment]
         self.mean_doublings = math.fsum(map(doublings, self.texts.values())) / len(self.texts)
-        self.questions: dict[object, Any] = {}  # completed by `Questions`, and shared by all judges of the data set
+        self.questions: dict[object, Any] = {}  # filled by `Questions`, and shared by all judges of the data set
 
     @cached_property
     def digest(self) -> str:
@@ -75,12 +75,12 @@ class Knowledge:
         return hashlib.sha256(repr(known).encode()).hexdigest()[:8]
 
     def shown(self, about: About) -> tuple[Shown, ...]:
-        """Return the candidates as shown; those with equal texts, which no prompt tells apart, count as one.
+        """Return the candidates as shown; candidates with equal texts, which prompts cannot distinguish, count as one.
 
         Raises
         ------
         JudgeError
-            If the data set has no such candidates.
+            If the data set does not contain these candidates.
         """
         try:
             texts = [self.texts[about.context_id, name] for name in about.candidate_ids]
@@ -96,24 +96,24 @@ class Knowledge:
         )
 
     def score(self, shown: Shown | tuple[str, str], attribute: str) -> float:
-        """Return the mean human score of a candidate, NaN where nobody rated it; of one without words the lowest."""
+        """Return a candidate's mean human score; NaN if unrated; the lowest score for an empty text."""
         if len(shown) > 2 and not _WORD.search(shown[2]):
             return self.scale[0]
         return self.scores[attribute][shown[0], shown[1]]
 
     @staticmethod
     def log_perplexity(text: str) -> float:
-        """Return the default log perplexity planted in a text: normal, and determined by the text alone."""
+        """Return the default log perplexity of a text: normally distributed, and a function of the text alone."""
         return LOG_PERPLEXITY.inv_cdf(uniforms(0, digest_of("perplexity", text))[0])
 
 
 def doublings(text: str) -> float:
-    """Return the length of a text in doublings of one word."""
+    """Return the length of a text in words, as a base-2 logarithm."""
     return math.log2(count_words(text))
 
 
 def knowledge_of(dataset: Dataset) -> Knowledge:
-    """Return the knowledge of a data set, made once for as long as the data set lives."""
+    """Return the knowledge of a data set, cached as long as the data set exists."""
     if dataset not in _KNOWN:
         _KNOWN[dataset] = Knowledge(dataset)
     return _KNOWN[dataset]
@@ -137,13 +137,13 @@ def uniforms(seed: int, key: bytes, detail: object = "") -> tuple[float, ...]:
     True
     """
     bits = _UNPACK(hashlib.sha256(f"{seed}:{detail}:".encode() + key).digest())
-    # 52 bits and a half keep every number exact and off 0 and 1, where the normal quantile is infinite
+    # 52 bits plus a half keep every number exact and off 0 and 1, where the normal quantile is infinite
     return tuple(((whole >> 12) + 0.5) * 2**-52 for whole in bits)
 
 
 @dataclass(frozen=True, slots=True)
 class PairQuestion:
-    """Which of two candidates is better; ``labels`` are the answers in text, "Tie" among them where it is offered."""
+    """Which of two candidates is better; ``labels`` are the answers as text, including "Tie" if offered."""
 
     digest: bytes
     first: Shown
@@ -162,29 +162,30 @@ class ScoreQuestion:
     Parameters
     ----------
     digest : bytes
-        Stands for the messages.
+        Identifies the messages.
     shown : Shown
         The candidate.
     attributes : tuple of str
-        Still to be scored, in order.
+        Attributes still to be scored, in order.
     source : bool
-        Whether the source stands in the prompt, or there is none.
+        Whether the prompt shows the source, or there is none.
     scale : Scale
-        Labels and values.
+        The scale's labels and values.
     units, heaps : ndarray, shape (labels,)
-        The values on the unit scale; 1 for multiples of 10, ½ for other multiples of 5, where labels can heap.
+        The values on the unit scale; 1 for multiples of 10, ½ for other multiples of 5, if the scale is subject to
+        heaping.
     reasons : {"none", "before", "after"}
-        Where reasons are asked.
+        Where reasons are requested.
     layout : {"bare", "lines", "text", "json"}
-        Form of the answer, as in `biaslab.core.About`.
+        Format of the answer, as in `biaslab.core.About`.
     previous : float or None
-        The score that already stands just before, on the unit scale.
+        The preceding score, on the unit scale.
     opened : bool
-        Whether the first line already stands in the prompt up to its score.
+        Whether the prompt already contains the first line up to its score.
     template : str
-        Name of the variant of the prompt.
+        Name of the prompt variant.
     replies : tuple of str
-        What a reply looks like for each label, where that is not the label in the layout.
+        How a reply writes each label, if not as the label in the layout.
     """
 
     digest: bytes
@@ -204,7 +205,7 @@ class ScoreQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ListQuestion:
-    """Which of several candidates is best, or how they rank: ``protocol`` says which, and writes replies."""
+    """Which of several candidates is best, or how they rank; ``protocol`` says which, and formats replies."""
 
     digest: bytes
     shown: tuple[Shown, ...]
@@ -218,14 +219,14 @@ Question = PairQuestion | ScoreQuestion | ListQuestion
 
 
 class Questions:
-    """Completes the `about` of requests from one data set, once for all judges of it.
+    """Extracts questions from the `about` of requests on one data set, shared by all judges of it.
 
     Parameters
     ----------
     known : Knowledge
         The data set.
     rated : bool
-        Refuse candidates that nobody rated.
+        Whether to refuse unrated candidates.
     """
 
     def __init__(self, known: Knowledge, rated: bool = True) -> None:
@@ -237,9 +238,9 @@ class Questions:
         Raises
         ------
         UnsupportedRequestError
-            If the request does not say what it is about.
+            If the request has no `about`.
         JudgeError
-            If that is not one candidate on a scale, two, or a list, of the data set, or nobody rated it.
+            If it is not about one candidate on a scale, a pair or a list from the data set, or they are unrated.
         """
         about = request.about
         if about is None:
@@ -278,7 +279,7 @@ class Questions:
         scale = scale_named(about.scale)
         units, heaps = levels(scale)
         previous = None if about.previous is None else scale.unit(about.previous)
-        # reasons that come first are what an answer that was begun goes on with
+        # an answer begun by the prompt continues after any reasons that come first
         opened = request.messages[-1].role == "assistant" and about.reasons != "before"
         how = (about.reasons, about.form, previous, opened, about.template, about.labels)
         return ScoreQuestion(digest, shown[0], about.attributes, source, scale, units, heaps, *how)
@@ -286,9 +287,9 @@ class Questions:
 
 @cache
 def levels(scale: Scale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the values on the unit scale, and where they heap: 1 at multiples of 10, ½ at other multiples of 5.
+    """Return the values on the unit scale, and the heaping weights: 1 at multiples of 10, ½ at other multiples of 5.
 
-    Only scales of more than 10 whole numbers heap.
+    Only scales with more than 10 whole numbers are subject to heaping.
     """
     values = np.array(scale.values)
     heaps = np.where(values % 10 == 0, 1.0, np.where(values % 5 == 0, 0.5, 0.0))

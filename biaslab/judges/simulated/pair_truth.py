@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _COLUMNS = ("context_id", "candidate_id", "opponent_id", "attribute")
-_REACH = 8.5  # standard deviations; beyond lies less than 1e-16
+_REACH = 8.5  # in standard deviations; less than 1e-16 lies beyond
 _COARSEST, _FINEST = 0.25, 0.002
 
 
 class Outcomes(NamedTuple):
     """Probabilities of the outcomes of pairs, each of shape (pairs,).
 
-    ``first`` and ``second`` won as shown, the rest of 1 is a tie; both orders: the first won in both, the second in
-    both, or the same candidate (or none) in both. ``mean`` are expected log odds, 0 for a tie, ``gap`` the human score
-    of the first over the second, ``present`` the share of pairs of which neither order was refused.
+    ``first`` and ``second``: wins as shown, the rest are ties. Over both orders: ``both_first`` and ``both_second``,
+    the one shown first, or second, wins both times, and ``same``, the same candidate (or neither) wins. ``mean`` is
+    the expected log odds, 0 for a tie, ``gap`` the human score of the first minus that of the second, ``present`` the
+    share of pairs with neither order refused.
     """
 
     first: Array
@@ -62,7 +63,7 @@ PAIR_METRICS: dict[str, Callable[[Outcomes], float]] = {
 
 
 def _counted_logit(outcomes: Outcomes) -> float:
-    """Return the limit of Mantel and Haenszel's estimator; NaN where no pair follows one of the orders."""
+    """Return the limit of the Mantel–Haenszel estimator; NaN if no pair follows one of the orders."""
     up, down = (math.fsum(both * outcomes.present) for both in (outcomes.both_first, outcomes.both_second))
     return math.log(up / down) / 2 if up > 0 and down > 0 else math.nan
 
@@ -93,7 +94,7 @@ def _outcomes(judge: SimulatedJudge, pairs: list[tuple[str, str, str, str]], tem
     worth = {each: _known(judge, *each) for each in shown}
     sides = np.array([(worth[c, i, a], worth[c, j, a]) for c, i, j, a in pairs])
     lead, gap = sides[:, 0, 0] - sides[:, 1, 0], sides[:, 0, 1] - sides[:, 1, 1]
-    # pairs that differ in nothing the judge sees are computed once
+    # pairs that are equal to the judge are computed once
     keys, place = np.unique(np.column_stack([lead, gap]).round(12), axis=0, return_inverse=True)
     place = place.ravel()
     decided = _decide(judge, keys[:, 0], temperature)
@@ -114,7 +115,7 @@ def _known(judge: SimulatedJudge, context: str, candidate: str, attribute: str) 
 
 
 def _decide(judge: SimulatedJudge, lead: Array, temperature: float | None) -> tuple[Array, ...]:
-    """Return first, second, both_first, both_second and same of `Outcomes`, for how far the first is ahead."""
+    """Return first, second, both_first, both_second and same of `Outcomes`, given the first candidate's lead."""
     first, second = lead + judge.position, -lead + judge.position
     if not judge.noise and not temperature:
         return _decide_without_noise(judge, first, second, greedy=temperature == 0)
@@ -131,7 +132,7 @@ def _decide(judge: SimulatedJudge, lead: Array, temperature: float | None) -> tu
 
 
 def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) -> tuple[Array, Array]:
-    """Return the win rates of the first and the second of a pair, with the noise of prompts integrated out."""
+    """Return the win rates of the first and the second of a pair, with prompt noise integrated out."""
     if not temperature:
         return ndtr((mean - judge.ties) / judge.noise), ndtr((-mean - judge.ties) / judge.noise)
     shifts, weights = normal_rule(judge.noise / temperature, smooth=judge.ties == 0)
@@ -142,7 +143,7 @@ def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) ->
 
 
 def _decide_without_noise(judge: SimulatedJudge, first: Array, second: Array, greedy: bool) -> tuple[Array, ...]:
-    """Decide without noise of prompts: exact, from the intervals of context shifts in which each outcome occurs."""
+    """Decide without prompt noise: exact, from the intervals of context shifts in which each outcome occurs."""
     ends = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
 
     def chance(one: int, two: int) -> Array:
@@ -158,13 +159,13 @@ def _decide_without_noise(judge: SimulatedJudge, first: Array, second: Array, gr
 
 
 def _winner(judge: SimulatedJudge, log_odds: Array, greedy: bool) -> NDArray[np.int64]:
-    """Return 2 where the first wins, 0 where the second does, 1 for a tie; greedy text has to choose at log odds 0."""
+    """Return 2 if the first wins, 0 if the second does, 1 for a tie; greedy text has to choose at log odds 0."""
     even = (log_odds == 0) & ((not greedy) | (judge.ties > 0))
     return np.where(even | (np.abs(log_odds) < judge.ties), 1, np.where(log_odds > 0, 2, 0))
 
 
 def _mean_log_odds(judge: SimulatedJudge, mean: Array) -> Array:
-    """Return expected log odds, counting ties as 0: the mean less that of a normal distribution cut to the band."""
+    """Return expected log odds, counting ties as 0: the mean minus the part inside the tie band."""
     spread = math.hypot(judge.noise, judge.context_noise)
     if judge.ties == 0 or spread == 0:
         return np.where(np.abs(mean) >= judge.ties, mean, 0.0)
@@ -175,18 +176,18 @@ def _mean_log_odds(judge: SimulatedJudge, mean: Array) -> Array:
 
 
 def normal_rule(ratio: float, smooth: bool = True) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return nodes and weights for the mean of a function of a standard normal number.
+    """Return nodes and weights for the expectation of a function of a standard normal variable.
 
     The trapezoidal rule on an even grid: for analytic functions its error falls exponentially with the number of nodes
-    (Trefethen and Weideman 2014, The exponentially convergent trapezoidal rule, SIAM Review 56), also where the
-    function rises too steeply for the fixed nodes of Gauss and Hermite.
+    (Trefethen and Weideman 2014, The exponentially convergent trapezoidal rule, SIAM Review 56), even if the function
+    is too steep for the fixed nodes of Gauss–Hermite quadrature.
 
     Parameters
     ----------
     ratio : float
-        Standard deviation of the noise over the width of what it moves; 0 is no noise.
+        Standard deviation of the noise relative to the width of the function's transition; 0 is no noise.
     smooth : bool
-        Whether the function is; a function with steps gets the finest grid, which is right to about 1e-3.
+        Whether the function is smooth; step functions get the finest grid, which is accurate to about 1e-3.
 
     Examples
     --------

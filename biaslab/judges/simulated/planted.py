@@ -1,4 +1,4 @@
-"""The biases that can be planted in a simulated judge, each neutral by default."""
+"""Biases that can be planted in a simulated judge, each neutral by default."""
 
 from __future__ import annotations
 
@@ -16,73 +16,73 @@ _BIASES = (
     *("position", "familiarity", "verbosity", "self_preference", "source_reliance", "anchoring", "reason_first"),
     "heaping",
 )
-_DOUBLING = 1024  # tokens of a thought
+_DOUBLING = 1024  # tokens of thinking
 _SHARES = ("source_reliance", "refusal", "garbage")
 
 
 @checked
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """The planted biases, in *points*: of the human scale, and of log odds in a pair.
+    """The planted biases. *Points* are those of the human scale, and log odds in a pair.
 
     Parameters
     ----------
     quality : float
-        Points per point of the human score; 0 is a judge that sees no quality.
+        Points per point of the human score; 0 is a judge blind to quality.
     position : float
-        Points for whatever of a pair or a list stands first; 0 is fair, above is primacy.
+        Points for the candidate shown first in a pair or list; 0 is unbiased, positive is primacy.
     familiarity : float
-        Points per unit of log perplexity at equal human score; below 0 the judge likes familiar text.
+        Points per unit of log perplexity at equal human score; negative values favour familiar text.
     verbosity : float
         Points per doubling of the number of words.
     self_preference : float
-        Points for the judge's own texts: candidates whose ``system`` is ``own_system``, in pairs and in scores.
+        Points for the judge's own texts (candidates whose ``system`` is ``own_system``), in pairs and in scores.
     own_system : str
-        The system whose texts are the judge's own; "own" in the population of `biaslab.calibration`.
+        The system that counts as the judge itself; "own" in the population of `biaslab.calibration`.
     source_reliance : float
-        Share of ``quality`` that is lost where the prompt does not show the source: 0 is a judge that never looks at
-        it, 1 one that sees no quality without it.
+        Share of ``quality`` that is lost if the prompt does not show the source: 0 for a judge that never looks at it,
+        1 for one that is blind to quality without it.
     anchoring : float
-        By what share of the way a score moves from its own mean towards the score given just before it, in the same
-        output, in a prefix or in the transcript, on the unit scale (0 lowest, 1 highest). 0 is independent.
+        How far a score moves from its own mean towards the preceding score (in the same output, a prefix or the
+        transcript), as a fraction of the distance on the unit scale (0 lowest, 1 highest). 0 is independent.
     reason_first : float
-        What scores gain where reasons are asked before the score, on the unit scale; of a pair what stands first, so
-        many widths of the human scale in log odds.
+        Shift of scores if reasons are requested before the score, on the unit scale; in a pair, of the candidate shown
+        first, with the range of the human scale as the unit of log odds.
     heaping : float
-        Log weight of labels that are multiples of 10, and half of it of other multiples of 5, on scales of more than
-        10 whole numbers.
+        Log weight of labels that are multiples of 10; other multiples of 5 get half of it. Applies to scales with more
+        than 10 whole numbers.
     sharpness : float
-        Of scores: 1 / standard deviation of the distribution over labels, on the unit scale.
+        For scores: 1 / standard deviation of the distribution over labels, on the unit scale.
     noise : float
-        Standard deviation of a normal shift, in points, of each score or pair of one prompt.
+        Standard deviation of a normal shift, in points, of each score or pair (one per prompt).
     context_noise : float
-        Standard deviation of a normal shift, in points, that all scores, or all position biases, of a context share.
+        Standard deviation of a normal shift, in points, shared by all scores, or all position biases, of a context.
     template_noise : float
-        Standard deviation of a normal shift, in points, that all scores, or all position biases, under one variant of
-        the prompt share (`biaslab.core.About.template`). What a variant does to single items is in ``noise``, which
-        every prompt has of its own.
+        Standard deviation of a normal shift, in points, shared by all scores, or all position biases, under one prompt
+        variant (`biaslab.core.About.template`). A variant's effect on single items is part of ``noise``, which is
+        drawn anew for every prompt.
     ties : float
-        Where "Tie" is offered: pairs whose log odds lie nearer to 0 than this are ties.
+        If "Tie" is offered: pairs with log odds closer to 0 than this are ties.
     thought_debiasing : float
-        How fast every bias above, from ``position`` to ``heaping``, and those of ``edits``, fall with the budget for
-        thoughts that a request sets: n tokens leave (1 + n / 1024) ** -thought_debiasing of them. 0: thoughts change
-        none; below 0 they add to them.
+        How fast every bias above, from ``position`` to ``heaping``, and those of ``edits``, shrink with the thinking
+        budget of a request: after n tokens, (1 + n / 1024) ** -thought_debiasing of them remain. 0: thinking has no
+        effect; negative values amplify biases.
     refusal : float
         Share of prompts that are refused.
     selective : bool
         Refuse only what is shown as worse: a pair whose first candidate has the lower human score, a candidate scored
-        below the middle of the human scale, a list whose first candidate scores below the mean of the others. What is
-        missing is then not missing at random.
+        below the midpoint of the human scale, a list whose first candidate scores below the mean of the others.
+        Refusals are then not missing at random.
     garbage : float
-        Share of texts that hold no answer.
+        Share of texts without an answer.
     edits : mapping of str to float, optional
-        Points for candidates that are shown with an edit, by the edit's name; by name, "+" and a defence's name where
-        they are others behind that defence.
+        Points for edited candidates, by the edit's name, or by name, "+" and the name of a defence if they differ
+        under that defence.
     log_perplexity : mapping of str to float, optional
-        Log perplexity of texts, above 0; a text that is not in it has a normal one that hangs on the text alone, with
-        mean 3 and standard deviation 0.35.
+        Log perplexity of texts, above 0; other texts have a normally distributed one that depends on the text alone,
+        with mean 3 and standard deviation 0.35.
     seed : int
-        Of everything random: a reply depends on the seed and the request alone.
+        Seed of all random numbers: a reply depends on the seed and the request alone.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class Planted:
 
     @property
     def listed(self) -> str:
-        """Every planted value that is not at its default, as ``name=value,…``."""
+        """Every planted value that differs from its default, as ``name=value,…``."""
         changed = {f.name: getattr(self, f.name) for f in fields(Planted) if getattr(self, f.name) != f.default}
         return ",".join(f"{name}={_plain(value)}" for name, value in changed.items())
 

@@ -68,38 +68,42 @@ class PairLength(CellMeasure):
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select judgements of two texts with known, different lengths."""
-        found = paired(trials)
-        known = (found["words"] > 0) & (found["opponent_words"] > 0) & (found["words"] != found["opponent_words"])
+        comparisons = paired(trials)
+        known = (
+            (comparisons["words"] > 0)
+            & (comparisons["opponent_words"] > 0)
+            & (comparisons["words"] != comparisons["opponent_words"])
+        )
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
-        return Accepted(found[known], _left_out(found, known) if known.any() else why)
+        return Accepted(comparisons[known], _left_out(comparisons, known) if known.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell, each with its number of decisions."""
-        found = usable(trials)
-        for name, ratio in _ratios(found).items():
+        readable = usable(trials)
+        for name, ratio in _ratios(readable).items():
             entering = int(np.asarray(ratio.denominator).astype(bool).sum())
-            yield Part({name: ratio}, (entering, len(trials) - len(found)))
+            yield Part({name: ratio}, (entering, len(trials) - len(readable)))
 
 
-def _left_out(found: pd.DataFrame, known: pd.Series) -> str:
+def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
     """Return how many judgements say nothing of length, and why; nothing where all do."""
     if known.all():
         return ""
-    equal = int((found["words"] > 0).mul(found["words"] == found["opponent_words"]).sum())
+    equal = int((comparisons["words"] > 0).mul(comparisons["words"] == comparisons["opponent_words"]).sum())
     counts = {"of texts of the same length": equal, "without the lengths of both": int((~known).sum()) - equal}
     reasons = ", ".join(f"{number:,} {why}" for why, number in counts.items() if number)
-    return f"leaves out {int((~known).sum()):,} of {len(found):,} judgements: {reasons}"
+    return f"leaves out {int((~known).sum()):,} of {len(comparisons):,} judgements: {reasons}"
 
 
-def _ratios(found: pd.DataFrame) -> dict[str, Ratio]:
-    first_longer = (found["words"] > found["opponent_words"]).to_numpy()
-    first = pairs.decisions(found)
+def _ratios(trials: pd.DataFrame) -> dict[str, Ratio]:
+    first_longer = (trials["words"] > trials["opponent_words"]).to_numpy()
+    first = pairs.decisions(trials)
     decided = ~np.isnan(first)
     won = np.where(decided, np.where(first_longer, first, 1 - first), 0.0)
-    context = found["context_id"]
+    context = trials["context_id"]
     missing = "undefined: no decision between texts of different length"
     ratios = {"longer_wins": Ratio(context, won, decided.astype(float), None, _UNIT, missing, "score")}
-    gap = found["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
+    gap = trials["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
     better, worse = decided & (gap > 0), decided & (gap < 0)
     if min(better.sum(), worse.sum()) < _FEWEST:
         return ratios
@@ -121,10 +125,10 @@ def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) 
     shares = {True: float(won[better].mean()), False: float(won[worse].mean())}
     mean = sum(shares.values()) / 2
     weight, spread = np.zeros(len(won)), np.zeros(len(won))
-    for which, share in ((better, shares[True]), (worse, shares[False])):
-        n = int(which.sum())
+    for kind, share in ((better, shares[True]), (worse, shares[False])):
+        n = int(kind.sum())
         likely = (share * n + 1) / (n + 2)
         wider = likely * (1 - likely) / (share * (1 - share)) if 0 < share < 1 else 1.0
-        weight[which] = (better | worse).sum() / (2 * n)
-        spread[which] = (won[which] - share) * np.sqrt(wider * n / (n - 1))
+        weight[kind] = (better | worse).sum() / (2 * n)
+        spread[kind] = (won[kind] - share) * np.sqrt(wider * n / (n - 1))
     return Ratio(context, (spread + mean) * weight, weight, 0.5, inference="t")

@@ -61,19 +61,22 @@ class Replies(CellMeasure):
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select judgements of two candidates."""
-        found = paired(trials)
-        return Accepted(found, "needs judgements of two candidates" if found.empty else "")
+        comparisons = paired(trials)
+        return Accepted(comparisons, "needs judgements of two candidates" if comparisons.empty else "")
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics over all candidates, then per candidate, each with its number of judgements."""
-        found = usable(trials)
-        planned_of, read_of = _counts(trials), _counts(found)
-        read = trials.index.isin(found.index)
+        used = usable(trials)
+        planned_of, read_of = _counts(trials), _counts(used)
+        read = trials.index.isin(used.index)
         readable = Ratio(trials["context_id"], read, np.ones(len(trials)), bounds=_UNIT, inference="score")
-        for system, ratios in (("", {"readable_rate": readable, **_of_all(found)}), *_of_systems(trials, found)):
+        for system, ratios in (
+            ("", {"readable_rate": readable, **_of_all(used)}),
+            *_of_systems(trials, used),
+        ):
             for name, ratio in ratios.items():
                 planned = planned_of.get(system, len(trials))
-                entering = read_of.get(system, _entering(name, found))
+                entering = read_of.get(system, _entering(name, used))
                 yield Part({name: ratio}, (entering, planned - entering), {"system": system})
 
 
@@ -93,23 +96,23 @@ class Subsets(CellMeasure):
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select judgements of two candidates with a gold label, from data sets with subsets."""
-        found = paired(trials)
-        found = found[found["human_gap"].fillna(0).ne(0) & found["subset"].fillna("").ne("")]
-        several = found.groupby(list(self.cell[:2]))["subset"].transform("nunique") > 1
+        labelled = paired(trials)
+        labelled = labelled[labelled["human_gap"].fillna(0).ne(0) & labelled["subset"].fillna("").ne("")]
+        several = labelled.groupby(list(self.cell[:2]))["subset"].transform("nunique") > 1
         why = "needs a gold label or human preference, and several subsets"
-        return Accepted(found[several], "" if several.any() else why)
+        return Accepted(labelled[several], "" if several.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one subset."""
-        found = usable(trials)
-        won = pd.Series(pairs.decisions(found), found.index)
+        readable = usable(trials)
+        won = pd.Series(pairs.decisions(readable), readable.index)
         ratios = {
-            "comparative_accuracy": pairs.comparative_accuracy(found["context_id"], won, found["human_gap"]),
-            "accuracy_both_orders": both_orders(found, won),
+            "comparative_accuracy": pairs.comparative_accuracy(readable["context_id"], won, readable["human_gap"]),
+            "accuracy_both_orders": both_orders(readable, won),
         }
-        made = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
-        known = {name: estimate for name, estimate in made.items() if not np.isnan(estimate.estimate)}
-        yield Part(known, (len(found), len(trials) - len(found)))
+        estimates = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
+        known = {name: estimate for name, estimate in estimates.items() if not np.isnan(estimate.estimate)}
+        yield Part(known, (len(readable), len(trials) - len(readable)))
 
 
 def _counts(trials: pd.DataFrame) -> dict[str, int]:
@@ -118,35 +121,35 @@ def _counts(trials: pd.DataFrame) -> dict[str, int]:
     return {str(name): int(count) for name, count in sides[0].add(sides[1], fill_value=0).items()}
 
 
-def _entering(metric: str, found: pd.DataFrame) -> int:
+def _entering(metric: str, trials: pd.DataFrame) -> int:
     """Return the number of readable judgements behind a metric."""
     if metric == "first_position_rate":
-        return int(found["order_known"].astype(bool).sum())
-    return int(found["p_first_label"].notna().sum()) if metric == "first_label_rate" else len(found)
+        return int(trials["order_known"].astype(bool).sum())
+    return int(trials["p_first_label"].notna().sum()) if metric == "first_label_rate" else len(trials)
 
 
-def _won(found: pd.DataFrame) -> pd.Series:
+def _won(trials: pd.DataFrame) -> pd.Series:
     """Return the winner of each judgement, like `biaslab.ranking.pairs.decisions`."""
-    return pd.Series(pairs.decisions(found), found.index)
+    return pd.Series(pairs.decisions(trials), trials.index)
 
 
-def _of_all(found: pd.DataFrame) -> dict[str, Ratio]:
-    won, context = _won(found), found["context_id"]
-    shown = won.where(found["order_known"].astype(bool))
+def _of_all(trials: pd.DataFrame) -> dict[str, Ratio]:
+    won, context = _won(trials), trials["context_id"]
+    shown = won.where(trials["order_known"].astype(bool))
     ratios = {"first_position_rate": pairs.first_position_rate(context, shown, null=None)}
-    label = found["p_first_label"]
+    label = trials["p_first_label"]
     if label.notna().any():
         chosen = (label > 0.5).astype(float).where(label.notna() & (label != 0.5))
         ratios["first_label_rate"] = pairs.first_position_rate(context, chosen, null=None)
-    accuracy = pairs.comparative_accuracy(context, won, found["human_gap"])
+    accuracy = pairs.comparative_accuracy(context, won, trials["human_gap"])
     if not np.asarray(accuracy.denominator).any():
         return ratios
-    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": both_orders(found, won)}
+    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": both_orders(trials, won)}
 
 
-def both_orders(found: pd.DataFrame, won: pd.Series) -> Ratio:
+def both_orders(trials: pd.DataFrame, won: pd.Series) -> Ratio:
     """Return the share of pairs decided in agreement with humans in both orders."""
-    differ = found[found["human_gap"].fillna(0) != 0]
+    differ = trials[trials["human_gap"].fillna(0) != 0]
     one, two = differ["candidate_id"], differ["opponent_id"]
     ahead = one < two
     right = won[differ.index] == (differ["human_gap"] > 0)
@@ -171,12 +174,12 @@ def _systems(trials: pd.DataFrame) -> list[str]:
     return [str(name) for name in contexts.index[contexts >= fewest]]
 
 
-def _of_systems(trials: pd.DataFrame, found: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
-    won, known = _won(found), found["order_known"].astype(bool)
-    rated = bool((known & won.notna() & (found["human_gap"].fillna(0) != 0)).any())
-    groups = [found.groupby(name, sort=False).groups for name in _SIDES]
+def _of_systems(trials: pd.DataFrame, readable: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
+    won, known = _won(readable), readable["order_known"].astype(bool)
+    rated = bool((known & won.notna() & (readable["human_gap"].fillna(0) != 0)).any())
+    groups = [readable.groupby(name, sort=False).groups for name in _SIDES]
     for system in _systems(trials):
-        shown, against = (found.loc[places.get(system, [])] for places in groups)
+        shown, against = (readable.loc[places.get(system, [])] for places in groups)
         context = pd.concat([shown["context_id"], against["context_id"]])
         wins = pd.concat([shown["value"], 1 - against["value"]])
         ratios = {"win_rate": Ratio(context, wins, np.ones(len(wins)), None, _UNIT, inference="score")}

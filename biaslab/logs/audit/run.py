@@ -109,25 +109,25 @@ def audit(
     recorded = recorded_trials(trials)
     read = reading_told(str(trials), recorded) if isinstance(trials, str | Path) else []
     readable, not_run = readable_judges(recorded)
-    given = prepared(readable if human is None else with_humans(readable, human))
-    parts: list[pd.DataFrame] = []
+    audited = prepared(readable if human is None else with_humans(readable, human))
+    frames: list[pd.DataFrame] = []
     notes: dict[str, str] = {}
     missing: dict[str, None] = {}
     for name in every if only is None else [name for name in every if name in only]:
         try:
-            found, note = _run(every[name], given, missing)
+            frame, note = _run(every[name], audited, missing)
         except BiaslabError as error:
             not_run[name] = str(error).partition("\n")[0]
             continue
-        if found.empty:
+        if frame.empty:
             not_run[name] = note or "no trial is left"
             continue
-        parts.append(found)
+        frames.append(frame)
         if note:
             notes[name] = note
-    stacked = _said_once(_stacked(parts))
+    stacked = _said_once(_stacked(frames))
     estimates = stacked if breakdowns else without_breakdowns(stacked)
-    additions = _additions(every, not_run, estimates, given)
+    additions = _additions(every, not_run, estimates, audited)
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
     estimates.attrs |= {"read": read} if read else {}
     estimates.attrs |= {"missing": list(missing)} if missing else {}
@@ -140,30 +140,30 @@ def interesting(measure: Measure | Probe) -> tuple[str, ...]:
 
 
 def _additions(
-    every: Mapping[str, Measure | Probe], not_run: Mapping[str, str], estimates: pd.DataFrame, given: pd.DataFrame
+    every: Mapping[str, Measure | Probe], not_run: Mapping[str, str], estimates: pd.DataFrame, trials: pd.DataFrame
 ) -> dict[str, str]:
     """Return the addition that would allow each measure that did not run or gave no verdict."""
     known = estimates[estimates["estimate"].notna()]
-    of = {name: set(part["metric"]) for name, part in known.groupby("probe", sort=False)}
+    of = {name: set(rows["metric"]) for name, rows in known.groupby("probe", sort=False)}
     tried = {*not_run, *estimates["probe"]}
     lacking = {name: interesting(every[name]) for name in every if name in tried}
     lacking = {name: metrics for name, metrics in lacking.items() if metrics and not of.get(name, set()) & {*metrics}}
     if not lacking:
         return {}
-    held = [holdings(own) for _, own in given.groupby("judge", sort=False, observed=True)]
+    by_judge = [holdings(own) for _, own in trials.groupby("judge", sort=False, observed=True)]
     each = {
-        name: [addition_for(metric, name, of_judge) for metric in metrics for of_judge in held]
+        name: [addition_for(metric, name, of_judge) for metric in metrics for of_judge in by_judge]
         for name, metrics in lacking.items()
     }
     return {name: next(filter(None, additions), "") for name, additions in each.items()}
 
 
-def recorded_trials(given: pd.DataFrame | str | Path | ArrowTable | InterchangeTable) -> pd.DataFrame:
+def recorded_trials(log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable) -> pd.DataFrame:
     """Return trials unchanged, or read them from a file or a plain table."""
-    if isinstance(given, pd.DataFrame) and {"probe", "status"} & set(given.columns):
-        require_columns(given, _READ, "trials")
-        return given
-    return read_judgements(given)
+    if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
+        require_columns(log, _READ, "trials")
+        return log
+    return read_judgements(log)
 
 
 def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -182,8 +182,8 @@ def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
-    found: dict[str, Measure | Probe] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
-    return found | {kind.name: kind(resampling) for kind in _OTHERS}
+    every: dict[str, Measure | Probe] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
+    return every | {kind.name: kind(resampling) for kind in _OTHERS}
 
 
 def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:
@@ -203,20 +203,20 @@ def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None
 
 def prepared(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials with all needed columns, and without attrs, which pandas would copy each time."""
-    given = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
-    given.attrs = {}
-    missing = trials_of({name: given[name] for name in _READ}, given.index)
-    wanted = {str(name): column for name, column in missing.items() if name not in given and name != "reply"}
-    return given.assign(**wanted)
+    frame = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
+    frame.attrs = {}
+    missing = trials_of({name: frame[name] for name in _READ}, frame.index)
+    wanted = {str(name): column for name, column in missing.items() if name not in frame and name != "reply"}
+    return frame.assign(**wanted)
 
 
-def _stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     fixed = (*LEADING, *TRAILING)
-    conditions = dict.fromkeys(name for part in parts for name in part.columns if name not in fixed)
+    conditions = dict.fromkeys(name for frame in frames for name in frame.columns if name not in fixed)
     columns = [*LEADING, *conditions, *TRAILING]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        whole = [part.reindex(columns=columns) for part in parts if len(part)]
+        whole = [frame.reindex(columns=columns) for frame in frames if len(frame)]
         return corrected(pd.concat(whole, ignore_index=True)) if whole else pd.DataFrame(columns=columns)
 
 

@@ -51,12 +51,12 @@ _SYSTEMS = re.compile(
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return two pair trials per record, one per order; one for an invalid response."""
     winner, shown = rows.take("model", "id"), rows.take("combination", "list")
-    whole = [_is_comparison(name, given) for name, given in zip(winner, shown, strict=True)]
+    whole = [_is_comparison(name, combination) for name, combination in zip(winner, shown, strict=True)]
     rows.refuse(~pd.Series(whole, dtype=bool), "combination is not two systems with the winner and a known mark")
     context = _contexts(rows, list(shown))
     made: list[tuple[Any, ...]] = []
-    for place, name, given in rows.each(winner, shown):
-        first, second, *mark = given
+    for place, name, combination in rows.each(winner, shown):
+        first, second, *mark = combination
         if name == _INVALID:
             made.append((place, context[place], first, second, *UNREAD))
             continue
@@ -100,13 +100,13 @@ def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
     return trials_of_several(made, ("context_id", "candidate_id", "value", "status"), scale=scale.name, **about)
 
 
-def _is_comparison(winner: Any, given: list[Any]) -> bool:
-    if not 2 <= len(given) <= 3 or not all(isinstance(part, str) and part.strip() for part in given):
+def _is_comparison(winner: Any, combination: list[Any]) -> bool:
+    if not 2 <= len(combination) <= 3 or not all(isinstance(system, str) and system.strip() for system in combination):
         return False
-    first, second, *mark = given
+    first, second, *mark = combination
     if first == second or winner not in (first, second, _INVALID):
         return False
-    return not mark or any(winner == given[at] for at in _WINNERS.get(mark[0], ()))
+    return not mark or any(winner == combination[at] for at in _WINNERS.get(mark[0], ()))
 
 
 def _numbers(rows: Rows) -> list[str]:
@@ -125,22 +125,22 @@ def _contexts(rows: Rows, shown: Sequence[Any]) -> list[str]:
     if gaps and not 1 <= min(gaps) <= _EMPTY:
         return _by_repetition(shown)
     malformed = {problem.line for problem in rows.log.problems}
-    found = [1] if rows.records else []
+    numbers = [1] if rows.records else []
     for before, line in pairwise(rows.lines):
         skipped = any(between not in malformed for between in range(before + 1, line))
-        found.append(found[-1] + skipped)
-    return [str(number) for number in found]
+        numbers.append(numbers[-1] + skipped)
+    return [str(number) for number in numbers]
 
 
 def _by_repetition(shown: Sequence[Any]) -> list[str]:
-    number, seen, found = 1, set[frozenset[str]](), list[str]()
-    for given in shown:
-        pair = frozenset(map(str, given[:2]))
+    number, seen, numbers = 1, set[frozenset[str]](), list[str]()
+    for combination in shown:
+        pair = frozenset(map(str, combination[:2]))
         if pair in seen:
             number, seen = number + 1, set()
         seen.add(pair)
-        found.append(str(number))
-    return found
+        numbers.append(str(number))
+    return numbers
 
 
 def _of_folder(file: str) -> tuple[str, str]:
@@ -151,11 +151,11 @@ def _of_folder(file: str) -> tuple[str, str]:
     >>> _of_folder("n15_evaluations_bandwagon/nC2_preferences_gpt4.json"), _of_folder("nC2_preferences_gpt4.json")
     (('cobbler n15', 'bandwagon'), ('cobbler', 'recorded'))
     """
-    folders = [part for part in re.split(r"[/\\]", file)[:-1] if part]
-    matches = [match for part in folders if (match := _FOLDER.search(part))]
+    folders = [folder for folder in re.split(r"[/\\]", file)[:-1] if folder]
+    matches = [match for folder in folders if (match := _FOLDER.search(folder))]
     condition = matches[-1]["condition"].lower() if matches else "recorded"
-    others = [_FOLDER.sub("", part).strip("_-") for part in folders]
-    return " ".join(["cobbler", *(part for part in others if part)]), condition
+    others = [_FOLDER.sub("", folder).strip("_-") for folder in folders]
+    return " ".join(["cobbler", *(folder for folder in others if folder)]), condition
 
 
 def _are_wins(record: Mapping[str, Any]) -> bool:
@@ -168,5 +168,5 @@ def _total(record: Mapping[str, Any]) -> int:
 
 
 def _judge(file: str) -> str:
-    found = _NAME.search(file.rsplit("/", 1)[-1])
-    return found["judge"] if found else "unknown"
+    match = _NAME.search(file.rsplit("/", 1)[-1])
+    return match["judge"] if match else "unknown"

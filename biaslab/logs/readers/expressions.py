@@ -91,7 +91,7 @@ class Expression:
         ]
 
 
-def parse_expression(name: str, given: Any) -> Expression:
+def parse_expression(name: str, entry: Any) -> Expression:
     r"""Parse the mapping entry of a column.
 
     Raises
@@ -107,59 +107,59 @@ def parse_expression(name: str, given: Any) -> Expression:
     (('id',), 'me')
     """
     where = f"mapping[{name!r}]"
-    if isinstance(given, Mapping):
-        return _from_table(where, name, given)
-    if not isinstance(given, str) or not given.strip():
-        raise InputError(where, given, _ALLOWED)
-    if given.startswith("="):
-        return Expression(constant=given[1:])
-    field, part, pattern = given.partition("~")
-    if part:
+    if isinstance(entry, Mapping):
+        return _from_table(where, name, entry)
+    if not isinstance(entry, str) or not entry.strip():
+        raise InputError(where, entry, _ALLOWED)
+    if entry.startswith("="):
+        return Expression(constant=entry[1:])
+    field, tilde, pattern = entry.partition("~")
+    if tilde:
         return Expression((field.strip(),), pattern=compiled(pattern, where))
-    field, bar, meanings = given.partition("|")
+    field, bar, meanings = entry.partition("|")
     if bar and "->" in meanings:
         return Expression((field.strip(),), values=_meanings(where, meanings))
-    if name in _COMPARED and (compared := _GREATER.fullmatch(given.strip())) is not None:
+    if name in _COMPARED and (compared := _GREATER.fullmatch(entry.strip())) is not None:
         return Expression((compared["one"], compared["two"]), compared=True)
-    return Expression(_fields(name, given))
+    return Expression(_fields(name, entry))
 
 
-def _from_table(where: str, name: str, given: Mapping[str, Any]) -> Expression:
-    unknown = sorted(set(given) - _PARTS)
-    sources = [part for part in ("field", "fields", "constant") if part in given]
+def _from_table(where: str, name: str, entry: Mapping[str, Any]) -> Expression:
+    unknown = sorted(set(entry) - _PARTS)
+    sources = [part for part in ("field", "fields", "constant") if part in entry]
     if unknown or len(sources) != 1:
-        raise InputError(where, dict(given), "a table with field, fields or constant, and optionally pattern or values")
-    if "constant" in given:
-        return Expression(constant=written(given["constant"]) or "")
-    said = given[sources[0]]
-    fields = tuple(said) if isinstance(said, list) else _fields(name, said) if isinstance(said, str) else ()
+        raise InputError(where, dict(entry), "a table with field, fields or constant, and optionally pattern or values")
+    if "constant" in entry:
+        return Expression(constant=written(entry["constant"]) or "")
+    source = entry[sources[0]]
+    fields = tuple(source) if isinstance(source, list) else _fields(name, source) if isinstance(source, str) else ()
     named = all(isinstance(field, str) and field for field in fields)
     if not fields or not named or (len(fields) > 1 and name not in (*LISTS, *TOGETHER)):
         several = ", ".join((*LISTS, *TOGETHER))
-        raise InputError(where, said, f"the name of a field, or names of several for {several}")
-    pattern, values = given.get("pattern"), given.get("values")
+        raise InputError(where, source, f"the name of a field, or names of several for {several}")
+    pattern, values = entry.get("pattern"), entry.get("values")
     if values is not None and not isinstance(values, Mapping):
         raise InputError(f"{where}.values", values, 'a table such as { 0 = "tie" }')
     known = None if values is None else {str(key): written(value) or "" for key, value in values.items()}
     return Expression(fields, None, None if pattern is None else compiled(str(pattern), where), known)
 
 
-def _fields(name: str, given: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in given.split(",") if part.strip()) if name in LISTS else (given,)
+def _fields(name: str, entry: str) -> tuple[str, ...]:
+    return tuple(field.strip() for field in entry.split(",") if field.strip()) if name in LISTS else (entry,)
 
 
 def _meanings(where: str, text: str) -> dict[str, str]:
     """Parse ``a -> b, c -> d``; a comma without a following arrow belongs to the text before it."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     parts = re.split(r",\s+(?=(?:(?!->).)*->)", text)  # a value may have commas that no blank follows
-    if not all("->" in part for part in parts):
+    if not all("->" in pair for pair in parts):
         parts = re.split(r",(?=[^,]*->)", text)
-    for part in parts:
-        value, arrow, meaning = part.partition("->")
+    for pair in parts:
+        value, arrow, meaning = pair.partition("->")
         if not arrow or not value.strip() or not meaning.strip():
             raise InputError(where, text.strip(), "value -> meaning, separated by commas", "such as 0 -> tie, 1 -> one")
-        found[value.strip()] = meaning.strip()
-    return found
+        meanings[value.strip()] = meaning.strip()
+    return meanings
 
 
 def whole(text: str) -> str:

@@ -56,9 +56,9 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     texts = rows.take_texts("input", *_OUTPUTS)
     label, results = rows.take("label", "id"), rows.take("results", "list")
     rows.refuse(~label.isin(["1", "2"]), "label is neither 1 nor 2")
-    last: list[Any] = [given[-1] if given else None for given in results]
-    alone = [_is_rating(given) for given in last]
-    whole = [rating or _is_pair(given) for given, rating in zip(last, alone, strict=True)]
+    last: list[Any] = [result[-1] if result else None for result in results]
+    alone = [_is_rating(result) for result in last]
+    whole = [rating or _is_pair(result) for result, rating in zip(last, alone, strict=True)]
     rows.refuse(~pd.Series(whole, dtype=bool), "the last result is neither a verdict in both orders nor two scores")
     subset, judge, prompt = _of_path(source.file)
     pairs: list[tuple[Any, ...]] = []
@@ -66,7 +66,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     known: dict[str, dict[str, int]] = {}  # the pairs of each prompt, numbered
     scale = source.scale or _SCALE
     number = scored(scale_named(scale), None, source.score_pattern)
-    for place, gold, given, rating in rows.each(label, last, alone):
+    for place, gold, result, rating in rows.each(label, last, alone):
         shown = [texts[name][place] for name in _OUTPUTS]
         key, own = text_key(texts["input"][place]), text_key(*shown)
         among = known.setdefault(key, {})
@@ -75,16 +75,16 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         words = (count_words(shown[0]), count_words(shown[1]))
         item = _Item(place, f"{subset}/{key}" if subset else key, outputs, gold, words)
         if rating:
-            scores += _scores(item, given, number)
+            scores += _scores(item, result, number)
         else:
-            pairs += _pairs(item, given)
+            pairs += _pairs(item, result)
     about = {"judge": judge or "unknown", "dataset": "llmbar", "subset": subset}
     prompted = prompt or "recorded"
-    parts = [
+    frames = [
         trials_of_several(pairs, _PAIR, template=prompted, **about),
         trials_of_several(scores, _SCORE, configuration=prompted, scale=scale, human_scale="0-1", **about),
     ]
-    return pd.concat([part for part in parts if len(part)] or parts[:1])
+    return pd.concat([frame for frame in frames if len(frame)] or frames[:1])
 
 
 def _of_path(file: str) -> tuple[str, str, str]:
@@ -95,42 +95,42 @@ def _of_path(file: str) -> tuple[str, str, str]:
     return (parts[-5] if len(parts) > 4 else ""), parts[-3], parts[-2]
 
 
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, dict) and all(isinstance(given.get(f"swap = {swap}"), dict) for swap in (False, True))
+def _is_pair(result: Any) -> bool:
+    return isinstance(result, dict) and all(isinstance(result.get(f"swap = {swap}"), dict) for swap in (False, True))
 
 
-def _is_rating(given: Any) -> bool:
-    return isinstance(given, dict) and all(name in given for name in _SCORES)
+def _is_rating(result: Any) -> bool:
+    return isinstance(result, dict) and all(name in result for name in _SCORES)
 
 
-def _pairs(item: _Item, given: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _pairs(item: _Item, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     """Yield the judgement in either order."""
     for swap in (False, True):
-        verdict, step = given[f"swap = {swap}"], -1 if swap else 1
+        verdict, step = result[f"swap = {swap}"], -1 if swap else 1
         shown = item.outputs[::step]
         gap = (1.0 if item.gold == "1" else -1.0) * step
-        said, why = _said(verdict.get("completion"))
-        reading = _verdict(verdict.get("winner"), swap, said, why)
-        yield item.place, item.name, *shown, gap, *item.words[::step], *reading, said
+        text, why = _text_of(verdict.get("completion"))
+        reading = _verdict(verdict.get("winner"), swap, text, why)
+        yield item.place, item.name, *shown, gap, *item.words[::step], *reading, text
 
 
-def _scores(item: _Item, given: dict[str, Any], number: Any) -> Iterator[tuple[Any, ...]]:
+def _scores(item: _Item, result: dict[str, Any], number: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the score of either output."""
     for at, (output, name) in enumerate(zip(item.outputs, _SCORES, strict=True)):
-        said, why = _said(given[name])
-        reading: Reading = (math.nan, "refused") if why in _FILTERED and not said else number(said)
-        yield item.place, item.name, output, float(item.gold == str(at + 1)), item.words[at], *reading, said
+        text, why = _text_of(result[name])
+        reading: Reading = (math.nan, "refused") if why in _FILTERED and not text else number(text)
+        yield item.place, item.name, output, float(item.gold == str(at + 1)), item.words[at], *reading, text
 
 
-def _verdict(winner: Any, swap: bool, said: str, why: str) -> tuple[float, Status]:
+def _verdict(winner: Any, swap: bool, text: str, why: str) -> tuple[float, Status]:
     """Return the probability that the first shown wins; the names of the winner are "1" and "2", whatever the order."""
     if isinstance(winner, bool) or winner not in ("1", "2", 1, 2):
-        return math.nan, "refused" if why in _FILTERED or is_refusal(said) else "unparsable"
+        return math.nan, "refused" if why in _FILTERED or is_refusal(text) else "unparsable"
     return float(str(winner) == ("2" if swap else "1")), "ok"
 
 
-def _said(completion: Any) -> tuple[str, str]:
+def _text_of(completion: Any) -> tuple[str, str]:
     """Return the text of a completion, a list of text and why it ended, and why it ended."""
-    given = [*completion, "", ""] if isinstance(completion, list) else [completion, ""]
-    text, why = ((plain(part) or "" if isinstance(part, str) else "") for part in given[:2])
+    pair = [*completion, "", ""] if isinstance(completion, list) else [completion, ""]
+    text, why = ((plain(item) or "" if isinstance(item, str) else "") for item in pair[:2])
     return text, why

@@ -66,39 +66,39 @@ _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders"
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
 
 
-def with_preference(found: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:
+def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:
     """Turn whom humans prefer into ``human_gap``, unless that is given; ``swapped`` where candidates were exchanged."""
-    if "preference" not in found:
-        return found
-    rest = {name: column for name, column in found.items() if name != "preference"}
+    if "preference" not in columns:
+        return columns
+    rest = {name: column for name, column in columns.items() if name != "preference"}
     if "human_gap" in rest:
         return rest
-    named, (first, second) = found["preference"], (rest["candidate_id"], rest["opponent_id"])
+    named, (first, second) = columns["preference"], (rest["candidate_id"], rest["opponent_id"])
     listed = [row if isinstance(row, list) else [] for row in named]
     if named.dtype == "str":  # a constant
         listed = [[text] for text in named]
     return rest | {"human_gap": human_gaps(listed, first, second, swapped)}
 
 
-def as_shown(found: dict[str, pd.Series]) -> dict[str, pd.Series]:
+def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
     """Swap candidate and opponent in rows that were shown in the other order."""
-    if "shown_first" in found:
-        ahead = sides(found.pop("shown_first"), found["candidate_id"], found["opponent_id"])
-        known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=found["candidate_id"].index)
-        found["order_known"] = found.get("order_known", known) & known
-        found["swapped"] = pd.Series(ahead == 0.0, index=known.index)
-    if "swapped" not in found:
-        return found
-    swapped = found["swapped"]
+    if "shown_first" in columns:
+        ahead = sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
+        known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=columns["candidate_id"].index)
+        columns["order_known"] = columns.get("order_known", known) & known
+        columns["swapped"] = pd.Series(ahead == 0.0, index=known.index)
+    if "swapped" not in columns:
+        return columns
+    swapped = columns["swapped"]
     exchanged = {
-        name: found[name].where(~swapped, found[other])
+        name: columns[name].where(~swapped, columns[other])
         for one, two in (("candidate_id", "opponent_id"), ("words", "opponent_words"))
-        if one in found and two in found
+        if one in columns and two in columns
         for name, other in ((one, two), (two, one))
     }
-    if "human_gap" in found:
-        exchanged["human_gap"] = found["human_gap"].where(~swapped, -found["human_gap"])
-    return found | exchanged
+    if "human_gap" in columns:
+        exchanged["human_gap"] = columns["human_gap"].where(~swapped, -columns["human_gap"])
+    return columns | exchanged
 
 
 def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
@@ -143,36 +143,36 @@ def _read_once(
     """Return one trial per record; with ``both``, human preferences refer to the record's first candidate."""
     is_pair = "opponent_id" in whole
     possible = OF_PAIRS if is_pair else OF_SCORES
-    outcome = next((name for given in (mapping, whole) for name in (*possible, *OUTCOMES) if name in given), None)
+    outcome = next((name for entries in (mapping, whole) for name in (*possible, *OUTCOMES) if name in entries), None)
     _require_entries(rows, source, mapping, whole, outcome)
-    found, unmatched = columns_of(rows, whole)
+    columns, unmatched = columns_of(rows, whole)
     if is_pair:
         if both:
-            found = as_shown(with_preference(found))
+            columns = as_shown(with_preference(columns))
         else:
-            found = as_shown(found)
-            found = with_preference(found, found.get("swapped"))
-        rows.leave_out(found["candidate_id"] == found["opponent_id"], "a candidate stands beside itself")
-    elif "ratings" in found and "scale" in found:
-        found.setdefault("human_scale", found["scale"])
+            columns = as_shown(columns)
+            columns = with_preference(columns, columns.get("swapped"))
+        rows.leave_out(columns["candidate_id"] == columns["opponent_id"], "a candidate stands beside itself")
+    elif "ratings" in columns and "scale" in columns:
+        columns.setdefault("human_scale", columns["scale"])
     if outcome is None:
         reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
     else:
-        reading = read_pair(found, outcome) if is_pair else read_score(found, outcome, source)
+        reading = read_pair(columns, outcome) if is_pair else read_score(columns, outcome, source)
         if outcome == "winner":
-            _note_unknown(rows, whole["winner"], found["winner"][reading["status"] == "unparsable"])
-    kept = {name: column for name, column in found.items() if name in COLUMNS}
+            _note_unknown(rows, whole["winner"], columns["winner"][reading["status"] == "unparsable"])
+    kept = {name: column for name, column in columns.items() if name in COLUMNS}
     trials = trials_of({**kept, **reading}, pd.RangeIndex(len(rows.records)))
     return without_value(trials, unmatched)
 
 
-def _note_unknown(rows: Rows, given: Any, words: pd.Series) -> None:
+def _note_unknown(rows: Rows, expression: Any, words: pd.Series) -> None:
     """Record verdicts that name neither candidate, with a mapping that would give their meaning."""
     known = Counter(word.strip() for word in words.dropna() if word.strip() != NO_WINNER)
-    if not known or not isinstance(given, str):
+    if not known or not isinstance(expression, str):
         return
     sides = {word: side_of(word) or "…" for word, _ in known.most_common(_SHOWN)}
-    line = map_line({"winner": {"field": parse_expression("winner", given).fields[0], "values": sides}})
+    line = map_line({"winner": {"field": parse_expression("winner", expression).fields[0], "values": sides}})
     rows.log.unmatched[f"{UNKNOWN_WINNER}; give its meaning: {line}"] += known.total()
 
 

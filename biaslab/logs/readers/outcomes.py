@@ -22,7 +22,7 @@ _SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
 _COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # regardless of the order shown
 
 
-def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
+def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
     """Return ``value`` and ``status`` of judgements of two candidates.
 
     Raises
@@ -31,17 +31,17 @@ def read_pair(found: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         If the outcome belongs to scores.
     """
     if outcome == "p_first":
-        return each(found["p_first"], probability)
+        return each(columns["p_first"], probability)
     if outcome == "winner":
-        value = sides(found["winner"], found["candidate_id"], found["opponent_id"], found.get("swapped"))
+        value = sides(columns["winner"], columns["candidate_id"], columns["opponent_id"], columns.get("swapped"))
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
-        return pd.DataFrame({"value": value, "status": status}, index=found["winner"].index)
+        return pd.DataFrame({"value": value, "status": status}, index=columns["winner"].index)
     if outcome == "reply":
-        return each(found["reply"], lettered)
+        return each(columns["reply"], lettered)
     raise InputError("mapping", outcome, "winner, p_first or reply, because there is an opponent_id")
 
 
-def read_score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> pd.DataFrame:
+def read_score(columns: Mapping[str, pd.Series], outcome: str, source: Source) -> pd.DataFrame:
     """Return ``value`` and ``status`` of judgements of one candidate, each on its ``scale``.
 
     Raises
@@ -51,13 +51,13 @@ def read_score(found: Mapping[str, pd.Series], outcome: str, source: Source) -> 
     """
     if outcome not in OF_SCORES:
         raise InputError("mapping", outcome, "score or reply, because there is no opponent_id")
-    values = found[outcome]
-    attribute = found.get("attribute", pd.Series("", index=values.index)).fillna("")
+    values = columns[outcome]
+    attribute = columns.get("attribute", pd.Series("", index=values.index)).fillna("")
 
     def reader(scale: Scale, about: str) -> Callable[[Any], Reading]:
         return number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
 
-    return each_on_scale(values, found["scale"].fillna(""), attribute, reader)
+    return each_on_scale(values, columns["scale"].fillna(""), attribute, reader)
 
 
 def sides(
@@ -73,9 +73,9 @@ def sides(
     if swapped is not None:
         by_column = np.where(swapped.to_numpy(bool), 1 - by_column, by_column)
     by_word = np.where(np.isnan(by_word), by_column, by_word)
-    said, one, two = (column.reset_index(drop=True) for column in (named, first, second))
-    known = said.notna()
-    return np.select([(said == one) & known, (said == two) & known], [1.0, 0.0], by_word)
+    name, one, two = (column.reset_index(drop=True) for column in (named, first, second))
+    known = name.notna()
+    return np.select([(name == one) & known, (name == two) & known], [1.0, 0.0], by_word)
 
 
 def human_gaps(
@@ -95,10 +95,10 @@ def human_gaps(
 
 def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
     """Return ``human`` (the mean), ``ratings`` and ``annotators`` (identified by position in the list)."""
-    given = [[(at, text.strip()) for at, text in enumerate(row) if NUMERAL.fullmatch(text)] for row in rows]
-    means = [sum(float(text) for _, text in row) / len(row) if row else math.nan for row in given]
+    numerals = [[(at, text.strip()) for at, text in enumerate(row) if NUMERAL.fullmatch(text)] for row in rows]
+    means = [sum(float(text) for _, text in row) / len(row) if row else math.nan for row in numerals]
     return {
         "human": pd.Series(means, dtype=float),
-        "ratings": strings([" ".join(text for _, text in row) for row in given]),
-        "annotators": strings([" ".join(str(at) for at, _ in row) for row in given]),
+        "ratings": strings([" ".join(text for _, text in row) for row in numerals]),
+        "annotators": strings([" ".join(str(at) for at, _ in row) for row in numerals]),
     }

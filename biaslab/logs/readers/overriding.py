@@ -29,24 +29,24 @@ def overridden(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
     to read scores.
     """
 
-    def reader(rows: Rows, source: Source, given: Mapping[str, Any]) -> pd.DataFrame:
-        parts = []
-        for part, scale in _by_scale(rows, given):
-            made = _rescaled(read(part, replace(source, scale=scale)), scale)
-            parts.append(made if part is rows else made[part.good[made.index.to_numpy()]])
-        found = parts[0] if len(parts) == 1 else pd.concat(parts)
-        named = {name: expression for name, expression in given.items() if name != "scale"}
-        return _replaced(found, rows, source, named) if named and len(found) else found
+    def reader(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
+        frames = []
+        for selected, scale in _by_scale(rows, mapping):
+            made = _rescaled(read(selected, replace(source, scale=scale)), scale)
+            frames.append(made if selected is rows else made[selected.good[made.index.to_numpy()]])
+        trials = frames[0] if len(frames) == 1 else pd.concat(frames)
+        named = {name: expression for name, expression in mapping.items() if name != "scale"}
+        return _replaced(trials, rows, source, named) if named and len(trials) else trials
 
     return reader
 
 
-def _by_scale(rows: Rows, given: Mapping[str, Any]) -> Iterator[tuple[Rows, str | None]]:
+def _by_scale(rows: Rows, mapping: Mapping[str, Any]) -> Iterator[tuple[Rows, str | None]]:
     """Yield the records of each mapped scale, with all others marked as not to be read."""
-    if "scale" not in given:
+    if "scale" not in mapping:
         yield rows, None
         return
-    scales = columns_of(rows, {"scale": given["scale"]}).columns["scale"]
+    scales = columns_of(rows, {"scale": mapping["scale"]}).columns["scale"]
     rows.refuse(scales.isna(), "scale is missing")
     names = scales[rows.good].unique().tolist()
     if len(names) == 1:
@@ -57,41 +57,41 @@ def _by_scale(rows: Rows, given: Mapping[str, Any]) -> Iterator[tuple[Rows, str 
     after = np.zeros(len(good), bool)
     for name in names:
         scale_named(name)
-        part = Rows(rows.records, rows.lines, rows.log, rows.textual)
-        part.good = good & (scales == name).to_numpy()
-        yield part, name
-        after |= part.good
+        selected = Rows(rows.records, rows.lines, rows.log, rows.textual)
+        selected.good = good & (scales == name).to_numpy()
+        yield selected, name
+        after |= selected.good
     rows.good = after
 
 
-def _rescaled(found: pd.DataFrame, scale: str | None) -> pd.DataFrame:
+def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
     """Check saved scores against the user's scale."""
     if scale is None:
-        return found
-    other = (found["opponent_id"].isna() & (found["scale"] != scale)).to_numpy()
+        return trials
+    other = (trials["opponent_id"].isna() & (trials["scale"] != scale)).to_numpy()
     if other.any():
-        usable = other & found["status"].eq("ok").to_numpy()
-        readings = each(found.loc[usable, "value"], number_on(scale_named(scale)))
+        usable = other & trials["status"].eq("ok").to_numpy()
+        readings = each(trials.loc[usable, "value"], number_on(scale_named(scale)))
         for name in readings:
-            found.loc[usable, name] = readings[name].to_numpy()
-        found.loc[other, "scale"] = scale
-    return found
+            trials.loc[usable, name] = readings[name].to_numpy()
+        trials.loc[other, "scale"] = scale
+    return trials
 
 
-def _replaced(found: pd.DataFrame, rows: Rows, source: Source, given: Mapping[str, Any]) -> pd.DataFrame:
-    columns, unmatched = columns_of(rows, given)
-    places = found.index.to_numpy()
-    aligned = {name: column.iloc[places].set_axis(found.index) for name, column in columns.items()}
-    whole = {name: aligned.get(name, found[name]) for name in ("candidate_id", "opponent_id")} | aligned
+def _replaced(trials: pd.DataFrame, rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
+    columns, unmatched = columns_of(rows, mapping)
+    places = trials.index.to_numpy()
+    aligned = {name: column.iloc[places].set_axis(trials.index) for name, column in columns.items()}
+    whole = {name: aligned.get(name, trials[name]) for name in ("candidate_id", "opponent_id")} | aligned
     if "human_gap" not in aligned:
         whole = with_preference(whole)
     if "ratings" in aligned and "human_scale" not in aligned:
-        whole["human_scale"] = found["scale"]
-    made = found.assign(**{name: _filled(name, column) for name, column in whole.items() if name in SCHEMA})
-    outcome = next((name for name in OUTCOMES if name in given), None)
+        whole["human_scale"] = trials["scale"]
+    replaced = trials.assign(**{name: _filled(name, column) for name, column in whole.items() if name in SCHEMA})
+    outcome = next((name for name in OUTCOMES if name in mapping), None)
     if outcome is not None:
-        made = _read_again(made, aligned[outcome], outcome, source)
-    return without_value(made, unmatched[places])
+        replaced = _read_again(replaced, aligned[outcome], outcome, source)
+    return without_value(replaced, unmatched[places])
 
 
 def _filled(name: str, column: pd.Series) -> pd.Series:
@@ -100,20 +100,20 @@ def _filled(name: str, column: pd.Series) -> pd.Series:
     return column.fillna(default) if isinstance(default, str) else column
 
 
-def _read_again(made: pd.DataFrame, said: pd.Series, outcome: str, source: Source) -> pd.DataFrame:
+def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: Source) -> pd.DataFrame:
     """Read the verdict from the mapped column."""
-    pair = made["opponent_id"].notna().to_numpy()
+    pair = trials["opponent_id"].notna().to_numpy()
     wrong = [kind for kind, there, allowed in (("pairs", pair.any(), OF_PAIRS), ("scores", not pair.all(), OF_SCORES))
              if there and outcome not in allowed]  # fmt: skip
     if wrong:
         allowed = ", ".join(OF_PAIRS if wrong == ["pairs"] else OF_SCORES)
         raise InputError("mapping", outcome, f"one of {allowed} for a log of {wrong[0]}")
-    parts = []
+    readings = []
     for chosen, is_pair in ((pair, True), (~pair, False)):
         if chosen.any():
-            part = made[chosen]
-            columns = {str(name): part[name] for name in part} | {outcome: said[chosen]}
-            parts.append(read_pair(columns, outcome) if is_pair else read_score(columns, outcome, source))
+            subset = trials[chosen]
+            columns = {str(name): subset[name] for name in subset} | {outcome: outcome_column[chosen]}
+            readings.append(read_pair(columns, outcome) if is_pair else read_score(columns, outcome, source))
     order = np.concatenate([np.flatnonzero(pair), np.flatnonzero(~pair)]).argsort()
-    reading = pd.concat(parts).iloc[order].set_axis(made.index)
-    return made.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))
+    reading = pd.concat(readings).iloc[order].set_axis(trials.index)
+    return trials.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))

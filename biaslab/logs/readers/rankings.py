@@ -46,13 +46,13 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
     made: list[tuple[Any, ...]] = []
     places: list[tuple[int, ...]] = []
-    for at, (names, given) in enumerate(zip(shown, rows.values("ranking"), strict=True)):
+    for at, (names, ranking) in enumerate(zip(shown, rows.values("ranking"), strict=True)):
         if names is None or not rows.good[at]:
             continue
         known = orders.setdefault(lists[at], {})
         number = known.setdefault(names, len(known))
-        ranks, status = _ranks(given, names)
-        read_ = (status, given if isinstance(given, str) else None)
+        ranks, status = _ranks(ranking, names)
+        read_ = (status, ranking if isinstance(ranking, str) else None)
         about = (judge[at], attribute[at], int(replicate[at]))
         for place, (name, rank) in enumerate(zip(names, ranks, strict=True), start=1):
             made.append((at, _OTHERS if unbalanced[at] else _BALANCED, context[at], name, *about, rank, *read_))
@@ -93,16 +93,16 @@ def _unbalanced(lists: Sequence[tuple[Any, ...]], shown: Sequence[tuple[str, ...
     return [key in uneven for key in lists]
 
 
-def _ranks(given: Any, names: tuple[str, ...]) -> Ranking:
+def _ranks(ranking: Any, names: tuple[str, ...]) -> Ranking:
     """Return the rank of each candidate in the order shown, and the status."""
-    if isinstance(given, str):
-        return list_protocol(ranks=True).parse_list(given, len(names))
+    if isinstance(ranking, str):
+        return list_protocol(ranks=True).parse_list(ranking, len(names))
     unread: Ranking = ((math.nan,) * len(names), "unparsable")
-    if not isinstance(given, list) or not given:
+    if not isinstance(ranking, list) or not ranking:
         return unread
-    if all(isinstance(each, Mapping) for each in given):
-        given = _by_rank(given)
-    best_first = [_name(each, names) for each in given or ()]
+    if all(isinstance(each, Mapping) for each in ranking):
+        ranking = _by_rank(ranking)
+    best_first = [_name(each, names) for each in ranking or ()]
     if not best_first:
         return unread
     if len(set(best_first)) < len(best_first):
@@ -125,8 +125,8 @@ def _by_rank(entries: Sequence[Mapping[str, Any]]) -> list[Any] | None:
 
 def _name(value: Any, names: tuple[str, ...]) -> str:
     """Return the candidate with this name or, failing that, in this position."""
-    said = read_value(value, "id")
-    if said in names or said is None:
-        return str(said)
-    place = int(said) if said.isascii() and said.isdigit() and len(said) < 3 else 0
-    return names[place - 1] if 0 < place <= len(names) else said
+    name = read_value(value, "id")
+    if name in names or name is None:
+        return str(name)
+    place = int(name) if name.isascii() and name.isdigit() and len(name) < 3 else 0
+    return names[place - 1] if 0 < place <= len(names) else name

@@ -71,15 +71,15 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial per record."""
     names = {name: rows.take(name, "id") for name in ("key", "model", "target_model")}
-    chances = [_distribution(given) for given in rows.take("scores", "any")]
-    wrong = pd.Series([found is None for found in chances], dtype=bool)
+    chances = [_distribution(scores) for scores in rows.take("scores", "any")]
+    wrong = pd.Series([distribution is None for distribution in chances], dtype=bool)
     rows.refuse(wrong, "scores are not probabilities of integers")
     scale, named = scale_named(source.scale or _SCALE), _of_name(source.file)[1]
     made: list[tuple[Any, ...]] = []
-    for place, found in enumerate(chances):
-        if rows.good[place] and found is not None:
-            mass = sum(found.values())
-            expected = sum(score * chance for score, chance in found.items()) / mass if mass > 0 else math.nan
+    for place, distribution in enumerate(chances):
+        if rows.good[place] and distribution is not None:
+            mass = sum(distribution.values())
+            expected = sum(score * chance for score, chance in distribution.items()) / mass if mass > 0 else math.nan
             key = names["key"][place]
             about = (names["model"][place], key, _dataset(key, named), names["target_model"][place])
             made.append((place, *about, *number_on(scale)(expected), mass))
@@ -88,10 +88,10 @@ def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
 
 def _of_name(file: str) -> tuple[str, str, str]:
     """Return judge, data set and naming of authors, from the file name."""
-    found = _NAME.match(file.rsplit("/", 1)[-1])
-    if found is None:
+    match = _NAME.match(file.rsplit("/", 1)[-1])
+    if match is None:
         return "unknown", "unknown", "recorded"
-    return found["judge"], found["dataset"], _NAMINGS.get(found["naming"] or "", "recorded")
+    return match["judge"], match["dataset"], _NAMINGS.get(match["naming"] or "", "recorded")
 
 
 def _dataset(key: str, named: str) -> str:
@@ -107,7 +107,7 @@ def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iter
     if not _tells_orders(record):
         yield judge, other, False, mean, *probability(mean), math.nan
         return
-    single = any(f"{order}_{part}" in record for order in ("forward", "backward") for part in _PROBABILITIES)
+    single = any(f"{order}_{field}" in record for order in ("forward", "backward") for field in _PROBABILITIES)
     for order, shown, own in (("forward", (judge, other), mean), ("backward", (other, judge), 1 - mean)):
         value, mass = _first_wins(record, order)
         yield *shown, True, math.nan if single else own, *probability(value), mass
@@ -115,9 +115,9 @@ def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iter
 
 def _first_wins(record: dict[str, Any], order: str) -> tuple[float, float]:
     """Return the probability of the first label and the total of both, from the distribution or the chosen label."""
-    given = record.get(f"{order}_comparison_output")
-    if isinstance(given, dict):
-        masses = [_chance(given.get(label, 0.0)) for label in ("1", "2")]
+    distribution = record.get(f"{order}_comparison_output")
+    if isinstance(distribution, dict):
+        masses = [_chance(distribution.get(label, 0.0)) for label in ("1", "2")]
         total = sum(masses)
         return (masses[0] / total, total) if total > 0 else (math.nan, math.nan)
     chosen = str(record.get(f"{order}_comparison"))
@@ -133,10 +133,12 @@ def _chance(value: Any) -> float:
     return number if 0 <= (number := measured(value)) <= 1 else math.nan
 
 
-def _distribution(given: Any) -> dict[int, float] | None:
+def _distribution(scores: Any) -> dict[int, float] | None:
     """Return the probability of every score; None if the object is not a distribution."""
-    if not isinstance(given, dict) or not given:
+    if not isinstance(scores, dict) or not scores:
         return None
-    found = {int(score): _chance(chance) for score, chance in given.items() if re.fullmatch(r"\d{1,3}", str(score))}
-    whole = len(found) == len(given) and all(chance == chance for chance in found.values())
-    return found if whole and sum(found.values()) <= 1 + 1e-6 else None
+    distribution = {
+        int(score): _chance(chance) for score, chance in scores.items() if re.fullmatch(r"\d{1,3}", str(score))
+    }
+    whole = len(distribution) == len(scores) and all(chance == chance for chance in distribution.values())
+    return distribution if whole and sum(distribution.values()) <= 1 + 1e-6 else None

@@ -1,6 +1,6 @@
-"""Comparative assessment (Liusie et al. 2024): select pairs, turn answers into ranks, and debias them.
+"""Comparative assessment (Liusie et al. 2024): select pairs, turn answers into rankings, and debias them.
 
-Everything works on `Comparisons`, which `comparisons_of` reads from pair trials.
+All functions work on `Comparisons`, which `comparisons_of` extracts from pair trials.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Select comparisons adaptively: those that reduce the posterior uncertainty of the ranking most (Bradley–Terry)."""
+"""Select comparisons adaptively: those that most reduce the posterior uncertainty of the ranking (Bradley–Terry)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from biaslab.core.checked import checked
 from biaslab.measures.ranking.bradley_terry import DENSE, Strengths, fit_bradley_terry
 from biaslab.measures.ranking.comparisons import Bools, Codes, Comparisons, Floats, tally
 
-#: Precision of the prior of each score and of the position term where comparisons are chosen, in logits⁻². It is
-#: tighter than that of a fit: with a wide one a few chance wins look like large differences that need no more asking.
+#: Precision of the normal prior of each score and the position term during selection, in logits⁻². It is tighter than
+#: in a final fit: under a wide prior, a few chance wins look like large differences that need no further comparisons.
 CAUTIOUS = 1.0
-#: Where the other order of a pair says at least so much of what the better one says, it may be shown instead.
+#: Minimum relative information of a pair's other order for it to be chosen instead of the better order.
 _OTHER_ORDER = 0.75
-#: With more than `DENSE` candidates, each is compared with about as many others.
+#: With more than `DENSE` candidates, number of opponents considered for each.
 _NEIGHBOURS = 24
 
 
@@ -22,42 +22,42 @@ _NEIGHBOURS = 24
 def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator, prior: float = CAUTIOUS) -> Codes:
     """Choose the next comparisons of one context: those that make the ranks most certain.
 
-    Scores and the advantage of standing first have a normal posterior with covariance C (`fit_bradley_terry` with its
-    position term). The expected rank of i falls as its score grows, by Σ_k d_ik with d_ik the posterior density of
-    score_i = score_k; so the ranks have about the covariance L C Lᵀ, L the Laplacian of d. A comparison x (1 for what
-    is shown first, −1 for the other, 1 for the position term) that the first wins with the chance q takes
-    q (1 − q) ‖L C x‖² / (1 + q (1 − q) xᵀ C x) off the sum of their variances (Bayesian A-optimality), and the largest
-    of all ordered pairs is chosen. Then C is updated by a matrix of rank one, as if the comparison had been asked, so
-    that a batch does not ask the same thing twice.
+    The scores and the position term have a normal posterior with covariance C (`fit_bradley_terry` with its position
+    term). The expected rank of i falls with its score by Σ_k d_ik, where d_ik is the posterior density of score_i =
+    score_k; so the covariance of the ranks is about L C Lᵀ, with L the Laplacian of d. A comparison x (1 for the
+    candidate shown first, −1 for the other, 1 for the position term) that the first wins with probability q reduces
+    the sum of their variances by q (1 − q) ‖L C x‖² / (1 + q (1 − q) xᵀ C x) (Bayesian A-optimality), and the ordered
+    pair with the largest reduction is chosen. Then C receives the rank-one update as if the comparison had been made,
+    so that a batch is not redundant.
 
-    With a strong position bias only the order in which the better candidate stands second says anything. Where both
-    orders say about the same, what was shown first less often is shown first, so that places are shared out. No ordered
-    pair is asked twice; of equally good ones chance decides.
+    With a strong position bias, only the order that shows the better candidate second is informative. If both orders
+    are about equally informative, the candidate that was shown first less often is shown first, to balance positions.
+    No ordered pair is repeated; ties are broken at random.
 
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context, so far; NaN outcomes may be among them, and count as asked only.
+        Comparisons of one context so far; those with NaN outcomes only count as asked.
     n : int
-        How many to choose; fewer are returned where fewer are left.
+        Number to choose; fewer are returned if fewer are left.
     rng : numpy.random.Generator
-        Decides between equals.
+        Breaks ties.
     prior : float
         Precision of the prior, as in `biaslab.ranking.fit_bradley_terry`.
 
     Returns
     -------
     numpy.ndarray of int, shape (chosen, 2)
-        Which candidate to show first and which second, the most informative first.
+        Indices of the candidate to show first and the one to show second, the most informative first.
 
     Notes
     -----
-    Which candidate is shown first hangs on its score. Decode with a position term ("bradley-terry-position"), or a
-    position bias turns into one for or against the good.
+    Which candidate is shown first depends on its score. Decode with a position term ("bradley-terry-position");
+    otherwise a position bias becomes a bias for or against better candidates.
 
-    With more than 400 candidates the covariance does not fit: variances are 1 / precision, the pairs considered are
-    those that would come out about even, worth q (1 − q) Var(score_i − score_j), and within a batch no candidate is in
-    two comparisons before all others are in one.
+    With more than 400 candidates the covariance does not fit into memory: variances are then 1 / precision, only pairs
+    with near-even odds are considered, valued by q (1 − q) Var(score_i − score_j), and within a batch all candidates
+    are used once before any is used twice.
 
     References
     ----------
@@ -106,7 +106,7 @@ def _one_by_one(
 def _slope_of_ranks(scores: Floats, covariance: Floats) -> Floats:
     """Return the derivative of the expected ranks by scores and position term; shape (candidates, candidates + 1)."""
     variance, inner = np.diag(covariance)[:-1], covariance[:-1, :-1]
-    spread = variance[:, None] + variance - 2 * inner + np.eye(len(scores))  # the diagonal is set to 0 below
+    spread = variance[:, None] + variance - 2 * inner + np.eye(len(scores))  # the diagonal is overwritten below
     density = np.exp(-((scores[:, None] - scores) ** 2) / (2 * spread)) / np.sqrt(spread)
     np.fill_diagonal(density, 0.0)
     return np.pad(np.diag(density.sum(axis=1)) - density, ((0, 0), (0, 1)))
@@ -120,7 +120,7 @@ def _of_comparisons(matrix: Floats) -> Floats:
 
 
 def _balance(comparisons: Comparisons) -> Floats:
-    """Return how many more times each candidate was shown first than second."""
+    """Return how often each candidate was shown first minus how often second."""
     ones = np.ones(len(comparisons))
     size = comparisons.n_candidates
     return tally(comparisons.first, ones, size) - tally(comparisons.second, ones, size)
@@ -154,7 +154,7 @@ def _matching(
     scores, size = posterior.scores, len(posterior.scores)
     order = np.lexsort((rng.random(size), scores))
     ordered = scores[order]
-    # shown first, a candidate comes out even with one that is better by the position term
+    # a candidate shown first has even odds against one that is better by the position term
     ahead = np.searchsorted(ordered, ordered + posterior.position) - np.searchsorted(ordered, ordered)
     place = (np.arange(size) + ahead)[:, None] + np.arange(-_NEIGHBOURS // 2, _NEIGHBOURS // 2 + 1)
     inside = (place >= 0) & (place < size) & (place != np.arange(size)[:, None])

@@ -20,19 +20,20 @@ def balanced_orders(candidates: Sequence[Shown], neighbours: bool = False) -> li
     candidates : sequence
         At least two, all different.
     neighbours : bool
-        Balance neighbours too: each candidate stands just before each other one equally often. An even number of
-        candidates has that anyway; an odd one takes a second square, and twice as many orders.
+        Balance first-order carry-over too: each candidate immediately precedes each other one equally often. With an
+        even number of candidates this holds in any case; an odd number needs a second square, and twice as many
+        orders.
 
     Returns
     -------
     list of tuple
-        Each candidate stands once (twice with the second square) in each place. Two candidates give both orders of a
-        pair.
+        Each candidate takes each position once (twice with the second square). For two candidates these are the two
+        orders of a pair.
 
     Raises
     ------
     InputError
-        If there are fewer than two candidates, or one stands twice.
+        If there are fewer than two candidates, or one is repeated.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Bradley–Terry: the posterior mode with a weak prior, its covariance, and plain maximum likelihood by evalica."""
+"""Bradley–Terry: posterior mode under a weak prior, with covariance, and maximum likelihood by evalica."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, pla
 
 #: Precision of the normal prior of each score, in logits⁻²: a standard deviation of 3.2.
 PRIOR = 0.1
-#: With more candidates in a context the normal equations are solved as sparse ones, without a covariance.
+#: With more candidates in a context, the normal equations are sparse, and there is no covariance.
 DENSE = 400
 _STEPS = 50
-_FARTHEST = 30.0  # log odds
+_FARTHEST = 30.0  # maximum log odds
 _TOLERANCE = 1e-9
 
 
@@ -31,12 +31,12 @@ class Strengths(NamedTuple):
     Attributes
     ----------
     scores : numpy.ndarray, shape (candidates,)
-        In logits: σ(score_i − score_j + position) is the probability that i wins, shown first.
+        In logits: σ(score_i − score_j + position) is the probability that i wins when shown first.
     position : float
-        Advantage of the candidate shown first, in logits; 0 where it is not part of the model.
+        Advantage of the candidate shown first, in logits; 0 if not in the model.
     covariance : numpy.ndarray, shape (candidates, candidates), optional
-        Of the scores (Laplace approximation), of one context with at most `DENSE` candidates; with a last row and
-        column for the position term where it is part of the model.
+        Covariance of the scores (Laplace approximation), for a single context with at most `DENSE` candidates; the
+        last row and column are the position term's, if the model has one.
     """
 
     scores: Floats
@@ -48,27 +48,27 @@ class Strengths(NamedTuple):
 def fit_bradley_terry(
     comparisons: Comparisons, prior: float = PRIOR, position: bool = False, covariance: bool = False
 ) -> Strengths:
-    """Find the posterior mode of the Bradley–Terry scores, all contexts at once.
+    """Find the posterior mode of the Bradley–Terry scores, for all contexts at once.
 
-    Maximises Σ p log σ(η) + (1 − p) log σ(−η) − ½ prior Σ score², η = score_first − score_second + position, by
-    Newton's method. Probabilities are outcomes as they are: a fractional logit (Papke & Wooldridge 1996).
+    Maximises Σ p log σ(η) + (1 − p) log σ(−η) − ½ prior Σ score², with η = score_first − score_second + position, by
+    Newton's method. Probabilities are used as fractional outcomes, as in a fractional logit (Papke & Wooldridge 1996).
 
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context or several.
+        Comparisons of one or several contexts.
     prior : float
-        Precision of the normal prior of each score, above 0. It makes scores finite where a candidate never lost, and
-        comparable (at 0) where no chain of comparisons links two candidates.
+        Precision of the normal prior of each score, above 0. It keeps the scores of undefeated candidates finite, and
+        makes candidates comparable (at 0) that no chain of comparisons connects.
     position : bool
-        Whether the model has a term, common to all contexts and with the same prior, for the first place.
+        Whether to include a position term, common to all contexts and with the same prior.
     covariance : bool
-        Whether to return the covariance of what is fitted.
+        Whether to return the covariance of the parameters.
 
     Raises
     ------
     InputError
-        If the prior is not above 0, or a covariance is wanted of too many candidates.
+        If the prior is not positive, or a covariance is requested for too many candidates.
 
     References
     ----------
@@ -115,18 +115,18 @@ def fit_bradley_terry(
 
 @checked
 def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
-    """Fit score_first − score_second + position to the log odds of p by least squares, all contexts at once.
+    """Fit score_first − score_second + position to the log odds of p by least squares, for all contexts at once.
 
-    Where answers are probabilities this is the scale on which a judge adds a position bias. The likelihood of
-    `fit_bradley_terry` makes the position term too small, the more the log odds scatter, for σ of a mean is not the
-    mean of σ.
+    If answers are probabilities, position bias is additive on this scale. The likelihood of `fit_bradley_terry`
+    underestimates the position term, the more so the more the log odds vary, because σ of a mean is not the mean of σ.
 
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context or several, at least one comparison; log odds are kept within ±30.
+        Comparisons of one or several contexts, at least one comparison; log odds are clipped to ±30.
     prior : float
-        Precision of the normal prior of each score and the term, where log odds scatter by 1, above 0.
+        Precision of the normal prior of each score and the position term, relative to a residual variance of 1; above
+        0.
 
     Examples
     --------
@@ -150,12 +150,12 @@ def maximum_likelihood(comparisons: Comparisons) -> Floats:
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context. A probability p is a win of weight p and a loss of weight 1 − p.
+        Comparisons of one context. A probability p counts as a win of weight p and a loss of weight 1 − p.
 
     Returns
     -------
     numpy.ndarray, shape (candidates,)
-        In logits, with mean 0; NaN throughout where there is no maximum: `is_connected` is false.
+        In logits, with mean 0; all NaN if the likelihood has no maximum, because `is_connected` is false.
 
     Examples
     --------

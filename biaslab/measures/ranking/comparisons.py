@@ -31,14 +31,14 @@ class Comparisons:
     Parameters
     ----------
     context_id, candidate_id : numpy.ndarray of str, shape (candidates,)
-        Names; those of one context stand together. A candidate need not occur in any comparison.
+        Names, grouped by context. A candidate need not occur in any comparison.
     first, second : numpy.ndarray of int, shape (comparisons,)
-        Which candidate was shown first and which second: places in the names.
+        Indices of the candidates shown first and second.
     p : numpy.ndarray of float, shape (comparisons,)
-        Probability that the first wins, p_ij of Liusie et al. 2024, Eq. 1; ½ prefers neither.
+        Probability that the first wins, p_ij of Liusie et al. 2024, Eq. 1; ½ favours neither.
     called : numpy.ndarray of bool, shape (comparisons,), optional
-        Which the judge called ties: they have p = ½, and keep it whatever moves probabilities; none by default. A
-        probability that happens to be ½ is none of them, and is moved as those around it are.
+        Whether the judge declared a tie (p = ½, which debiasing leaves unchanged); by default never. A probability
+        that happens to be ½ is not a tie, and is debiased like any other.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Comparisons:
         Raises
         ------
         InputError
-            If a probability lies outside 0 to 1, or a place is not that of a candidate.
+            If a probability is outside 0 to 1, or an index is not that of a candidate.
         """
         one, two, chance = np.asarray(first, np.intp), np.asarray(second, np.intp), np.asarray(p, float)
         if not (one.shape == two.shape == chance.shape and one.ndim == 1):
@@ -86,7 +86,7 @@ class Comparisons:
 
     @cached_property
     def tied(self) -> Bools:
-        """Whether the judge called each comparison a tie; shape (comparisons,)."""
+        """Whether the judge declared each comparison a tie; shape (comparisons,)."""
         return np.zeros(len(self), bool) if self.called is None else self.called
 
     @cached_property
@@ -106,7 +106,7 @@ class Comparisons:
         return self.total(self.won)
 
     def total(self, p: Floats) -> Floats:
-        """Sum, for each candidate, p where it is first and 1 − p where it is second."""
+        """Sum, for each candidate, p if it is first and 1 − p if it is second."""
         size = self.n_candidates
         return tally(self.first, p, size) + tally(self.second, 1 - p, size)
 
@@ -194,16 +194,16 @@ def places_within(counts: Any) -> Codes:
 
 
 class Read(NamedTuple):
-    """Comparisons, and the trial that each comes from.
+    """Comparisons, with links to the trials that they come from.
 
     Attributes
     ----------
     comparisons : Comparisons
-        What the trials say.
+        The comparisons.
     candidates : numpy.ndarray of int, shape (2, trials)
-        Place of the candidate that each trial shows first, and of the one that it shows second.
+        Indices of the candidates that each trial shows first and second.
     row : numpy.ndarray of int, shape (trials,)
-        Place of each trial's comparison; −1 where the trial says nothing.
+        Index of each trial's comparison; −1 if the trial has no usable answer.
     """
 
     comparisons: Comparisons
@@ -220,20 +220,20 @@ class Read(NamedTuple):
 
 @checked
 def comparisons_of(trials: pd.DataFrame) -> Comparisons:
-    """Read the pair trials of one judge, data set, attribute and prompt.
+    """Extract the comparisons from pair trials of one judge, data set, attribute and prompt.
 
     Parameters
     ----------
     trials : pandas.DataFrame
         With ``context_id, candidate_id`` (shown first), ``opponent_id`` (shown second), ``value`` (probability that
-        the first wins) and ``status``. A tie counts ½ whatever its value. What is neither "ok" nor "tie" is left out,
-        its candidates are not. Several usable trials of one ordered pair are averaged (Eq. 5), and are a tie where all
-        of them are.
+        the first wins) and ``status``. A tie counts as ½ whatever its value. Trials with a status other than "ok" or
+        "tie" are dropped, but not their candidates. Several usable trials of the same ordered pair are averaged (Eq.
+        5), and are a tie only if all of them are.
 
     Raises
     ------
     TrialsError
-        If a column is missing, a candidate is compared with itself, or a trial is no comparison.
+        If a column is missing, a candidate is compared with itself, or a trial is not a comparison.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def comparisons_of(trials: pd.DataFrame) -> Comparisons:
 
 
 def read_trials(trials: pd.DataFrame) -> Read:
-    """Read pair trials as `comparisons_of` does, and return which trial each comparison comes from."""
+    """Extract comparisons like `comparisons_of`, and link them to the trials."""
     require_columns(trials, _COLUMNS, "trials")
     if trials["opponent_id"].isna().any():
         raise TrialsError("trials", "a row without opponent_id", "comparisons of two candidates only")

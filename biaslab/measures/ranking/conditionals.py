@@ -12,7 +12,7 @@ from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
 from biaslab.measures.ranking.comparisons import Comparisons, Floats
 
-_FEWEST = 20  # pairs in both orders: with fewer their statistics say less than a model of all decisions
+_FEWEST = 20  # with fewer pairs in both orders, their statistics are less informative than a model of all decisions
 
 
 @checked
@@ -22,8 +22,8 @@ class Conditionals(NamedTuple):
     Attributes
     ----------
     better, worse : float
-        P(ŷ = 1 | z = 1), that the first wins where it is the better one, and P(ŷ = 1 | z = 0), where it is the worse
-        one; both between 0 and 1, exclusive. A judge without position bias has worse = 1 − better.
+        P(ŷ = 1 | z = 1), the probability that the first wins when it is better, and P(ŷ = 1 | z = 0), when it is
+        worse; strictly between 0 and 1. Without position bias, worse = 1 − better.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Conditionals(NamedTuple):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Log-likelihood ratio that a decision is correct: for the first, and for the second."""
+        """Log-likelihood ratio of a correct decision: for the first, and for the second."""
         return math.log(self.better / self.worse), math.log((1 - self.worse) / (1 - self.better))
 
     def log_chances(self, won: Floats) -> tuple[Floats, Floats]:
@@ -51,25 +51,26 @@ class Conditionals(NamedTuple):
 
 @checked
 def fit_conditionals(comparisons: Comparisons) -> Conditionals:
-    """Estimate the conditionals from a judge's own decisions, without human labels.
+    """Estimate the conditionals from the judge's own decisions, without human labels.
 
-    The fraction of decisions for the first is P(A) = ½ (better + worse) where each of two candidates is first as often,
-    so that one probability sets the others, as the paper says; it does not say how that one is found. Here:
+    If each candidate is shown first equally often, the share of decisions for the first is P(A) = ½ (better + worse).
+    So one conditional determines the other, as the paper notes without saying how to estimate that one. Here:
 
-    * of pairs that were asked in both orders the share in which the first wins twice is better × worse, if decisions
-      err independently. The two are thus the roots of t² − 2 P(A) t + P(first twice).
-    * with fewer than 20 such pairs, how often the first wins among comparisons in which a Bradley–Terry model with a
-      position term has it ahead, or behind. The model saw the same decisions: with few of them it is too confident.
+    * From pairs in both orders: the share in which the first wins both times is better × worse, if errors are
+      independent. The two conditionals are then the roots of t² − 2 P(A) t + P(first twice).
+    * With fewer than 20 such pairs: how often the first wins when a Bradley–Terry model with a position term has it
+      ahead, or behind. The model is fitted to the same decisions, so with few of them it is overconfident.
 
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context or several, of one judge; probabilities are decided first (Eq. 2), and ties do not enter.
+        Comparisons of one judge, in one or several contexts; probabilities are turned into decisions (Eq. 2), and ties
+        are ignored.
 
     Raises
     ------
     InputError
-        If nothing is decided.
+        If there are no decisions.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Remedies for position bias: reweighting (Liusie et al. 2024, Eqs. 9, 10), calibration, position term, swapping.
 
-Each is fitted on the comparisons of some contexts and applied to those of others; `debias` does both over folds. The
-content-free prior is fitted on comparisons of nothing with nothing.
+Each remedy is fitted on the comparisons of some contexts and applied to others; `debias` does both by cross-fitting.
+The content-free prior is fitted on comparisons without content.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Reweighting:
     Parameters
     ----------
     log_alpha : float
-        Natural logarithm of α; 0 changes nothing.
+        Natural logarithm of α; 0 has no effect.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Reweighting:
         return float(expit(-self.log_alpha))
 
     def weigh(self, p: Floats) -> Floats:
-        """Reweight probabilities, ½ included; the map is monotonic, and decisions (0, 1) are unchanged."""
+        """Reweight probabilities, including ½; the map is monotonic, and decisions (0, 1) are unchanged."""
         weighed: Floats = expit(logit(p) + self.log_alpha)
         return weighed
 
@@ -81,13 +81,13 @@ class Reweighting:
 class SwapAverage:
     """Average p_ij and 1 − p_ji, which cancels a position bias that is the same in both orders on the logit scale.
 
-    Nothing is fitted. A comparison without its twin in the other order is left out. Two orders that cancel are a tie.
+    Nothing is fitted. Comparisons without a twin in the other order are dropped. Two orders that cancel are a tie.
     """
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
         """Return both orders of each pair with their common probability."""
         paired = comparisons.paired()
-        mean = ((paired.p + 1 - paired.p[paired.twins]) / 2).round(12)  # a tie but for the last bit is one, both times
+        mean = ((paired.p + 1 - paired.p[paired.twins]) / 2).round(12)  # a tie up to the last bit is a tie
         return replace(paired, p=mean, called=mean == 0.5)
 
 
@@ -124,7 +124,7 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     def excess(log_alpha: float) -> float:
         return float(Reweighting(log_alpha).weigh(p).mean()) - 0.5
 
-    if not len(p) or not excess(-_MOST) < 0 < excess(_MOST):  # certain answers outweigh whatever is done to the others
+    if not len(p) or not excess(-_MOST) < 0 < excess(_MOST):  # certain answers outweigh anything done to the others
         return fit_threshold(comparisons)
     return Reweighting(float(brentq(excess, -_MOST, _MOST)))
 
@@ -133,10 +133,10 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
 def fit_position_term(comparisons: Comparisons) -> Reweighting:
     """Estimate the first-position advantage jointly with Bradley–Terry scores; α removes it from the log odds.
 
-    It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`) or, where some are infinite, as of
-    decisions and shares of samples, by likelihood (`biaslab.ranking.fit_bradley_terry`). Unlike the other fits it needs
-    no balance: which candidate was shown first may hang on its quality. Ties do not enter: among decisions the model
-    is the same whatever their share (Davidson & Beaver, §3).
+    It is fitted to log odds by least squares (`biaslab.ranking.fit_log_odds`) or, if some are infinite, as for
+    decisions and sample shares, by likelihood (`biaslab.ranking.fit_bradley_terry`). Unlike the other fits it does not
+    require balance: which candidate is shown first may depend on quality. Ties are ignored: for decisions the model is
+    the same whatever their share (Davidson & Beaver, §3).
 
     References
     ----------
@@ -169,7 +169,7 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     Raises
     ------
     InputError
-        If there is no such remedy, or no comparison to fit it on.
+        If the remedy is unknown, or there is no comparison to fit it on.
     """
     if debiasing not in _FITS:
         raise InputError("debiasing", debiasing, f"one of {', '.join(_FITS)}")
@@ -187,26 +187,26 @@ def debias(
     Parameters
     ----------
     comparisons : Comparisons
-        Of several contexts.
+        Comparisons of several contexts.
     debiasing : {"none", "threshold", "uniform-prior", "position-term", "swap-average"} or Remedy
-        The remedy; "none" returns what came. One that was fitted elsewhere, such as `biaslab.ranking.content_free`, is
-        applied as it is.
+        The remedy; "none" returns the comparisons unchanged. One fitted elsewhere, such as
+        `biaslab.ranking.content_free`, is applied as it is.
     folds : int
-        Parts into which the contexts are cut, at least 2; each is judged with what the others fitted. With fewer
-        contexts each is a part of its own.
+        Number of parts, at least 2, into which contexts are split; each is debiased with what was fitted on the
+        others. With fewer contexts each is its own part.
     in_sample : bool
-        Fit on the very comparisons that are debiased, all contexts together, as Liusie et al. do: what is found of them
-        then is no forecast of other contexts.
+        Fit on the comparisons to be debiased, on all contexts together, as Liusie et al. do; the results then do not
+        generalise to other contexts.
 
     Returns
     -------
     Comparisons
-        Of the same candidates. Where there is nothing else to fit on, such as with a single context, none is left.
+        Comparisons of the same candidates; empty if there is nothing to fit on, as with a single context.
 
     Raises
     ------
     InputError
-        If there is no such remedy, or fewer than 2 folds.
+        If the remedy is unknown, or there are fewer than 2 folds.
     """
     require_whole("folds", folds, 2)
     if not isinstance(debiasing, str):
@@ -241,14 +241,14 @@ def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) ->
     Parameters
     ----------
     trials : pandas.DataFrame
-        Pair trials of one judge, attribute and prompt whose candidates do not differ: see `biaslab.probes.Vacuum`.
+        Pair trials of one judge, attribute and prompt with identical candidates: see `biaslab.probes.Vacuum`.
     resampling : Resampling, optional
-        Of the interval.
+        Settings of the interval.
 
     Returns
     -------
     Estimate
-        The mean of exact log odds; of verdicts, or shares of samples, the log odds of their mean. Ties count ½.
+        The mean of exact log odds; for verdicts, or sample shares, the log odds of their mean. Ties count as ½.
     """
     read, drawn = usable(trials), resampling or Resampling()
     p = read["value"].to_numpy(float)
@@ -263,23 +263,25 @@ def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) ->
 def content_free(trials: pd.DataFrame) -> Reweighting:
     """Fit the content-free prior: α removes the judge's preference between two identical candidates.
 
-    Unlike the other remedies it is not fitted on comparisons that anybody wants judged, and needs neither balance nor
-    both orders of a pair.
+    Unlike other remedies it does not use the comparisons of interest, and needs neither balance nor both orders of a
+    pair.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        As for `dark_log_odds`; of `biaslab.probes.Vacuum` the pairs of one kind of nothing, such as "identical".
+        As in `dark_log_odds`; for `biaslab.probes.Vacuum`, the pairs of one kind of content-free input, such as
+        "identical".
 
     Raises
     ------
     InputError
-        If the trials are of several judges, attributes, prompts or kinds of nothing, or no prior is finite.
+        If the trials are of several judges, attributes, prompts or kinds of content-free input, or no finite prior
+        exists.
 
     References
     ----------
-    Zhao et al. 2021, *Calibrate before use*, ICML, who average probabilities of content-free inputs where this averages
-    log odds, so that a constant bias in logits is taken out whole.
+    Zhao et al. 2021, *Calibrate before use*, ICML. They average the probabilities of content-free inputs; this
+    averages log odds, so that a bias that is constant in logits is removed completely.
 
     Examples
     --------

@@ -50,14 +50,15 @@ class Decoded:
     Parameters
     ----------
     scores : numpy.ndarray, shape (candidates,)
-        Higher is better; only their order and, for Bradley–Terry, their distances within a context mean something. NaN
-        for a candidate that was in no usable comparison.
+        Higher is better; only their order and, for Bradley–Terry, their differences within a context are meaningful.
+        NaN for candidates without a usable comparison.
     method : str
-        How they were made.
+        How they were computed.
     note : str
-        What to know: contexts that fall apart, rankings that are not proved to be the best.
+        Caveats: disconnected contexts, rankings not proved to be optimal.
     gap : float
-        Of most likely rankings: by how many nats (or decisions) better ones can be at most, over all contexts.
+        For most likely rankings: upper bound on the improvement of a better one, in nats (or decisions), over all
+        contexts.
     """
 
     scores: Floats
@@ -73,28 +74,28 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context or several.
+        Comparisons of one or several contexts.
     decoding : str
-        *win-ratio*: share of decisions won among the comparisons that a candidate is in (Eq. 6), a tie counting ½.
-        *mean-probability*: the same of probabilities. *bradley-terry*: posterior mode with a weak prior, always
-        defined. *bradley-terry-position*: the same with a term for the first place, common to all contexts; what to
-        take after an adaptive selection, and for hard decisions, which no other remedy can debias.
-        *bradley-terry-ml*: maximum likelihood by evalica, NaN for a context where it has none. *likelihood*: the most
-        likely ranking (Eqs. 11, 12; of decisions the one that keeps most), scored from 1 (best) to 0. *greedy*: the
-        paper's approximate search for that. *likelihood-decisions*: the most likely ranking given decisions alone
-        (Eq. 13), with P(ŷ|z) estimated from all comparisons (`biaslab.ranking.fit_conditionals`).
+        *win-ratio*: share of decisions won among a candidate's comparisons (Eq. 6), a tie counting as ½.
+        *mean-probability*: the same with probabilities. *bradley-terry*: posterior mode under a weak prior, always
+        defined. *bradley-terry-position*: the same with a position term common to all contexts; use it after adaptive
+        selection, and for decisions, which no other remedy can debias. *bradley-terry-ml*: maximum likelihood by
+        evalica, NaN for contexts without a maximum. *likelihood*: the most likely ranking (Eqs. 11, 12; for decisions,
+        the one consistent with most), scored from 1 (best) to 0. *greedy*: the paper's approximate search for it.
+        *likelihood-decisions*: the most likely ranking given only decisions (Eq. 13), with P(ŷ|z) estimated from all
+        comparisons (`biaslab.ranking.fit_conditionals`).
     hard : bool
         Turn probabilities into decisions (Eq. 2) first; *win-ratio* always does.
 
     Raises
     ------
     InputError
-        If there is no such decoding.
+        If the decoding is unknown.
 
     Notes
     -----
-    Win ratio and mean probability compare like with like only where opponents are alike: not after an adaptive
-    selection, in which the good meet the good.
+    Win ratio and mean probability are comparable only between candidates with similar opponents, so not after adaptive
+    selection, which pairs good candidates with each other.
 
     Examples
     --------
@@ -144,23 +145,23 @@ def rank_intervals(
 ) -> pd.DataFrame:
     """Estimate intervals for ranks by bootstrapping the comparisons of each context.
 
-    Both orders of a pair are drawn together, for they share the two candidates. The interval is for this judge and
-    these candidates: what another draw of comparisons of them would have given.
+    Both orders of a pair are drawn together, because they share candidates. The interval is for this judge and these
+    candidates: it reflects the choice of comparisons among them.
 
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context or several.
+        Comparisons of one or several contexts.
     decoding, hard
         As in `decode`.
     resampling : Resampling, optional
-        Number of replicates, level and seed; intervals are percentile ones whatever its method.
+        Number of replicates, level and seed; intervals are percentile intervals whatever its method.
 
     Returns
     -------
     pandas.DataFrame
-        ``context_id, candidate_id, rank, ci_low, ci_high, ci_level, undefined`` (share of replicates in which the
-        candidate is in no comparison, which do not enter).
+        ``context_id, candidate_id, rank, ci_low, ci_high, ci_level, undefined`` (share of replicates without any
+        comparison of the candidate, which are ignored).
 
     Examples
     --------
@@ -254,13 +255,14 @@ def rank(
     decoding, hard
         As in `biaslab.ranking.decode`.
     debiasing, folds
-        As in `biaslab.ranking.debias`: what is fitted is fitted on other contexts.
+        As in `biaslab.ranking.debias`: remedies are fitted on other contexts.
 
     Returns
     -------
     pandas.DataFrame
-        ``judge, dataset, attribute, [template,] context_id, candidate_id, score, rank``, 1 the best; where the trials
-        say them also ``system`` and ``human``, the mean human score. NaN for a candidate in no usable comparison.
+        ``judge, dataset, attribute, [template,] context_id, candidate_id, score, rank``, with 1 the best; if the
+        trials have them also ``system`` and ``human``, the mean human score. NaN for candidates without a usable
+        comparison.
 
     Examples
     --------
@@ -287,7 +289,7 @@ def rank(
 
 
 def human_of(trials: pd.DataFrame, read: Read, human: pd.DataFrame | None, attribute: str) -> Floats:
-    """Return the mean human score of each candidate, from a frame such as `Dataset.human_means` or from the trials."""
+    """Return the mean human score of each candidate, from a frame like `Dataset.human_means` or from the trials."""
     if human is None:
         return read.of_candidates(trials["human"], trials["opponent_human"]).astype(float)
     if attribute not in human:

@@ -15,11 +15,11 @@ from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
 from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, tally
 from biaslab.measures.ranking.conditionals import Conditionals
 
-#: Candidates up to which every subset is looked at: 2^16 of them.
+#: Maximum number of candidates for enumerating subsets: 2^16 of them.
 EXACT = 16
-#: Candidates up to which the linear ordering problem is given to HiGHS.
+#: Maximum number of candidates for solving the linear ordering problem with HiGHS.
 MODERATE = 40
-_TINY = 1e-15  # probabilities are kept off 0 and 1, where a contradiction would be impossible
+_TINY = 1e-15  # keeps probabilities off 0 and 1, for which contradictions would be impossible
 
 
 @checked
@@ -29,13 +29,13 @@ class Ranking(NamedTuple):
     Attributes
     ----------
     order : numpy.ndarray of int, shape (candidates,)
-        The candidates that were compared, the best first.
+        Indices of the candidates with comparisons, best first.
     log_likelihood : float
-        Of the ranking, in nats; for hard decisions without conditionals the number of decisions that it keeps.
+        Log-likelihood of the ranking, in nats; for decisions without conditionals, the number consistent with it.
     bound : float
-        No ranking is better.
+        Upper bound over all rankings.
     method : str
-        How it was found.
+        Method of the search.
     """
 
     order: Codes
@@ -58,31 +58,32 @@ def most_likely_ranking(
 ) -> Ranking:
     """Find the ranking of one context with the highest likelihood Π p^z (1 − p)^(1 − z) (Eqs. 11-13).
 
-    z is 1 where the ranking has the first above the second. The paper prints a sum in place of the product within
-    Eq. 12; the product is what its text describes. Where all p are 0, ½ or 1, decisions are all there is, and by
-    default the ranking that keeps most of them is found. Under Eq. 13 that is the best one where each pair was decided
-    in both orders, whatever the conditionals P(ŷ|z): two that agree weigh the same for every pair, and two that do not
-    cancel. Of pairs that were decided in one order it is the best only for a judge without position bias.
+    z is 1 if the ranking has the first above the second. The paper prints a sum instead of the product within Eq. 12;
+    its text describes the product. If all p are 0, ½ or 1, only decisions are known, and by default the ranking
+    consistent with most of them is found. If each pair was decided in both orders, that ranking is also optimal under
+    Eq. 13, whatever the conditionals P(ŷ|z): two consistent decisions have the same weight for every pair, and two
+    inconsistent ones cancel. If pairs were decided in one order, it is optimal only for a judge without position bias.
 
     Parameters
     ----------
     comparisons : Comparisons
-        Of one context.
+        Comparisons of one context.
     method : {"exact", "milp", "search", "greedy"}, optional
-        *exact*: dynamic programming over subsets, at most 16 candidates. *milp*: the linear ordering problem, by HiGHS.
-        *search*: the orders by win ratio and by Bradley–Terry, improved by moving one candidate at a time.
-        *greedy*: the authors' search, which swaps two candidates at a time from a random order (of a fixed seed) on.
-        By default the first that is fit for the number of candidates: to 16, to 40, beyond.
+        *exact*: dynamic programming over subsets, at most 16 candidates. *milp*: the linear ordering problem, by
+        HiGHS. *search*: the orders by win ratio and by Bradley–Terry, improved by moving one candidate at a time.
+        *greedy*: the authors' search, which swaps two candidates at a time, from a random order (with a fixed seed).
+        By default depends on the number of candidates: *exact* up to 16, *milp* up to 40, *search* beyond.
     seconds : float
-        Of HiGHS at most; the best ranking known then is improved by search, and its gap stays.
+        Time limit of HiGHS; the best ranking by then is improved by search, and its gap remains.
     conditionals : Conditionals, optional
-        Take decisions (Eq. 2) and these probabilities of them (Eq. 13): see `biaslab.ranking.fit_conditionals`. Where a
-        judge prefers the candidate shown first, its decisions for the second then weigh more.
+        Use decisions (Eq. 2) and these conditional probabilities of them (Eq. 13): see
+        `biaslab.ranking.fit_conditionals`. If a judge prefers the candidate shown first, its decisions for the second
+        then have more weight.
 
     Raises
     ------
     InputError
-        If there is no such method, or too many candidates for *exact*.
+        If the method is unknown, or there are too many candidates for *exact*.
 
     References
     ----------
@@ -105,7 +106,7 @@ def most_likely_ranking(
     odds, base, bound = _log_odds(comparisons, conditionals)
     if size < 2:
         return Ranking(compared, base, base, "exact")
-    # equally likely rankings are told apart by wins, and not by how candidates are named or ordered
+    # equally likely rankings are distinguished by wins, not by names or order of candidates
     place = np.full(comparisons.n_candidates, -1)
     wins = comparisons.wins if conditionals is None else comparisons.total(_weighed(comparisons, conditionals))
     start = compared[np.argsort(-(wins / np.maximum(comparisons.times, 1))[compared], kind="stable")]
@@ -129,9 +130,9 @@ def most_likely_ranking(
 
 
 def _log_odds(comparisons: Comparisons, conditionals: Conditionals | None) -> tuple[Floats, float, float]:
-    """Return the gain of each comparison from ranking the first above, half the sum of both ways, and a bound.
+    """Return the gain of each comparison from ranking the first above, half the sum of both directions, and a bound.
 
-    For decisions in units of one kept decision, for probabilities and with conditionals in nats.
+    The unit is one consistent decision for decisions, nats for probabilities and with conditionals.
     """
     p = comparisons.p
     if conditionals is not None:
@@ -160,7 +161,7 @@ def _exact(gains: Floats) -> Codes:
     """Best order by dynamic programming over sets: the best ranking of a set ends with one of its members."""
     size = len(gains)
     total = 1 << size
-    over = np.zeros((size, total))  # what a set gains over one more candidate that is ranked right below it
+    over = np.zeros((size, total))  # gain of a set from ranking one more candidate directly below it
     for k in range(size):
         over[:, 1 << k : 2 << k] = over[:, : 1 << k] + gains[k][:, None]
     sets = np.arange(total)
@@ -191,9 +192,9 @@ def _greedy(gains: Floats) -> Codes:
     order = np.random.default_rng(0).permutation(len(gains))
     while True:
         placed = gains[np.ix_(order, order)]
-        to = placed.cumsum(axis=1)  # gains over all up to a place
+        to = placed.cumsum(axis=1)  # cumulative gains over candidates up to a position
         own = np.diag(to)
-        upper, lower = to - placed - own[:, None], own[None, :] - to.T  # each over those between the two
+        upper, lower = to - placed - own[:, None], own[None, :] - to.T  # each over the candidates in between
         change = np.triu(-2 * (upper - lower + placed), 1)
         one, two = np.unravel_index(int(np.argmax(change)), change.shape)
         if change[one, two] < 1e-9:
@@ -208,10 +209,10 @@ def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
     number = np.zeros((size, size), np.intp)
     number[one, two] = np.arange(len(one))
     i, j, k = np.array([(a, b, c) for a in range(size) for b in range(a + 1, size) for c in range(b + 1, size)]).T
-    rows = np.repeat(np.arange(len(i), dtype=np.int32), 3)  # older SciPy hands HiGHS no 64-bit ones
+    rows = np.repeat(np.arange(len(i), dtype=np.int32), 3)  # older SciPy versions require 32-bit indices for HiGHS
     columns = np.column_stack([number[i, j], number[j, k], number[i, k]]).ravel().astype(np.int32)
     triangles = sparse.coo_array((np.tile([1.0, 1.0, -1.0], len(i)), (rows, columns)), shape=(len(i), len(one)))
-    worth = 2 * gains[one, two]  # of a 1, against a 0
+    worth = 2 * gains[one, two]  # of a 1 relative to a 0
     solution = optimize.milp(
         -worth,
         integrality=np.ones(len(one), np.uint8),
@@ -231,7 +232,7 @@ def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
 def _search(one: Codes, two: Codes, odds: Floats, starts: list[Codes]) -> Codes:
     """Move single candidates to their best positions until none improves; return the best of several starts.
 
-    A candidate's gain changes only where it passes one that it was compared with, so sparse comparisons cost little.
+    A candidate's gain changes only when it passes one of its opponents, so sparse comparisons are cheap.
     """
     ends, size = np.concatenate([one, two]), len(starts[0])
     others, gain = np.concatenate([two, one]), np.concatenate([odds, -odds]) / 2
@@ -253,9 +254,9 @@ def _improve(lists: list[tuple[Codes, Floats]], order: Codes) -> Codes:
                 continue
             by_key = np.argsort(key[others], kind="stable")
             near, gains = key[others][by_key], gain[by_key]
-            # standing before all others gains the sum; each one passed changes that by twice its gain
+            # in first position, the gain is the sum; each candidate passed changes it by twice its gain
             value = gains.sum() - 2 * np.concatenate([[0.0], np.cumsum(gains)])
-            value[1:-1][near[1:] == near[:-1]] = -np.inf  # no room between the two orders of one pair
+            value[1:-1][near[1:] == near[:-1]] = -np.inf  # no position between the two orders of one pair
             now, best = int(np.searchsorted(near, key[candidate])), int(np.argmax(value))
             if value[best] > value[now] + 1e-9:
                 low = near[best - 1] if best else near[0] - 2

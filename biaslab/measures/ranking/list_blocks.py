@@ -14,33 +14,33 @@ from biaslab.measures.ranking.pairs import sample_counts
 from biaslab.stats import warn_missing, without_rounding
 
 Floats = NDArray[np.float64]
-#: Columns of trials that are read: a row is a candidate at its place in one order.
+#: Columns of trials that are used: a row is a candidate at its position in one order.
 LIST = ("context_id", "candidate_id", "replicate", "list_order", "place", "ranked", "value", "status")
-_TINY = 1e-15  # probabilities are kept off 0, where a logarithm is infinite
+_TINY = 1e-15  # keeps probabilities off 0, where the logarithm is infinite
 
 
 @dataclass(frozen=True)
 class ListBlocks:
-    """Lists judged in all their orders; one block is one list and replicate of a context.
+    """Lists judged in all their orders; a block is one list and replicate of a context.
 
     Parameters
     ----------
     context : numpy.ndarray, shape (blocks,)
-        The context of each.
+        The context of each block.
     replicate : numpy.ndarray, shape (blocks,)
-        The replicate of each.
+        The replicate of each block.
     who : numpy.ndarray of int, shape (blocks, orders, places)
-        Which candidate of the context stood where, from 0 in the order of their names.
+        Index of the candidate at each position, by name within the context, from 0.
     value : numpy.ndarray, shape (blocks, orders, places)
-        Probability that the candidate there is best, or its rank.
+        Probability that the candidate at the position is best, or its rank.
     samples : numpy.ndarray, shape (blocks, orders)
-        Of how many samples the values are shares; NaN where they are exact or one answer.
+        Number of samples whose shares the values are; NaN if they are exact or from a single answer.
     ranked : bool
         Whether values are ranks.
     label_mass : numpy.ndarray, shape (blocks, orders)
-        Probability of all labels together.
+        Total probability of all labels.
     n_trials, n_dropped : int
-        Rows that enter, and that do not.
+        Numbers of rows used, and not used.
     """
 
     context: NDArray[Any]
@@ -68,8 +68,8 @@ class ListBlocks:
     def best(self) -> Floats:
         """Decisions for the best, shape (blocks, orders, positions): 1 for one position; NaN if two are equally likely.
 
-        An exact distribution decides for its likeliest candidate; of samples each is a decision, so that these are
-        their shares.
+        An exact distribution decides for its most likely candidate; each sample is a decision, so for samples these
+        are shares.
         """
         value = -self.value if self.ranked else self.value
         leads = value >= value.max(axis=2, keepdims=True) - 1e-12
@@ -96,19 +96,19 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of one cell, with the columns `LIST`, ``label_mass`` and perhaps ``samples``.
+        Trials of one cell, with the columns `LIST`, ``label_mass`` and optionally ``samples``.
     what : str
-        What is estimated, named in the warning.
+        Name of the estimate, for the warning.
 
     Raises
     ------
     TrialsError
-        If a candidate stands twice in one place of one order, or lists are of different lengths.
+        If a candidate is repeated at a position of an order, or lists have different lengths.
 
     Warns
     -----
     MissingDataWarning
-        If more than 5 % of the judgements do not enter.
+        If more than 5 % of the judgements are dropped.
     """
     orders, k = int(trials["list_order"].max()) + 1, int(trials["place"].max())
     frame = trials.assign(samples=sample_counts(trials), value=without_rounding(trials["value"]))

@@ -19,14 +19,14 @@ MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_co
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Comparisons after a remedy, the scores derived from them, and the candidates' human scores.
+    """Comparisons after a remedy, the resulting scores, and the candidates' human scores.
 
     Parameters
     ----------
     comparisons : Comparisons
-        Of several contexts.
+        Comparisons of several contexts.
     scores, human : numpy.ndarray, shape (candidates,)
-        The judge's and the mean human score; NaN where there is none.
+        The judge's and the mean human score; NaN if missing.
     """
 
     comparisons: Comparisons
@@ -39,15 +39,15 @@ class Judged:
         Parameters
         ----------
         measure : {"spearman", "comparative_accuracy", "first_position_rate", "order_consistency"}
-            Spearman's ρ with the humans within contexts, averaged over those where both vary (null 0); or a metric of
-            `biaslab.ranking.pairs`, of all comparisons, or of those that were made in both orders. The mean of the
-            contexts' ρ has Student's t for interval and test: rank correlations of a few candidates take few values,
-            with which bootstrap and sign flips do not keep their levels.
+            Spearman's ρ with human scores within contexts, averaged over the contexts in which both vary (null 0); or
+            a metric of `biaslab.ranking.pairs`, over all comparisons, or over those in both orders. The mean ρ uses
+            Student's t for interval and test, because rank correlations of a few candidates take few values, for which
+            bootstrap and sign-flip tests do not keep their levels.
 
         Raises
         ------
         InputError
-            If there is no such measure.
+            If the measure is unknown.
         """
         made = {
             "spearman": self._spearman,

@@ -17,13 +17,13 @@ _ORDERED = ["context_id", "candidate_id", "opponent_id", "replicate"]
 
 
 def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
-    """Return pair metrics with missing judgements set to give the lowest and the highest value.
+    """Return pair metrics with missing judgements set to minimise, and to maximise, the metric.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Pair trials of one cell as `biaslab.ranking.pairs.both_orders` takes them. All that were asked for in both
-        orders enter, also what was answered where only its twin is missing.
+        Pair trials of one cell, as for `biaslab.ranking.pairs.both_orders`. All pairs requested in both orders are
+        used, even if only one order was answered.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def _planned(trials: pd.DataFrame) -> pd.DataFrame:
     """Return both orders of each pair as requested, with p = NaN if missing."""
     once = trials.iloc[np.argsort(~has_value(trials), kind="stable")].drop_duplicates(_ORDERED)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingDataWarning)  # of pairs that were asked for in one order only
+        warnings.simplefilter("ignore", MissingDataWarning)  # about pairs requested in one order only
         return pairs.both_orders(completed(once, np.nan), "")
 
 

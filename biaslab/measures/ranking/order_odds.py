@@ -1,4 +1,4 @@
-"""Estimate advantages in logits, such as that of the first position, from counts of decisions."""
+"""Estimate advantages in logits, for example of the first position, from counts of decisions."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from scipy.special import logit
 from biaslab.stats import Estimate, Resampling, cluster_statistic, sum_by_context
 
 Floats = NDArray[np.float64]
-_TINY = 1e-15  # probabilities are kept off 0 and 1, where a logit is infinite
+_TINY = 1e-15  # keeps probabilities off 0 and 1, where the logit is infinite
 _MISSING = "undefined: no pair where the first wins both orders, or none where the second does; use more samples"
 
 
 def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> Estimate:
     """Estimate half the common log odds ratio of "i beats j" between both orders, from counts.
 
-    A pair is a stratum: its two orders are the rows of a 2 × 2 table, decisions for i and for j the columns. With
-    logits q + θ and q − θ of i's winning, the odds ratio is exp(2θ) whatever q. Mantel and Haenszel's estimator needs
-    few decisions a stratum; of one decision an order it is the ratio of pairs that take the first twice to those that
-    take the second twice. Interval and test: Student's t on the jackknife over contexts.
+    Each pair is a stratum: its two orders are the rows of a 2 × 2 table, decisions for i and for j the columns. If i
+    wins with logits q + θ and q − θ in the two orders, the odds ratio is exp(2θ) whatever q. The Mantel–Haenszel
+    estimator works with few decisions per stratum; with one decision per order it is the ratio of pairs in which the
+    first wins both times to pairs in which the second does. Interval and test: Student's t on the jackknife over
+    contexts.
 
     Parameters
     ----------
     blocks : pandas.DataFrame
-        Made by `biaslab.ranking.pairs.both_orders`.
+        As made by `biaslab.ranking.pairs.both_orders`.
     resampling : Resampling
-        Of the estimate.
+        Settings of the estimate.
     null : float, optional
-        What is tested; none means no test.
+        Null value; None for no test.
 
     Returns
     -------
     Estimate
-        In logits. Where logits scatter from request to request, beyond what candidates and order explain, it is nearer
-        to 0 than their mean, as odds ratios of averages are; undefined, with the reason, where no pair is informative.
+        In logits. If logits vary between requests beyond what candidates and order explain, it is closer to 0 than
+        their mean, like any odds ratio of averages; undefined, with the reason, if no pair is informative.
 
     References
     ----------
@@ -79,13 +80,13 @@ def common_log_odds(
     context : array_like, shape (strata,)
         The context of each stratum.
     won, lost, won_there, lost_there : array_like of float, shape (strata,)
-        Decisions for and against under the condition of interest, and under the other one.
+        Decisions for and against: under the condition of interest, and under the other one.
     resampling, null
-        As for `first_position_log_odds`.
+        As in `first_position_log_odds`.
     missing : str
-        What to note where it is undefined.
+        Note if the estimate is undefined.
     share : float
-        Of the log odds ratio to estimate: ½ where both conditions lie as far from what is compared with.
+        Share of the log odds ratio to estimate: ½ if the reference lies halfway between both conditions.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def common_log_odds(
 
 
 def is_counted(trials: pd.DataFrame) -> bool:
-    """Check whether values are verdicts or shares of samples, so that log odds are taken of their mean."""
+    """Check whether values are verdicts or sample shares, so that log odds are taken of their mean."""
     sampled = "samples" in trials and bool(trials["samples"].notna().any())
     return sampled or (len(trials) > 0 and bool(trials["value"].isin([0.0, 0.5, 1.0]).all()))
 

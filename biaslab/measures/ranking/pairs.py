@@ -1,10 +1,10 @@
-"""Metrics of pair judgements, defined once for probes, rankings and audits; both orders of a pair as complete blocks.
+"""Metrics of pair judgements, shared by probes, rankings and audits; both orders of a pair as complete blocks.
 
-A metric is a ratio of sums over judgements: of which context, who won (1 what was shown first, 0 what was shown second,
-NaN for a tie), and how much higher humans score what was shown first. Where a judgement is a handful of samples, what
-was shown first wins by their share: every sample counts as a decision, so that metrics do not depend on how many there
-are, as majorities do. They are then the metrics of single answers; of an exact distribution the likelier label is the
-decision.
+A metric is a ratio of sums over judgements, each with its context, its winner (1 for the candidate shown first, 0 for
+the second, NaN for a tie), and the human score of the first minus that of the second. If a judgement consists of a few
+samples, the winner is a share: every sample counts as a decision, so that metrics do not depend on the number of
+samples, as they would with majority votes. They are then the metrics of single answers; for an exact distribution, the
+more likely label is the decision.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None =
     context : array_like, shape (judgements,)
         The context of each judgement.
     won : array_like of float, shape (judgements,) or (pairs, orders)
-        1 where the first wins, 0 where the second does, the share of samples in between; NaN for a tie. With both
-        orders of a pair in one row the interval knows that pairs that do not flip say nothing of the order.
+        1 if the first wins, 0 if the second does, a sample share in between; NaN for a tie. With both orders of a pair
+        in one row, the interval takes into account that pairs that do not flip carry no information about order.
     null : float, optional
-        What is tested; none means no test.
+        Null value; None for no test.
 
     Examples
     --------
@@ -67,16 +67,16 @@ def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, nul
     Parameters
     ----------
     context, won, null
-        As for `first_position_rate`.
+        As in `first_position_rate`.
     gap : array_like of float, shape (judgements,)
-        Human score of what was shown first minus that of what was shown second; NaN where it is not known.
+        Human score of the candidate shown first minus that of the second; NaN if unknown.
 
     Notes
     -----
-    Ties are no decisions (Liusie et al. 2024, Tables 7, 10). Interval and test are by score over contexts. In 1,000
-    simulated studies of 8, 16, 24 and 100 contexts with three candidates each, its test rejected .056, .050, .043 and
-    .038 of true nulls (sign flips: .011, .025, .030, .032), and with 8 contexts a bootstrap interval covered an
-    accuracy of .92 or .97 only .74 and .71 of the time.
+    Ties are not decisions (Liusie et al. 2024, Tables 7, 10). Interval and test use the score method over contexts. In
+    1,000 simulated studies with 8, 16, 24 and 100 contexts of three candidates, the test rejected .056, .050, .043 and
+    .038 of true nulls (sign-flip test: .011, .025, .030, .032); with 8 contexts, a bootstrap interval covered an
+    accuracy of .92 or .97 in only .74 and .71 of studies.
     """
     first, decided = _decisions(won)
     ahead = np.nan_to_num(np.asarray(gap, float))
@@ -91,9 +91,9 @@ def order_consistency(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> R
     Parameters
     ----------
     context, won
-        As for `first_position_rate`.
+        As in `first_position_rate`.
     other : array_like of float, shape (judgements,)
-        The same of the judgement in the other order: 1 where what it showed first wins.
+        The same for the judgement in the other order: 1 if the candidate it shows first wins.
     """
     (first, decided), (first_there, decided_there) = _decisions(won), _decisions(other)
     differ = first * (1 - first_there) + (1 - first) * first_there
@@ -116,16 +116,16 @@ def tie_rate(context: ArrayLike, won: ArrayLike) -> Ratio:
 
 
 def _decisions(won: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the decision for the first (0 for a tie), and 1 where anything was decided."""
+    """Return the decision for the first (0 for a tie), and 1 unless it is a tie."""
     values = np.asarray(won, float)
     return np.nan_to_num(values), (~np.isnan(values)).astype(float)
 
 
 def decisions(trials: pd.DataFrame) -> Floats:
-    """Return the winner of each judgement: 1 = first, 0 = second, a share of samples in between, NaN = tie.
+    """Return the winner of each judgement: 1 = first, 0 = second, a sample share in between, NaN = tie.
 
-    A tie is what the status calls one, or two labels as likely but for rounding. Samples that go half and half do so by
-    chance.
+    A tie has the status "tie", or two labels with equal probability up to rounding. Samples that are evenly split are
+    not a tie, because that happens by chance.
     """
     p, counted = without_rounding(trials["value"]), ~np.isnan(sample_counts(trials))
     tied = (trials["status"] != "ok").to_numpy() | np.isnan(p) | (~counted & (p == 0.5))
@@ -149,26 +149,26 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     trials : pandas.DataFrame
         Pair trials of one cell, with the columns `PAIR`, ``human_gap`` and ``label_mass``.
     what : str
-        What is estimated, named in the warning.
+        Name of the estimate, for the warning.
 
     Returns
     -------
     pandas.DataFrame
-        One row per pair and replicate: ``context_id``; ``pair`` (a number, alike for its replicates); ``p_ij``,
-        ``p_ji`` (probability that the first shown wins, in each order); ``first_ij``, ``first_ji`` (who won: see
-        `decisions`); ``samples_ij``, ``samples_ji`` (how many samples chose a label, NaN where p is exact or one
-        answer); ``human_gap`` (of i over j); ``label_mass`` (mean of both). ``attrs["n_trials"]`` judgements enter,
-        ``attrs["n_dropped"]`` do not.
+        One row per pair and replicate: ``context_id``; ``pair`` (a number, shared by its replicates); ``p_ij``,
+        ``p_ji`` (probability that the first wins, in each order); ``first_ij``, ``first_ji`` (the winner: see
+        `decisions`); ``samples_ij``, ``samples_ji`` (number of samples that chose a label, NaN if p is exact or from a
+        single answer); ``human_gap`` (of i over j); ``label_mass`` (mean of both). ``attrs["n_trials"]`` judgements
+        are used, ``attrs["n_dropped"]`` are not.
 
     Raises
     ------
     TrialsError
-        If a pair stands twice in one order, with one replicate.
+        If a pair is repeated in the same order and replicate.
 
     Warns
     -----
     MissingDataWarning
-        If more than 5 % of the judgements do not enter.
+        If more than 5 % of the judgements are dropped.
     """
     usable = trials["status"].isin(["ok", "tie"]).to_numpy()
     keys, swapped, replicates = _unordered(trials[usable])
@@ -199,7 +199,7 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
 def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
     """Return an index per pair and replicate, the trials that show the later name first, and an index per pair.
 
-    Numbers in place of names: joining on them is many times quicker than joining on strings.
+    Joining on numbers is much faster than joining on strings.
     """
     shown = [trials["candidate_id"].astype(object), trials["opponent_id"].astype(object)]
     codes, names = pd.factorize(np.concatenate(shown), sort=True)

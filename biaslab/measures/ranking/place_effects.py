@@ -1,6 +1,6 @@
 """List metrics: the effect of a candidate's position, and agreement between orders.
 
-Of two candidates they are the metrics of pairs (`biaslab.measures.ranking.pairs`), to rounding.
+For two candidates these equal the metrics of pairs (`biaslab.measures.ranking.pairs`), up to rounding.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def place_excess(blocks: ListBlocks, place: int, resampling: Resampling) -> Esti
 def first_place_logit(blocks: ListBlocks, resampling: Resampling) -> Ratio | Estimate:
     """Return the advantage of the first position in log odds against each other position, adjusted for candidates.
 
-    Of exact probabilities it is the mean over orders of log p at the first place less the mean of log p at the others:
-    over a Latin square the candidates' own worth cancels. Of decisions it is half the common log odds ratio of two
-    orders of a list: with i first in one and j in the other, how often each is taken when it stands first, against how
-    often the other's first is taken in its place (Mantel and Haenszel, two orders as stratum).
+    For exact probabilities: the mean over orders of log p at the first position minus the mean of log p at the others;
+    over a Latin square the candidates' worths cancel. For decisions: half the common log odds ratio of two orders of a
+    list, with i first in one and j in the other: how often each order's first candidate is chosen over the other
+    order's (Mantel–Haenszel, with a pair of orders as the stratum).
     """
     if not blocks.exact:
         return _counted_logit(blocks, resampling)
@@ -86,7 +86,7 @@ def same_best(blocks: ListBlocks) -> Ratio:
 def same_best_resampled(blocks: ListBlocks) -> Ratio:
     """Return how often two samples of one request have the same best candidate: the noise floor of `same_best`.
 
-    From exact probabilities, without bias from shares of samples, or between replicates.
+    Computed from exact probabilities, from sample shares without bias, or between replicates.
     """
     if not blocks.exact and not np.isfinite(blocks.samples).any():
         return _between_replicates(blocks, np.nan_to_num(blocks.by_candidate(blocks.best)))

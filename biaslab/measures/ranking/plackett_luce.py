@@ -26,9 +26,9 @@ class PlackettLuce:
     Parameters
     ----------
     worth : pandas.Series
-        By context and candidate; mean 0 within a context.
+        By context and candidate; mean 0 within each context.
     places : numpy.ndarray, shape (k,)
-        Advantage of each place; mean 0.
+        Advantage of each position; mean 0.
     log_likelihood : float
         Of the data, without the penalty.
     """
@@ -47,31 +47,31 @@ class PlackettLuce:
 def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty: float = 0.01) -> PlackettLuce:
     """Fit worths and position effects to rankings, or to choices of the best.
 
-    The candidate at place j is taken first with probability proportional to exp(worth + place effect), then the next
-    among those that are left, and so on; of a choice of the best, the first step alone is known. Shares and
-    probabilities of being best enter as fractions of a choice.
+    The candidate at position j is chosen first with probability proportional to exp(worth + position effect), then the
+    next one among the remaining candidates, and so on; for a choice of the best, only the first step is known. Shares
+    and probabilities of being best count as fractions of a choice.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of `biaslab.probes.ListPosition`, of one judge, attribute and prompt.
+        Trials of `biaslab.probes.ListPosition`, for one judge, attribute and prompt.
     place_effects : bool
-        Whether places have effects; without them an uneven design moves the worths.
+        Whether to include position effects; without them, an unbalanced design biases the worths.
     penalty : float
-        Half the precision of a normal prior about 0 on each worth, above 0: it keeps the worth of a candidate finite
-        that always wins.
+        Half the precision of a normal prior around 0 on each worth, above 0, which keeps the worth of a candidate that
+        always wins finite.
 
     Returns
     -------
     PlackettLuce
-        Candidates by worth are ranked without what their places added. With few orders of each list, effects of places
-        are too large, as maximum likelihood beside many worths is (Neyman & Scott 1948), and the penalty draws them
-        back: test places by the metrics of the probe.
+        Ranking candidates by worth removes position effects. With few orders per list, position effects are
+        overestimated, as is usual for maximum likelihood with many nuisance parameters (Neyman & Scott 1948), while
+        the penalty shrinks them: test position effects with the probe's metrics instead.
 
     Raises
     ------
     InputError
-        If no list was read whole, or a number lies outside its range.
+        If no complete list was parsed, or a parameter is out of range.
 
     References
     ----------
@@ -128,7 +128,7 @@ def _number_candidates(trials: pd.DataFrame, context: NDArray[np.object_], who: 
 
 
 def _stages(who: Ints, value: Floats, ranked: bool) -> list[tuple[NDArray[np.bool_], Floats, Floats]]:
-    """Return each choice step, shape (lists, k): who is left, the share that chooses each, and the step's mass."""
+    """Return each choice step, shape (lists, k): who remains, the share that chooses each, and the step's mass."""
     if not ranked:
         return [(np.ones(who.shape, bool), value, value.sum(axis=1))]
     stages = [(value >= rank, (value == rank).astype(float)) for rank in range(1, who.shape[1])]

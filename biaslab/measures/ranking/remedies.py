@@ -18,7 +18,7 @@ from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.stats import Estimate, Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
 
 Orders = Literal["both", "one"]
-#: What stands behind a remedy's name where it was fitted on what it is applied to.
+#: Suffix of a remedy's name if it was fitted on the data it is applied to.
 IN_SAMPLE = ", in sample"
 _UNFITTED = ("none", "swap-average")
 
@@ -43,34 +43,34 @@ def compare_remedies(
     trials : pandas.DataFrame
         Pair trials in both orders.
     human : pandas.DataFrame, optional
-        Mean human scores by (context_id, candidate_id), a column per attribute, as `biaslab.Dataset.human_means`; by
+        Mean human scores by (context_id, candidate_id), one column per attribute, as `biaslab.Dataset.human_means`; by
         default the trials' columns ``human`` and ``opponent_human``.
     decoding : str
         As in `biaslab.ranking.decode`.
     remedies : sequence of str
-        Some of `biaslab.ranking.DEBIASINGS`.
+        Names from `biaslab.ranking.DEBIASINGS`.
     orders : sequence of {"both", "one"}
-        *both*: all trials. *one*: half the price, each pair in one order that is drawn; swap-averaging needs both.
+        *both*: all trials. *one*: at half the cost, each pair in one randomly drawn order; swap-averaging needs both.
     resampling : Resampling, optional
-        Of intervals and tests.
+        Settings of intervals and tests.
     folds : int
         As in `biaslab.ranking.debias`.
     seed : int
-        Of the drawn orders.
+        Random seed of the drawn orders.
     in_sample : bool
-        Also fit each remedy on the very comparisons that it is applied to, all contexts together, as Liusie et al. do:
-        remedies such as "threshold, in sample". What is found there is no forecast of other contexts.
+        Also fit each remedy on the comparisons it is applied to, on all contexts together, as Liusie et al. do:
+        remedies such as "threshold, in sample". Those results do not generalise to other contexts.
     fitted : mapping of str to Remedy, optional
-        Remedies that were fitted on other comparisons, by name: ``{"content-free": content_free(nothing)}``. They are
-        applied as they are, to all cells.
+        Remedies fitted on other comparisons, by name: ``{"content-free": content_free(nothing)}``. They are applied to
+        all cells as they are.
 
     Returns
     -------
     pandas.DataFrame
         The estimates frame with the metrics ``spearman``, ``comparative_accuracy``, ``first_position_rate``,
-        ``order_consistency`` and ``tokens_per_item`` by ``remedy`` and ``orders``. Where ``against`` is "none" the row
-        is the paired difference to doing nothing with the same orders, tested against 0; where it is a remedy, that of
-        the same one in sample to it, which is what fitting and judging on the same contexts flatters.
+        ``order_consistency`` and ``tokens_per_item`` by ``remedy`` and ``orders``. If ``against`` is "none", the row
+        is the paired difference from no remedy with the same orders, tested against 0; if it is a remedy, the row is
+        the difference between the in-sample and the cross-fitted version, which is the optimism of in-sample fitting.
 
     Examples
     --------
@@ -91,17 +91,17 @@ def compare_remedies(
     for where, cell in cells(trials):
         require_columns(cell, ["tokens", *(("human", "opponent_human") if human is None else ())], "trials")
         for asked in orders:
-            part = cell if asked == "both" else _one_order(cell, seed)
-            read = read_trials(part)
-            scores = human_of(part, read, human, where["attribute"])
+            selected = cell if asked == "both" else _one_order(cell, seed)
+            read = read_trials(selected)
+            scores = human_of(selected, read, human, where["attribute"])
             chosen = [name for name in remedies if asked == "both" or name != "swap-average"]
-            price = tokens_per_item(part, read)
+            price = tokens_per_item(selected, read)
             made = {
                 name: _measured(debiased, scores, decoding, price)
                 for name, debiased in _applied(read.comparisons, chosen, fitted or {}, folds, in_sample)
             }
             counts = len(read.comparisons), int((read.row < 0).sum())
-            how = clustered(resampling, part, pd.unique(read.comparisons.context_id), "remedies")
+            how = clustered(resampling, selected, pd.unique(read.comparisons.context_id), "remedies")
             for remedy, against, estimates in _side_by_side(made, how):
                 at = where | {"remedy": remedy, "orders": asked, "against": against}
                 rows += estimate_rows(estimates, at, resampling, *counts)
@@ -133,12 +133,12 @@ def _measured(debiased: Comparisons, human: Floats, decoding: Decoding, price: R
 def _side_by_side(
     made: Mapping[str, Mapping[str, Ratio]], resampling: Resampling
 ) -> Iterator[tuple[str, str, dict[str, Estimate]]]:
-    """Yield each remedy's measures, and their difference from no remedy and between in-sample and held-out."""
+    """Yield each remedy's measures, and their differences from no remedy and between in-sample and cross-fitted."""
     for name, ratios in made.items():
         yield name, "", {measure: ratio.estimate(resampling) for measure, ratio in ratios.items()}
         others = ("none", name.removesuffix(IN_SAMPLE))
         for other in (other for other in others if other != name and other in made):
-            # rank correlations of few candidates, and decisions, are often exactly alike before and after: hence t
+            # rank correlations of few candidates, and decisions, are often equal before and after: hence t
             changed = {
                 measure: replace(ratios[measure], inference="t").difference(made[other][measure], resampling)
                 for measure in MEASURES
@@ -147,7 +147,7 @@ def _side_by_side(
 
 
 def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Draw one order of each pair, or take the only one that was asked."""
+    """Draw one order of each pair, or take the only one that was requested."""
     one, two = (trials[name].astype(str).to_numpy(object) for name in ("candidate_id", "opponent_id"))
     forward = (one < two).astype(bool)
     pairs = {"context": trials["context_id"], "low": np.where(forward, one, two), "high": np.where(forward, two, one)}

@@ -15,31 +15,31 @@ from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats
 
 Strategy = Literal["full", "random", "no-repeat", "symmetric", "adaptive"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-#: Asks for the outcomes of ordered pairs, shape (pairs, 2): the probabilities that the first wins, NaN for none.
+#: Returns the outcomes of ordered pairs, shape (pairs, 2): probabilities that the first wins, NaN if unavailable.
 Ask = Callable[[Codes], Floats]
 
 
 @checked
 def select(candidates: int, strategy: Strategy, budget: int | None = None, seed: int = 0) -> Codes:
-    """Draw the comparisons of one context by a strategy that does not depend on answers.
+    """Select the comparisons of one context by a strategy that does not depend on answers.
 
     Parameters
     ----------
     candidates : int
-        N, at least 2.
+        Number of candidates N, at least 2.
     strategy : {"full", "random", "no-repeat", "symmetric"}
-        *full*: all N (N − 1) ordered pairs. *random*: drawn from these. *no-repeat*: no pair in both orders, each shown
-        in a random one. *symmetric*: drawn pairs, each in both orders.
+        *full*: all N (N − 1) ordered pairs. *random*: a random sample of these. *no-repeat*: no pair in both orders,
+        each in a random one. *symmetric*: random pairs, each in both orders.
     budget : int, optional
-        R, how many comparisons; fewer where there are fewer, and one fewer where *symmetric* cannot spend the last one.
-        None is all; *full* takes nothing else.
+        Number of comparisons R; fewer if there are not as many, and one fewer if *symmetric* cannot spend the last
+        one. None for all, the only value allowed for *full*.
     seed : int
-        Of the draw.
+        Random seed.
 
     Returns
     -------
     numpy.ndarray of int, shape (R, 2)
-        Which candidate to show first and which second.
+        Indices of the candidate to show first and the one to show second.
 
     Raises
     ------
@@ -71,26 +71,25 @@ def select(candidates: int, strategy: Strategy, budget: int | None = None, seed:
 def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, seed: int = 0) -> Comparisons:
     """Ask batch after batch of comparisons, each the most informative given the answers so far.
 
-    What is shown first hangs on the answers: decode with a position term ("bradley-terry-position").
+    What is shown first depends on the answers: decode with a position term ("bradley-terry-position").
 
     Parameters
     ----------
     candidates : int
-        N, at least 2.
+        Number of candidates N, at least 2.
     budget : int
-        R, how many comparisons at most; N (N − 1) is the end.
+        Maximum number of comparisons R; there are N (N − 1) in total.
     ask : callable
-        Answers ordered pairs, shape (pairs, 2), with the probabilities that the first wins; NaN where there is no
-        answer.
+        Maps ordered pairs, shape (pairs, 2), to the probabilities that the first wins; NaN without an answer.
     batch : int
-        How many to ask at a time.
+        Number of comparisons per batch.
     seed : int
-        Decides between equals.
+        Random seed for breaking ties.
 
     Returns
     -------
     Comparisons
-        In the order in which they were asked, those without an answer left out.
+        In the order in which they were asked, without unanswered ones.
 
     Examples
     --------
@@ -109,11 +108,11 @@ def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, se
         pairs = most_informative(so_far, min(batch, budget - len(asked)), rng)
         if not len(pairs):
             break
-        said = np.asarray(ask(pairs), float)
-        if said.shape != (len(pairs),):
+        answers = np.asarray(ask(pairs), float)
+        if answers.shape != (len(pairs),):
             allowed = f"a function that returns a number for each of {len(pairs)} pairs"
-            raise InputError("ask", ask, allowed, f"this one returns shape {said.shape}")
-        asked, p = np.concatenate([asked, pairs]), np.concatenate([p, said])
+            raise InputError("ask", ask, allowed, f"this one returns shape {answers.shape}")
+        asked, p = np.concatenate([asked, pairs]), np.concatenate([p, answers])
     return Comparisons.of(list(names), asked[:, 0], asked[:, 1], p)
 
 

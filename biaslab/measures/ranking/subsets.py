@@ -48,34 +48,35 @@ def agreement_by_budget(
     Parameters
     ----------
     trials : pandas.DataFrame
-        Pair trials with all pairs in both orders; from these, each strategy is replayed.
+        Pair trials with all pairs in both orders, from which each strategy is replayed.
     budgets : sequence of int
-        R, comparisons a context. A strategy that has fewer asks what it has, and comes no second time.
+        Numbers of comparisons per context, R. A strategy with fewer uses all it has, and is not repeated for larger
+        budgets.
     human : pandas.DataFrame, optional
         As in `biaslab.ranking.compare_remedies`.
     strategies, debiasings : sequence of str
-        As in `biaslab.ranking.select` and `biaslab.ranking.debias`. A remedy is fitted on the same number of
+        As in `biaslab.ranking.select` and `biaslab.ranking.debias`. Remedies are fitted on the same number of
         comparisons of other contexts.
     decoding : str
-        As in `biaslab.ranking.decode`. *adaptive* needs the position term, and the win ratio does not suit it at all.
+        As in `biaslab.ranking.decode`. *adaptive* needs the position term, and is incompatible with the win ratio.
     draws : int
-        Draws of each strategy; agreement is averaged over them within each context.
+        Number of draws per strategy; agreement is averaged over them within each context.
     resampling : Resampling, optional
-        Of intervals over contexts.
+        Settings of intervals over contexts.
     folds : int
         As in `biaslab.ranking.debias`.
     seed : int
-        Of the draws.
+        Random seed of the draws.
     in_sample : bool
-        Fit remedies on the comparisons that they are applied to, as in `biaslab.ranking.debias`, and as the paper's
-        Figs. 4 and 5 do.
+        Fit remedies on the comparisons they are applied to, as in `biaslab.ranking.debias`, and in the paper's Figs. 4
+        and 5.
 
     Returns
     -------
     pandas.DataFrame
         The estimates frame with the metrics ``spearman`` (null 0) and ``tokens_per_item`` by ``strategy``,
-        ``debiasing`` and ``budget``. A draw in which a context's scores do not vary counts as 0 there: it ranks
-        nothing.
+        ``debiasing`` and ``budget``. If a context's scores do not vary in a draw, it counts as 0, because the draw
+        ranks nothing.
     """
     require_count("seed", seed, 0)
     resampling = resampling or Resampling()
@@ -123,21 +124,22 @@ def self_consistency(
     trials : pandas.DataFrame
         Pair trials with all pairs in both orders.
     sizes : sequence of int
-        K, how many candidates of each context are drawn, at least 2; contexts with fewer do not enter.
+        Numbers of candidates K drawn from each context, at least 2; smaller contexts are ignored.
     human, decoding, resampling
         As in `agreement_by_budget`.
     draws : int
-        Draws of the candidates.
+        Number of draws of candidates.
     seed : int
-        Of the draws.
+        Random seed of the draws.
 
     Returns
     -------
     pandas.DataFrame
         The estimates frame with the metrics ``final_accuracy`` and ``gold_accuracy`` by ``candidates``: the share of
-        pairs, those with equal scores left out, that K candidates alone put in the same order as all candidates do, and
-        as the humans do; and ``predicted_tie_rate``, the share of all pairs that K candidates alone score alike, as win
-        ratios of few candidates often do. The paper does not say how it counts these.
+        pairs, without ties, that are in the same order when only K candidates are compared as in the full ranking, and
+        as in the human ranking; and ``predicted_tie_rate``, the share of all pairs with equal scores when only K
+        candidates are compared, which is frequent for win ratios of few candidates. The paper does not say how it
+        counts ties.
     """
     require_count("seed", seed, 0)
     resampling = resampling or Resampling()
@@ -213,7 +215,7 @@ def _agreement(comparisons: Comparisons, human: Floats, decoding: Decoding) -> F
 
 
 def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:
-    """Average over draws within contexts; agreement is undefined where human scores do not differ."""
+    """Average over draws within contexts; agreement is undefined if human scores do not differ."""
     varies = pd.Series(human).groupby(every.context).nunique().to_numpy() > 1
     mean = np.where(varies, np.nan_to_num(rho).mean(axis=0), 0.0)
     missing = "the human scores vary in no context"
@@ -227,7 +229,7 @@ def _price(every: Comparisons, chosen: Sequence[Codes], tokens: Floats) -> Ratio
 
 
 def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
-    """Draw a number of candidates from each context; skip contexts that have fewer."""
+    """Draw a number of candidates from each context; skip smaller contexts."""
     order = np.lexsort((rng.random(every.n_candidates), every.context))
     counts = np.bincount(every.context)
     kept = np.zeros(every.n_candidates, bool)
@@ -238,12 +240,12 @@ def _some(every: Comparisons, size: int, rng: np.random.Generator) -> Bools:
 def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references: tuple[Floats, Floats]) -> Floats:
     """Count, by context, concordant pairs per reference and all pairs; shape (references + 1, 2, contexts).
 
-    Last come the pairs with equal scores, and all pairs.
+    The last entries are the pairs with equal scores, and all pairs.
     """
-    part = every.take(kept[every.first] & kept[every.second])
-    scores = decode(part, decoding).scores
-    # every unordered pair of candidates that were compared, once
-    one, two = np.divmod(np.unique(part.pair), len(kept))
+    subset = every.take(kept[every.first] & kept[every.second])
+    scores = decode(subset, decoding).scores
+    # every unordered pair of candidates with a comparison, once
+    one, two = np.divmod(np.unique(subset.pair), len(kept))
     sign = np.sign(np.round(scores[one] - scores[two], 12))
     home, counts = every.context[one], []
     for reference in references:

@@ -1,7 +1,6 @@
 """Verdicts on pairs under one or two ways of asking: how often they change between ways and between samples.
 
-A verdict is a win of one candidate, a win of the other, or a tie. Exact probabilities stand for infinitely many
-samples.
+A verdict is a win of either candidate, or a tie. Exact probabilities are equivalent to infinitely many samples.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ _UNIT = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Verdicts on pairs that have one under each way of asking.
+    """Verdicts on the pairs that have one under each way of asking.
 
     Parameters
     ----------
     pairs : pandas.DataFrame
         One row per pair: ``context_id, candidate_id, opponent_id, human_gap`` (of the first over the second).
     shares : numpy.ndarray, shape (pairs, ways, 3)
-        Of each pair, in each way: how often the first wins, the second wins, and they tie. They add up to 1.
+        For each pair and way: the shares of wins of the first, wins of the second, and ties, which sum to 1.
     samples : numpy.ndarray, shape (pairs, ways)
-        On how many samples these rest; infinity where they are exact.
+        Number of samples behind the shares; infinite if they are exact.
     read : numpy.ndarray of int, shape (pairs,)
-        Judgements of each pair.
+        Number of judgements of each pair.
     n_dropped : int
-        Judgements that do not enter.
+        Number of judgements not used.
     """
 
     pairs: pd.DataFrame
@@ -79,20 +78,21 @@ class Verdicts:
         Parameters
         ----------
         trials : pandas.DataFrame
-            Pair trials, with ``context_id, candidate_id, opponent_id, human_gap, value, status`` and the way.
+            Pair trials, with ``context_id, candidate_id, opponent_id, human_gap, value, status`` and the way of
+            asking.
         way : str
-            Column that tells the ways apart.
+            Column of the way of asking.
         ways : sequence
-            One of its values, or two.
+            One or two of its values.
         exact : bool or numpy.ndarray of bool, shape (trials,)
-            Whether values are exact probabilities; else they are verdicts, or shares of counted samples.
+            Whether values are exact probabilities rather than verdicts or shares of samples.
         what : str
-            What is estimated, named in the warning.
+            Name of the estimate, for the warning.
 
         Warns
         -----
         MissingDataWarning
-            If more than 5 % of the judgements do not enter.
+            If more than 5 % of the judgements are dropped.
         """
         asked, exact = trials[way].isin(list(ways)).to_numpy(), np.broadcast_to(exact, len(trials))
         planned = trials[asked]
@@ -145,7 +145,7 @@ class Verdicts:
     def changes(self) -> tuple[Ratio, Ratio]:
         """Return how often the verdict changes with the way of asking, and between samples (its noise floor).
 
-        Both are shares of pairs of samples, from 0 to 1; two ways that change nothing have the same of both.
+        Both are shares of pairs of samples, from 0 to 1; they are equal if the way of asking has no effect.
         """
         context, ones = self.pairs["context_id"], np.ones(len(self.pairs))
         return (
@@ -156,8 +156,9 @@ class Verdicts:
     def accuracies(self, single: bool = False) -> tuple[Ratio, ...]:
         """Return, for each way, the share of decisions that agree with humans, among different human scores.
 
-        See `biaslab.ranking.pairs.comparative_accuracy`; several samples of a request are as many decisions. Exact
-        probabilities decide for what is likelier or, with ``single``, as often either way as single verdicts would.
+        See `biaslab.ranking.pairs.comparative_accuracy`; each sample of a request is a decision. Exact probabilities
+        count as a decision for the more likely candidate or, with ``single``, as fractional decisions like those of
+        single verdicts.
         """
         shares = self.shares
         if self.exact and not single:
@@ -198,16 +199,16 @@ class Verdicts:
     def alphas(self, resampling: Resampling) -> tuple[Estimate, Estimate, Estimate]:
         """Estimate Krippendorff's nominal alpha of samples within a way, of samples across ways, and their difference.
 
-        Which of a pair has which name says nothing: chance gives either candidate as many wins, and as many ties as
-        there are. So a judge that always takes what stands first agrees with itself perfectly, and with itself in the
-        other order never. Without ties alpha is 1 − 2 times the share of samples that differ, but for the correction
-        for few samples, which exact probabilities do without. All pairs have the same weight.
+        The labelling of a pair's candidates is arbitrary, so by chance either candidate wins equally often, with the
+        observed share of ties. A judge that always prefers the first thus agrees perfectly with itself, and never with
+        itself in the other order. Without ties alpha is 1 − 2 times the share of differing samples, apart from the
+        small-sample correction, which exact probabilities do not need. All pairs have equal weight.
 
         Returns
         -------
         tuple of Estimate
-            −1 to 1 the first two. The difference is at most 0 where probabilities are exact, as a square is at least 0:
-            there it has no test, elsewhere Student's t.
+            The first two lie in −1 to 1. With exact probabilities the difference is at most 0 (minus a mean of
+            squares), so it has no test; otherwise Student's t is used.
 
         Examples
         --------
@@ -229,7 +230,7 @@ class Verdicts:
             return once, across, once
         sums = self._sums(several, resampling)
         one, two, n = _alpha(sums, 1), _alpha(sums, 2), len(sums)
-        if self.exact:  # minus a mean of squares, hence a scale that ends at 0
+        if self.exact:  # minus a mean of squares, hence at most 0
             gap = cluster_statistic(lambda w: two(w) - one(w), n, resampling, bounds=(-2.0, 0.0), missing=_ALL_TIES)
         else:
             gap = cluster_difference(two, one, n, resampling, 0.0, "t")
@@ -250,8 +251,8 @@ def in_two_orders(trials: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The trials, with one of `ORDERS` in the column ``order``; where the later name was shown first, candidate and
-        opponent change places, and value and human gap go with them.
+        The trials, with one of `ORDERS` in the column ``order``; in trials that show the later name first, candidate
+        and opponent are swapped, along with value and human gap.
     """
     one, two = trials["candidate_id"].astype(object), trials["opponent_id"].astype(object)
     swapped = (one > two).to_numpy(bool)

@@ -28,18 +28,18 @@ def sliding_windows(
 ) -> list[int]:
     """Rank a list that is too long for one prompt.
 
-    The last ``window`` candidates are ranked first; the window then moves up by ``step``, so that the best of it go on,
-    until it has reached the top.
+    The last ``window`` candidates are ranked first; the window then moves up by ``step``, carrying its best candidates
+    along, until it reaches the top.
 
     Parameters
     ----------
     candidates : sequence
-        In the order in which they are first shown, such as that of a first-stage retriever.
+        In the initial order, for example that of a first-stage retriever.
     ranker : callable
-        Maps a list of candidates to their indices, best first. One that leaves some out or names others is an error:
-        decide what such a reply means before it gets here.
+        Maps a list of candidates to their indices, best first. Omitting or inventing candidates is an error: decide
+        how to treat such replies within the ranker.
     window, step : int
-        Candidates of a window, at least 2, and by how many it moves, at least 1 and at most one window.
+        Number of candidates in a window, at least 2, and the distance it moves, from 1 to one window.
     rounds : int
         How often the window slides from the end to the top.
 
@@ -51,7 +51,7 @@ def sliding_windows(
     Raises
     ------
     InputError
-        If a number lies outside its range, or the ranker returns no permutation.
+        If a parameter is out of range, or the ranker does not return a permutation.
 
     References
     ----------
@@ -113,25 +113,25 @@ def _permutation(ranked: Any, n: int) -> list[int]:
 def judge_ranker(
     judge: Judge, dataset: Dataset, attribute: str, context_id: str, protocol: Protocol | None = None
 ) -> Ranker:
-    """Return the function that `sliding_windows` needs to rank candidates of a context by a judge.
+    """Return a ranker for `sliding_windows` that lets a judge rank the candidates of a context.
 
     Parameters
     ----------
     judge : Judge
-        Answers `biaslab.core.Completion` requests; one that is wrapped by a store is asked once for each window.
+        Answers `biaslab.core.Completion` requests; wrapped with a store, it is asked once per window.
     dataset : Dataset
-        Where the candidates' texts are.
+        Source of the candidates' texts.
     attribute : str
-        What they are ranked by.
+        The attribute to rank by.
     context_id : str
         The context.
     protocol : Protocol, optional
-        Of the form list, for rankings; biaslab's own by default.
+        Protocol for rankings of lists; by default biaslab's own.
 
     Returns
     -------
     callable
-        Maps names of candidates to their indices, best first. A reply that is no ranking raises `JudgeError` with its
+        Maps candidate names to their indices, best first. A reply that is not a ranking raises `JudgeError` with its
         status.
 
     Raises
@@ -175,24 +175,23 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
     Parameters
     ----------
     orders : pandas.DataFrame
-        One row per candidate and list: ``context_id``; ``list``, which of a context's lists it is in, the same
-        candidates in another initial order; ``place`` at the start and ``rank`` at the end, both from 1;
-        ``candidate_id``.
+        One row per candidate and list: ``context_id``; ``list``, which identifies the lists of a context (the same
+        candidates in different initial orders); initial ``place`` and final ``rank``, both from 1; ``candidate_id``.
     resampling : Resampling, optional
-        Of the estimates.
+        Settings of the estimates.
 
     Returns
     -------
     pandas.DataFrame
-        By ``metric``: ``place_correlation``, the mean Spearman correlation of place and rank less the candidate's mean
-        of both over its lists, so that its worth does not enter (null 0; above: what starts further up ends there); and
-        ``rank_spread``, the mean standard deviation of a candidate's ranks over the lists. With ``estimate``,
-        ``ci_low``, ``ci_high``, ``p_value`` and ``n_contexts``; contexts are the sampling unit.
+        By ``metric``: ``place_correlation``, the mean Spearman correlation of place and rank, both centred for each
+        candidate over its lists, which removes its worth (null 0; above: candidates that start higher end higher); and
+        ``rank_spread``, the mean standard deviation of a candidate's ranks over lists. With ``estimate``, ``ci_low``,
+        ``ci_high``, ``p_value`` and ``n_contexts``; the sampling unit is the context.
 
     Raises
     ------
     InputError
-        If a column is missing, or no candidate stands in two lists.
+        If a column is missing, or no candidate occurs in two lists.
 
     Examples
     --------
@@ -227,7 +226,7 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
 
 
 def _correlation(place: NDArray[np.float64], rank: NDArray[np.float64]) -> float:
-    """Return Spearman's correlation; 0 if ranks do not vary, since then position has no effect."""
+    """Return Spearman's correlation; 0 if ranks do not vary, because position then has no effect."""
     return float(spearmanr(place, rank).statistic) if np.ptp(rank) > 0 and np.ptp(place) > 0 else 0.0
 
 

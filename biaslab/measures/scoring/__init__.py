@@ -1,7 +1,7 @@
 """Pointwise scorers: one score per candidate, from a judge or a metric, and agreement of scores with humans.
 
-A scorer is designed and read like a probe, so that `biaslab.collect` asks a judge and the store keeps what was asked;
-`scores` turns the trials into a scores frame. Metrics without a judge make that frame at once.
+A scorer is designed and parsed like a probe, so `biaslab.collect` asks a judge and a store keeps the replies; `scores`
+turns the trials into a scores frame. Metrics without a judge return that frame directly.
 
 =================== =============================================================================================
 `PromptScoring`     a number on request, two templates (Liusie et al. 2024, §4.3.2)

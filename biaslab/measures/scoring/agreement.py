@@ -47,29 +47,29 @@ def agreement(
     ----------
     scores : pandas.DataFrame
         A scores frame (`biaslab.scoring.scores`), a ranking (`biaslab.ranking.rank`), or any other frame with ``judge,
-        dataset, attribute, context_id, candidate_id, score``; ``scorer`` tells rows apart where it is there.
+        dataset, attribute, context_id, candidate_id, score``; if it has a column ``scorer``, scorers are kept apart.
     dataset : Dataset or mapping of str to Dataset, optional
-        The data set that was scored. By default the frame says itself what humans think, in a column ``human``, and
-        whose the candidates are, in ``system``. Several by name, such as with a teacher's scores in place of the
-        humans', are each set against the scores; a column ``agreement_with`` names them.
+        The data set that was scored. By default the frame itself holds the human scores, in a column ``human``, and
+        the candidates' systems, in ``system``. With several data sets by name, for example one with a teacher's scores
+        in place of human ones, scores are compared with each; a column ``agreement_with`` names them.
     levels : sequence of {"context", "dataset", "system"}
-        Within contexts and then averaged, over all candidates, and/or over the means of systems. The last is left out
-        where systems are not named.
+        Within contexts and then averaged, over all candidates, and/or over the means of systems. The last is omitted
+        if systems are not named.
     coefficients : sequence of {"spearman", "kendall", "pearson"}
         Spearman's ρ, Kendall's τ-b and/or Pearson's r.
     resampling : Resampling, optional
-        Of the intervals, which are over contexts.
+        Settings of the intervals, which are over contexts.
     by : sequence of str
-        Further columns that tell rows apart, where they are there.
+        Further columns, if present, by which to split the rows.
     constant : {"drop", "zero"}
-        Contexts in which humans' scores vary and the scorer's do not: left out of the mean within contexts, or counted
-        as 0, as the code of Liusie et al. does.
+        Contexts in which human scores vary and the scorer's do not: dropped from the mean within contexts, or counted
+        as 0, as in the code of Liusie et al.
 
     Returns
     -------
     pandas.DataFrame
-        The estimates frame: metric ``agreement`` (−1 to 1, null 0; ranks of systems have no test), one row per judge ×
-        scorer × attribute × template × level × coefficient. ``n_dropped`` counts candidates of the data set (or of the
+        The estimates frame: metric ``agreement`` (−1 to 1, null 0; no test for ranks of systems), one row per judge ×
+        scorer × attribute × template × level × coefficient. ``n_dropped`` counts candidates of the data set (or the
         frame) without a score, or without a human one.
 
     Raises
@@ -77,7 +77,7 @@ def agreement(
     InputError
         If a level, a coefficient or an attribute is unknown.
     TrialsError
-        If a column is missing, a candidate is scored twice or is not one of the data set, or the scores are of another
+        If a column is missing, a candidate is scored twice or is not in the data set, or the scores are of another
         data set.
 
     Warns
@@ -105,9 +105,9 @@ def agreement(
 
     rows: list[dict[str, Any]] = []
     names = [name for name in (*SCORES[:4], *by) if name in scores.columns]
-    for values, part in scores.groupby(names, sort=False):
+    for values, group in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
-        frame = _own_human(part) if dataset is None else with_human([part], dataset, str(where["attribute"]))
+        frame = _own_human(group) if dataset is None else with_human([group], dataset, str(where["attribute"]))
         what = f"agreement ({' '.join(map(str, values))})"
         rows += _rows("agreement", frame, what, where, estimate, (levels, coefficients), how)
     conditions = [name for name in (*_CONDITIONS[:3], *by, *_CONDITIONS[4:]) if name not in by or name in names]
@@ -128,20 +128,20 @@ def agreement_difference(
     Parameters
     ----------
     first, second : pandas.DataFrame
-        Scores frames of one scorer each, of one data set.
+        Scores frames of one scorer each, for the same data set.
     dataset, levels, coefficients, resampling
-        As for `agreement`. Both are recomputed with the same resampled contexts.
+        As in `agreement`. Both agreements are recomputed on the same resampled contexts.
 
     Returns
     -------
     pandas.DataFrame
-        The estimates frame: metric ``agreement_difference`` (−2 to 2, null 0), first minus second, one row an
+        The estimates frame: metric ``agreement_difference`` (−2 to 2, null 0), first minus second, one row per
         attribute that both scored × level × coefficient. ``scorer`` is the first, ``other`` the second.
 
     Raises
     ------
     InputError, TrialsError
-        As for `agreement`; also if a frame holds several scorers or judges, or the two share no attribute.
+        As in `agreement`; also if a frame has several scorers or judges, or the two have no attribute in common.
 
     Warns
     -----
@@ -180,7 +180,7 @@ def agreement_difference(
 
     rows: list[dict[str, Any]] = []
     for name in shared:
-        frame = with_human([part[part["attribute"] == name] for part in (first, second)], dataset, name)
+        frame = with_human([scores[scores["attribute"] == name] for scores in (first, second)], dataset, name)
         what = f"agreement_difference ({where['scorer']}, {where['other']}, {name})"
         cell = {**where, "attribute": name}
         rows += _rows("agreement_difference", frame, what, cell, estimate, (levels, coefficients), how)
@@ -201,39 +201,39 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
     Parameters
     ----------
     parts : sequence of pandas.DataFrame
-        Scores frames of one scorer and attribute each.
+        Scores frames, each of one scorer and attribute.
     dataset : Dataset
         The data set that was scored.
     attribute : str
-        Whose human scores.
+        The attribute.
 
     Returns
     -------
     pandas.DataFrame
         One row per candidate of the data set: ``context_id, candidate_id, system, human, score``, and ``score_2`` and
-        so on for further parts; NaN where there is none.
+        so on for further parts; NaN if missing.
 
     Raises
     ------
     InputError
         If the attribute is unknown.
     TrialsError
-        If a candidate is scored twice or is not one of the data set, or the scores are of another data set.
+        If a candidate is scored twice or is not in the data set, or the scores are of another data set.
     """
     dataset.require_attributes([attribute])
     items = dataset.candidates[[*ITEM, "system"]]
     items = items.assign(human=dataset.human_means[attribute].to_numpy(float))
-    for number, part in enumerate(parts, start=1):
-        strangers = set(part["dataset"]) - {dataset.name}
+    for number, scores in enumerate(parts, start=1):
+        strangers = set(scores["dataset"]) - {dataset.name}
         if strangers:
             raise TrialsError("scores of the data set", sorted(strangers), dataset.name)
-        _once_each(part)
+        _once_each(scores)
         known = pd.MultiIndex.from_frame(items[list(ITEM)])
-        unknown = ~pd.MultiIndex.from_frame(part[list(ITEM)]).isin(known)
+        unknown = ~pd.MultiIndex.from_frame(scores[list(ITEM)]).isin(known)
         if unknown.any():
-            raise TrialsError("scores", part.loc[unknown, list(ITEM)].iloc[0].tolist(), "candidates of the data set")
+            raise TrialsError("scores", scores.loc[unknown, list(ITEM)].iloc[0].tolist(), "candidates of the data set")
         column = "score" if number == 1 else f"score_{number}"
-        items = items.merge(part[[*ITEM, "score"]].rename(columns={"score": column}), on=list(ITEM), how="left")
+        items = items.merge(scores[[*ITEM, "score"]].rename(columns={"score": column}), on=list(ITEM), how="left")
     return items
 
 
@@ -245,12 +245,12 @@ def _once_each(scores: pd.DataFrame) -> None:
         raise TrialsError("scores", f"{which} twice", "one score per candidate", "select one condition first")
 
 
-def _own_human(part: pd.DataFrame) -> pd.DataFrame:
+def _own_human(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of one attribute with the human scores in the frame's own column."""
-    require_columns(part, ["human"], "scores")
-    _once_each(part)
-    system = part["system"].fillna("") if "system" in part else ""
-    return part.assign(system=system)[[*ITEM, "system", "human", "score"]]
+    require_columns(scores, ["human"], "scores")
+    _once_each(scores)
+    system = scores["system"].fillna("") if "system" in scores else ""
+    return scores.assign(system=system)[[*ITEM, "system", "human", "score"]]
 
 
 def _rows(

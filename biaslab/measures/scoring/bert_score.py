@@ -43,30 +43,30 @@ def bert_scores(
     Parameters
     ----------
     dataset : Dataset
-        What to score.
+        The data set to score.
     encoder : Encoder, optional
-        Where embeddings come from. By default the hidden states of the embedded causal model: good enough to show the
-        method, and no substitute for an encoder such as RoBERTa, whose tokens also see what stands to their right.
+        Source of the embeddings. By default the hidden states of the embedded causal model: enough to demonstrate the
+        method, but no substitute for an encoder such as RoBERTa, whose tokens also see the text to their right.
     measure : {"precision", "recall", "F1"}
-        Which of the three.
+        Which of the three to use as the score.
     attributes : sequence of str, optional
-        What humans judged; all attributes of the data set by default. A candidate has the same score for each.
+        Attributes that humans judged; by default all of the data set. A candidate has the same score for each.
     against : {"reference", "source"}, optional
         By default the reference if every candidate of the data set has one, else the source.
     idf : bool
-        Weight each token by its rarity among the texts compared with, −log((n + 1) / (N + 1)) where n of N different
-        texts have it; equal weights otherwise.
+        Weight each token by its rarity among the comparison texts, −log((n + 1) / (N + 1)) if n of N distinct texts
+        contain it; by default weights are equal.
 
     Returns
     -------
     pandas.DataFrame
-        The scores frame. ``scorer`` says measure and against what, ``judge`` names encoder and layer. Cosines as they
-        are, −1 to 1, without the baseline rescaling of the paper's §A, which changes no ranking.
+        The scores frame. ``scorer`` names the measure and the comparison text, ``judge`` the encoder and layer.
+        Cosines, −1 to 1, without the baseline rescaling of the paper's §A, which does not affect rankings.
 
     Raises
     ------
     InputError
-        If the measure or an attribute is unknown, or a candidate has no text to be compared with.
+        If the measure or an attribute is unknown, or a candidate has no text to compare it with.
     ModelLoadError
         If the embedded model is not installed.
 

@@ -14,7 +14,7 @@ from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
-#: The mean, and the share of each level.
+#: The mean score, and the share of each level.
 Parts = tuple[Ratio, list[Ratio]]
 
 
@@ -32,23 +32,24 @@ def conditional_shares(
     Parameters
     ----------
     scores : pandas.DataFrame
-        One row per output, or a rating by one person: ``context_id``, and a column per attribute. Rows that lack one of
-        a pair do not enter that pair; a score between two values counts as the nearer one, the lower of two as near.
+        One row per output, or per rating by one person: ``context_id``, and a column per attribute. Rows with a
+        missing score are dropped for pairs with that attribute; scores between two values are rounded to the nearest,
+        halves down.
     attributes : sequence of str
-        In the order in which they were scored; each is paired with all that come later.
+        In the order in which they were scored; each is paired with all later ones.
     values : sequence of float
-        The scores of the scale, ascending. Low is at most the middle of the scale.
+        The scores of the scale, ascending. Low means up to the middle of the scale.
     judge, dataset : str
-        Whose scores, and of what.
+        Judge (or annotator) and data set of the scores.
     resampling : Resampling, optional
-        Of the intervals, which are over contexts.
+        Settings of the intervals, which are over contexts.
 
     Returns
     -------
     pandas.DataFrame
         The estimates frame of `biaslab.probes.Anchoring` with the metrics ``share_after_low``, ``share_after_high`` by
         ``score``, and ``mean_after_low``, ``mean_after_high``; ``after`` is the earlier attribute, ``attribute`` the
-        later one, ``position`` the place of the later one.
+        later one, ``position`` the position of the later one.
 
     Raises
     ------
@@ -91,13 +92,13 @@ def later_scores(context: pd.Series, chances: NDArray[np.float64], levels: NDArr
     Parameters
     ----------
     context : pandas.Series
-        That of each output.
+        Context of each output.
     chances : numpy.ndarray
-        Outputs × levels: the probability that the earlier score is of that kind and the later one of that level.
+        Outputs × levels: the probability that the earlier score is low (or high) and the later one equals the level.
     levels : numpy.ndarray
         The scores of the scale, ascending.
     missing : str
-        The note where no earlier score is of that kind.
+        The note if there is no such earlier score.
     """
     weight, ends = chances.sum(axis=1), (float(levels[0]), float(levels[-1]))
     mean = Ratio(context, chances @ levels, weight, bounds=ends, missing=missing)

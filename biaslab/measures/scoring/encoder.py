@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 _BATCH_TOKENS = 2048
-_RESERVED = 2  # positions that RoBERTa and its like count in their window but never use
+_RESERVED = 2  # positions that RoBERTa and relatives count in their window but never use
 
 
 class Encoded(NamedTuple):
@@ -35,13 +35,13 @@ class Encoder:
     Parameters
     ----------
     name : str
-        What it is called in scores frames.
+        Name in scores frames.
     model : transformers.PreTrainedModel
-        Without a head, in evaluation mode; of an encoder–decoder model the encoder.
+        Without a head, in evaluation mode; for an encoder–decoder model, the encoder.
     tokenizer : transformers.PreTrainedTokenizerBase
         Its tokenizer.
     layer : int
-        Which hidden states: 0 are the embeddings, 1 the output of the first layer.
+        Index of the hidden states: 0 for the embeddings, 1 for the output of the first layer.
 
     Examples
     --------
@@ -57,13 +57,13 @@ class Encoder:
     def encode(self, texts: Sequence[str]) -> list[Encoded]:
         """Return tokens and vectors of each text, in order.
 
-        Special tokens are computed with the text but not returned. A causal tokenizer that adds none gets its
-        begin-of-sequence token in front, so that the first token of the text has something to its left.
+        Special tokens are part of the input but not returned. If a causal tokenizer adds none, its begin-of-sequence
+        token is prepended, so that the first token of the text has left context.
 
         Warns
         -----
         UserWarning
-            If texts are cut because they do not fit the model's window.
+            If texts are truncated because they exceed the model's window.
         """
         rows = self.tokens(texts)
         encoded: dict[int, Encoded] = {}
@@ -79,7 +79,7 @@ class Encoder:
         Warns
         -----
         UserWarning
-            If texts are cut: how many.
+            If texts are truncated, with their number.
         """
         rows = [self._tokens(text) for text in texts]
         long = [i for i, (ids, _) in enumerate(rows) if len(ids) > self.window]
@@ -138,16 +138,16 @@ def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = 
         ``"smollm2-135m"`` (the embedded causal model), ``"minilm-l6"`` (the embedded encoder), a folder, a ``.gguf``
         file or a hub identifier.
     layer : int, optional
-        Which hidden states, 1 to the number of layers, or 0 for the embeddings. By default three quarters of the way
-        up, such as layer 9 of BERT-base (Zhang et al. 2020 tune it by model: 9 of 12 for BERT-base, 17 of 24 for
-        RoBERTa-large), and of causal models the last, where few huge dimensions no longer outweigh all others.
+        Index of the hidden states, from 1 to the number of layers, or 0 for the embeddings. By default three quarters
+        of the way up, for example layer 9 of BERT-base (Zhang et al. 2020 tune it by model: 9 of 12 for BERT-base, 17
+        of 24 for RoBERTa-large); for causal models the last layer, in which a few huge dimensions no longer dominate.
     device : str
-        Of torch.
+        As in torch.
 
     Raises
     ------
     ModelLoadError
-        If it is not there or cannot be loaded.
+        If it does not exist or cannot be loaded.
     InputError
         If it has no such layer.
     """

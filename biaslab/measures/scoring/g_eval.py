@@ -22,7 +22,7 @@ from biaslab.measures.scoring.scorer import Scorer, require_known_steps, require
 from biaslab.stats import require_columns
 
 _STEP = re.compile(r"^\W{0,4}(?:step\s*)?\d{1,2}\s*[.):]\W{0,4}(?=\w)(.+)$|^[-*•]\s+(?=\w)(.+)$", re.IGNORECASE)
-_CONTEXT = "steps"  # the pseudo-context of requests that are about no candidate
+_CONTEXT = "steps"  # pseudo-context for requests that are not about a candidate
 
 
 @checked(eager=True)
@@ -35,19 +35,19 @@ class GEval(Scorer):
     Parameters
     ----------
     scale : str
-        Name of one of `biaslab.core.scales.SCALES`; the paper's is 1-5.
+        A name from `biaslab.core.scales.SCALES`; the paper's is 1-5.
     replicates : int
-        With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages. The paper takes 20.
+        With ``answer="text"``: samples per request, averaged by `biaslab.scoring.scores`. The paper uses 20.
     steps : mapping of str to sequence of str, optional
-        Attribute → evaluation steps. An attribute without any gets steps made from its aspects. The paper lets the
-        judge write them once for each attribute (auto-CoT): `biaslab.scoring.StepWriting` asks for them, and
-        `biaslab.scoring.written_steps` returns what goes here.
+        Attribute → evaluation steps. For other attributes, steps are derived from their aspects. The paper has the
+        judge write them once per attribute (auto-CoT): `biaslab.scoring.StepWriting` asks for them, and
+        `biaslab.scoring.written_steps` returns this mapping.
 
     Raises
     ------
     InputError
-        If a value is out of range, or steps are one string or none. From `design`, if there are steps for an
-        attribute that is not scored.
+        If a value is out of range, or steps are a string or empty. From `design`, if there are steps for an attribute
+        that is not scored.
 
     Examples
     --------
@@ -95,21 +95,21 @@ class GEval(Scorer):
 class StepWriting:
     """Let the judge write the evaluation steps of each attribute, for ``steps`` of `biaslab.scoring.GEval`.
 
-    A design like any other: `biaslab.collect` asks, a store keeps each reply, so that the steps of a study stay those
-    that its scores were asked with.
+    A design like any other: `biaslab.collect` asks, and a store keeps the replies, so the steps of a study remain
+    those used for its scores.
 
     Parameters
     ----------
     attributes : sequence of str, optional
-        What to write steps for; all attributes of the data set by default.
+        Attributes to write steps for; by default all of the data set.
     scale : str
-        Name of one of `biaslab.core.scales.SCALES`: that of the scores.
+        A name from `biaslab.core.scales.SCALES`: the scale of the scores.
     temperature : float
         0 is greedy.
     max_tokens : int
-        Length of the steps at most.
+        Maximum length of the steps.
     seed : int
-        Of sampled text.
+        Seed of sampled text.
 
     Notes
     -----
@@ -165,7 +165,7 @@ def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
     Raises
     ------
     TrialsError
-        If a column is missing, or a reply holds no steps.
+        If a column is missing, or a reply contains no steps.
     """
     require_columns(trials, ("attribute", "status", "reply"), "trials")
     if (unread := trials.loc[trials["status"] != "ok", "attribute"].tolist()) or trials.empty:
@@ -175,7 +175,7 @@ def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def parse_steps(text: str | None) -> list[str]:
-    r"""Read the steps of a numbered or bulleted list, without the text around it.
+    r"""Parse the steps of a numbered or bulleted list, without the text around it.
 
     Examples
     --------

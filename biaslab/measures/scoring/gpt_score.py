@@ -22,13 +22,13 @@ class GPTScore:
     Parameters
     ----------
     attributes : sequence of str, optional
-        What the instruction asks for; all attributes of the data set by default.
+        Attributes that the instruction asks for; by default all of the data set.
 
     Notes
     -----
-    No chat template is applied: the judge reads source and instruction as plain text and the candidate goes on from
-    there. The score is in nats a token of the judge's tokenizer, at most 0: compare candidates under one judge, never
-    numbers between judges.
+    No chat template is applied: the judge reads source and instruction as plain text, continued by the candidate. The
+    score is in nats per token of the judge's tokenizer, at most 0: compare candidates under one judge, never scores of
+    different judges.
 
     Examples
     --------

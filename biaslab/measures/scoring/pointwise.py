@@ -1,4 +1,4 @@
-"""Pointwise scoring: the candidates, the question, and the reading of replies."""
+"""Pointwise scoring: candidates, questions, and the parsing of replies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Item:
     context_id, context, candidate_id, system, text, reference : str
         As in `biaslab.Dataset`.
     human : mapping of str to float
-        Attribute → mean human score; NaN where nobody rated.
+        Attribute → mean human score; NaN if unrated.
     """
 
     context_id: str
@@ -60,7 +60,7 @@ def items(dataset: Dataset) -> Iterator[Item]:
 def drawn_items(dataset: Dataset, n_candidates: int | None, seed: int) -> Iterator[Item]:
     """Sample candidates of each context without replacement, in the data set's order; None takes all.
 
-    The draw of a context depends on the seed and that context alone.
+    A context's sample depends only on the seed and that context.
     """
     for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
         candidates = list(group)
@@ -84,8 +84,8 @@ def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]
     Returns
     -------
     dict
-        ``ratings``, the scores separated by blanks, and ``annotators``, in the same order the number of who gave each,
-        which is theirs throughout the data set. Nothing for any item where none has two scores.
+        ``ratings``, the scores separated by spaces, and ``annotators``, the numbers of the annotators who gave them,
+        in the same order and consistent throughout the data set. Empty if no item has two scores.
 
     Examples
     --------
@@ -108,18 +108,18 @@ class Asking:
     Parameters
     ----------
     answer : {"distribution", "text", "score"}
-        Read the exact distribution over the scale's labels, or generate text and read the score in it; or ask an
-        evaluator, which reads no prompt, for one number (`biaslab.core.Score`).
+        Use the exact distribution over the scale's labels, or generate text and parse the score in it; or ask an
+        evaluator, which reads no prompt, for a number (`biaslab.core.Score`).
     evaluators : bool
-        Whether an evaluator's number will do, since the phenomenon does not lie in the prompt.
+        Whether an evaluator's number is acceptable, because the phenomenon does not depend on the prompt.
     replicates : int
-        With ``answer="text"``: samples of each request.
+        With ``answer="text"``: samples per request.
     temperature : float
-        With ``answer="text"``: 0 is greedy; replicates are then equal.
+        With ``answer="text"``: 0 is greedy, which makes replicates equal.
     max_tokens : int
         With ``answer="text"``: maximum tokens of an answer.
     seed : int
-        Of the sampled texts.
+        Seed of sampled texts.
 
     Raises
     ------
@@ -184,17 +184,17 @@ class Question:
     Parameters
     ----------
     item : Item
-        What is scored.
+        The item to score.
     attribute : str
-        Which score of the answer is read.
+        The attribute whose score is parsed.
     messages : str or sequence of Message
         The prompt.
     scale : Scale
-        On which to answer.
+        The scale of the answer.
     about : About
-        What the request is about, in the words of `biaslab.core.About`.
+        Description of the request, as in `biaslab.core.About`.
     labels : tuple of str
-        The attributes of an answer in lines ``<attribute>: <score>``; none where the answer is a bare score.
+        The attributes of an answer in lines ``<attribute>: <score>``; empty if the answer is a bare score.
     """
 
     item: Item
@@ -222,10 +222,9 @@ class Question:
         edit: str = "",
         steps: Sequence[str] = (),
     ) -> Question:
-        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first score is read.
+        """Ask for the scores of one or several attributes with `biaslab.prompts.rate`; the first score is used.
 
-        ``heading``, ``note`` and ``steps`` stand in the prompt; ``edit`` names the edit with which the candidate is
-        shown.
+        ``heading``, ``note`` and ``steps`` are parts of the prompt; ``edit`` names the edit applied to the candidate.
         """
         prompt = prompts.rate(dataset, attributes, scale, item.text, item.context, reasons, heading, note, steps)
         if len(attributes) == 1 and reasons == "none":
@@ -242,7 +241,7 @@ class Question:
     def trials(self, asking: Asking, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
         """Yield one trial per replicate.
 
-        Their condition holds the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
+        Their condition contains the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
         """
         item = self.item
         where = dict(condition)
@@ -254,7 +253,7 @@ class Question:
     def label_trials(self, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
         """Yield one trial per label of a single `Choice`; its value is the probability of the label.
 
-        Their condition holds ``label``, the label's worth on the scale, besides what `trials` puts there.
+        Their condition contains ``label``, the label's value on the scale, in addition to the columns of `trials`.
         """
         [trial] = self.trials(Asking(), condition)
         for label in self.scale.values:
@@ -264,12 +263,12 @@ class Question:
 def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[float, Status]:
     """Return a score on the trial's scale and its status.
 
-    An evaluator's number is laid linearly on the scale, 0 at its lowest and 1 at its highest score.
+    An evaluator's number is mapped linearly to the scale, from 0 for its lowest to 1 for its highest score.
 
-    Of a `Choice` the expected score over the labels at a temperature, 0 being the likeliest label; or the probability
-    of one label, at temperature 1, where the trial is about one. Where the judge counted samples, no other temperature
-    can be had of it, and there is no score. Of a text the score that is written in it, that of the
-    trial's attribute where the trial lists several in ``labels``.
+    For a `Choice`: the expected score over the labels at a temperature, where 0 means the most likely label; or, if
+    the trial is about a single label, its probability at temperature 1. Counted samples cannot be converted to another
+    temperature, so there is then no score. For a text: the score in it, that of the trial's attribute if the trial
+    lists several in ``labels``.
     """
     scale = scale_named(str(trial.condition["scale"]))
     if isinstance(trial.request, Choice):
@@ -289,5 +288,5 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
 
 @lru_cache(maxsize=8)
 def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> NDArray[np.float64]:
-    """Return the distribution at a temperature; cached, since the trials of all labels of a reply read it."""
+    """Return the distribution at a temperature; cached, because the trials of all labels of a reply use it."""
     return tempered(logprobs, temperature)

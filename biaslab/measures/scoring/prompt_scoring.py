@@ -25,15 +25,15 @@ class PromptScoring(Scorer):
     Parameters
     ----------
     answer : {"distribution", "text"}
-        Take the likeliest label, which is what a greedy judge answers, or generate text and read the score in it.
+        Use the most likely label, which is a greedy judge's answer, or generate text and parse the score in it.
     template : {1, 2}
-        A bare request, or one that sets the task and defines the attribute.
+        A bare request, or one that states the task and defines the attribute.
     scale : {"1-5", "1-10", "1-100"}
-        Whole numbers from which to which.
+        Range of whole numbers.
     max_tokens : int
         With ``answer="text"``: maximum tokens of an answer.
     cue : str
-        What stands at the end of the prompt, such as "Score:", which the paper appends for Llama 2.
+        End of the prompt, for example "Score:", which the paper appends for Llama 2.
 
     Raises
     ------
@@ -42,8 +42,8 @@ class PromptScoring(Scorer):
 
     Notes
     -----
-    The defaults of scale, temperature and length are the paper's, which reads sampled text (``answer="text"``). Where
-    labels are equally likely the score is their mean.
+    The defaults of scale, temperature and length are the paper's, which parses sampled text (``answer="text"``). If
+    labels are equally likely, the score is their mean.
 
     Examples
     --------

@@ -27,34 +27,33 @@ class Rating(Scorer):
     Parameters
     ----------
     scale : str
-        Name of one of `biaslab.core.scales.SCALES`.
+        A name from `biaslab.core.scales.SCALES`.
     reasons : {"none", "after", "before"}
         No reasons; "rate-explain", the rating and then the reasons; or "analyze-rate", the reasons first (Chiang & Lee
         2023).
     answer : {"distribution", "text"}
-        Take the score exactly from the probabilities of the labels, or generate text and read the score in it. Where
-        the rating stands before the reasons they cannot move it, so its distribution is exact too; after them it is
-        not known.
+        Use the exact label probabilities, or generate text and parse the score in it. Reasons after the rating cannot
+        influence it, so its distribution is exact too; after reasons it is unknown.
     temperature : float
-        0 is greedy: the likeliest label. Above it a distribution gives the expected score at that temperature, which is
-        what the mean of samples tends to.
+        0 is greedy: the most likely label. At higher temperatures a distribution gives the expected score, which the
+        mean of samples converges to.
     max_tokens : int, optional
-        With ``answer="text"``: maximum tokens of an answer. By default 16, since generation may stop after the rating,
-        and 256 where reasons stand before it.
+        With ``answer="text"``: maximum tokens of an answer. By default 16, because generation may stop after the
+        rating, or 256 if reasons come first.
 
     steps : mapping of str to sequence of str
-        Attribute → evaluation steps that stand in its prompt, such as those of RoSE's annotators in the paper's recipe:
+        Attribute → evaluation steps for its prompt, such as those of RoSE's annotators in the paper's recipe:
         `biaslab.prompts.protocol_steps`. None by default.
 
     Raises
     ------
     InputError
-        If a value is out of range, or a distribution is wanted of a rating after its reasons. From `design`, if
+        If a value is out of range, or a distribution is requested for a rating after its reasons. From `design`, if
         there are steps for an attribute that is not scored.
 
     Notes
     -----
-    The recipe is the default: 1-10, no reasons, temperature 0, with the source, one attribute a request.
+    The recipe is the default: 1-10, no reasons, temperature 0, with the source, one attribute per request.
 
     Examples
     --------

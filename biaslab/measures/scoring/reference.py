@@ -34,26 +34,28 @@ def reference_scores(
     Parameters
     ----------
     dataset : Dataset
-        What to score. Variables called ``reference_2``, ``reference_3`` … are further references, as SummEval has
-        them: ROUGE is then the mean over references (ECT's Table 1), BLEU and chrF treat several as sacrebleu does.
+        The data set to score. Variables called ``reference_2``, ``reference_3`` … are further references, as in
+        SummEval: ROUGE is then the mean over references (ECT's Table 1), BLEU and chrF treat several as sacrebleu
+        does.
     metrics : sequence of {"ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "chrF"}
-        ROUGE is the F1 of stemmed words, 0-1 (rouge-score). BLEU is the sentence-level one with effective order and
-        exponential smoothing, chrF has character 6-grams and β = 2, both 0-100 (sacrebleu).
+        ROUGE is the F1 over stemmed words, 0-1 (rouge-score). BLEU is sentence-level, with effective order and
+        exponential smoothing; chrF uses character 6-grams and β = 2; both 0-100 (sacrebleu).
     attributes : sequence of str, optional
-        What humans judged; all attributes of the data set by default. The metrics know none: a candidate has the same
-        score for each.
+        Attributes that humans judged; by default all of the data set. The metrics ignore them: a candidate has the
+        same score for each.
     against : {"reference", "source"}, optional
         By default the reference if every candidate of the data set has one, else the source.
 
     Returns
     -------
     pandas.DataFrame
-        The scores frame. ``scorer`` says against what, as in ``"ROUGE-1 (reference)"``; ``judge`` is the package.
+        The scores frame. ``scorer`` includes the comparison text, as in ``"ROUGE-1 (reference)"``; ``judge`` is the
+        package.
 
     Raises
     ------
     InputError
-        If a metric or an attribute is unknown, or a candidate has no text to be compared with.
+        If a metric or an attribute is unknown, or a candidate has no text to compare it with.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Answer, Asking, Item, Question, items, read_score
 from biaslab.stats import require_columns, usable
 
-#: Columns of a scores frame; the first four say whose scores they are.
+#: Columns of a scores frame; the first four identify the scores.
 SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id", "score")
 
 
@@ -28,19 +28,19 @@ class Scorer(ABC):
     Parameters
     ----------
     attributes : sequence of str, optional
-        What to score; all attributes of the data set by default.
+        Attributes to score; by default all of the data set.
     scale : str
-        Name of one of `biaslab.core.scales.SCALES`.
+        A name from `biaslab.core.scales.SCALES`.
     answer : {"distribution", "text"}
-        Take the score exactly from the probabilities of the labels, or generate text and read the score in it.
+        Use the exact label probabilities, or generate text and parse the score in it.
     replicates : int
-        With ``answer="text"``: samples of each request, which `biaslab.scoring.scores` averages.
+        With ``answer="text"``: samples per request, averaged by `biaslab.scoring.scores`.
     temperature : float
-        With ``answer="text"``: 0 is greedy; replicates are then equal.
+        With ``answer="text"``: 0 is greedy, which makes replicates equal.
     max_tokens : int
         With ``answer="text"``: maximum tokens of an answer.
     seed : int
-        Of the sampled texts.
+        Seed of sampled texts.
 
     Raises
     ------
@@ -116,14 +116,14 @@ def scores(trials: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``scorer, judge, dataset, attribute, context_id, candidate_id, score``, in the order of the trials. A candidate
-        none of whose replicates could be read has NaN.
+        ``scorer, judge, dataset, attribute, context_id, candidate_id, score``, in the order of the trials. NaN for a
+        candidate without a usable replicate.
 
     Raises
     ------
     TrialsError
-        If a column is missing, or one replicate of a candidate stands there twice: then the trials hold several
-        conditions, which no mean should mix.
+        If a column is missing, or a replicate of a candidate is repeated: the trials then have several conditions,
+        which should not be averaged.
 
     Examples
     --------
@@ -158,13 +158,13 @@ def scored(
     Parameters
     ----------
     dataset : Dataset
-        What was scored.
+        The data set that was scored.
     scorer, judge : str
-        The metric, and what computed it.
+        Name of the metric, and of the package or model that computed it.
     values : iterable of float
-        One a row of ``dataset.candidates``.
+        One per row of ``dataset.candidates``.
     attributes : sequence of str, optional
-        What humans judged; all attributes of the data set by default.
+        Attributes that humans judged; by default all of the data set.
 
     Raises
     ------

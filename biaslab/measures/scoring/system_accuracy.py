@@ -26,7 +26,7 @@ from biaslab.stats import (
 )
 
 Floats = NDArray[np.float64]
-_DIGITS = 12  # means that differ by less are equal
+_DIGITS = 12  # means are compared after rounding to this many decimals
 _NOTE = "not a smooth statistic: no test, and the coverage of the interval is not established"
 
 
@@ -43,16 +43,16 @@ def system_accuracy(
     dataset : Dataset
         The data set that was scored, with named systems.
     resampling : Resampling, optional
-        Of the intervals: percentiles over contexts, for these systems.
+        Settings of the intervals: percentile intervals over contexts, for these systems.
     by : sequence of str
-        Further columns that tell rows apart.
+        Further columns by which to split the rows.
 
     Returns
     -------
     pandas.DataFrame
         The estimates frame: metric ``system_accuracy``, 0 to 1, one row per scorer, judge and attribute. All pairs
-        count, and one is right where both differences have the same sign, 0 included. There is no test: a context more
-        or less changes nothing, or turns a pair.
+        count; one is correct if both differences have the same sign, including 0. There is no test, because the
+        statistic is a step function: a single context changes nothing, or flips a pair.
 
     Raises
     ------
@@ -77,9 +77,9 @@ def system_accuracy(
         raise TrialsError("candidates of the data set", "one without a system", "a system for every candidate")
     rows: list[dict[str, Any]] = []
     names = [*SCORES[:4], *by]
-    for values, part in scores.groupby(names, sort=False):
+    for values, group in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
-        frame = with_human([part], dataset, str(where["attribute"]))
+        frame = with_human([group], dataset, str(where["attribute"]))
         whole = frame.dropna(subset=["score", "human"])
         estimates = {"system_accuracy": _estimate(whole, resampling)}
         rows += estimate_rows(estimates, where, resampling, len(whole), len(frame) - len(whole))
@@ -95,7 +95,7 @@ def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
     sums = np.zeros((3, contexts.max() + 1, len(known)))
     for table, values in zip(sums, (np.ones(len(frame)), frame["score"], frame["human"]), strict=True):
         np.add.at(table, (contexts, systems), np.asarray(values, float))
-    # a seed gives the same resamples however contexts are ordered
+    # resamples then depend on the seed only, not on the order of contexts
     sums = sums[:, np.lexsort(sums.swapaxes(1, 2).reshape(-1, sums.shape[1]))]
     first, second = np.triu_indices(len(known), 1)
 

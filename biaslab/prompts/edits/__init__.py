@@ -1,6 +1,6 @@
-"""Edits, one module a family: changes of how a candidate is shown that leave its quality, or lower it.
+"""Edits, one module per family: changes of how a candidate is shown that preserve its quality, or lower it.
 
-Every `Edit` that a module in this folder defines is found by its name: nothing is registered.
+Every `Edit` defined by a module in this folder is found by its name; no registration is needed.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def available() -> dict[str, Edit]:
 
 @checked
 def find_edit(edit: str | Edit | Callable[[str], str]) -> Edit:
-    """Return an edit by its name, or make one of a function from text to text.
+    """Return an edit by its name, or create one from a function from text to text.
 
     Parameters
     ----------
     edit : str, Edit or callable
-        One of `available`, an edit, which is returned, or one's own function str → str.
+        A name from `available`, an edit (returned unchanged), or a custom function str → str.
 
     Raises
     ------
     InputError
-        If no edit has the name; the message lists those there are.
+        If no edit has the name; the message lists the known ones.
 
     Examples
     --------

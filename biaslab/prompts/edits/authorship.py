@@ -1,4 +1,4 @@
-"""Labels behind a candidate's name that say who wrote it: a person, a model, the judge itself; the text stays."""
+"""Labels after a candidate's name that state its author: a person, a model, the judge itself; the text is unchanged."""
 
 import zlib
 

@@ -22,30 +22,32 @@ _SENTENCE_END = re.compile(rf"{_TITLES}[.!?][\"'”’)\]]*\s+(?=[\"'“‘(\[]?
 @checked
 @dataclass(frozen=True)
 class Edit:
-    """Deterministic change of how a candidate is shown; calling it makes the change.
+    """A deterministic change of how a candidate is shown; call it to apply the change.
 
     Parameters
     ----------
     name : str
-        What trials and estimates call it.
+        Name in trials and estimates.
     change : callable
-        str → str, the same whenever it is called; see ``place``.
+        str → str, deterministic; see ``place``.
     place : {"text", "heading", "note"}
-        Where the change stands. ``text``: the candidate's text becomes what ``change`` returns for it. ``heading``:
-        ``change`` gets the text and returns words that stand in brackets behind the candidate's name in the prompt.
-        ``note``: ``change`` gets the candidate's name in the prompt ("Summary A", or "summary" where one is scored) and
-        returns a sentence that stands before the question. With ``heading`` and ``note`` the text itself stays.
+        Where the change is applied. ``text``: the candidate's text is replaced by what ``change`` returns for it.
+        ``heading``: ``change`` gets the text and returns words to put in brackets after the candidate's name in the
+        prompt. ``note``: ``change`` gets the candidate's name in the prompt ("Summary A", or "summary" if one is
+        scored) and returns a sentence to put before the question. With ``heading`` and ``note`` the text itself is
+        unchanged.
     source : str
         Paper and section that describe the bias.
     quality : {"left", "lowered"}
-        Whether the edited candidate is as good as before, so that any effect is bias, or worse, so that any gain is.
+        Whether the edit preserves quality, so that any effect is bias, or lowers it, so that any gain is bias.
     reads : {"shown", "context"}
-        What ``change`` gets: what ``place`` says, or the context of the candidate, its question or source; see `given`.
+        What ``change`` gets: the argument described under ``place``, or the candidate's context (its question or
+        source); see `given`.
 
     Raises
     ------
     InputError
-        If place, quality or reads is none of those listed; when it is called, if ``change`` returns no text.
+        If place, quality or reads is invalid; when called, if ``change`` does not return text.
     """
 
     name: str
@@ -90,7 +92,7 @@ class Edit:
 def edit(
     source: str, place: Place = "text", quality: Quality = "left", name: str | None = None, reads: Reads = "shown"
 ) -> Callable[[Callable[[str], str]], Edit]:
-    """Make an `Edit` of a function, named after it; a decorator.
+    """Create an `Edit` from a function, named after it; a decorator.
 
     Examples
     --------
@@ -108,7 +110,7 @@ def edit(
 def constant(
     name: str, words: str, about: str, source: str, place: Place = "heading", quality: Quality = "left"
 ) -> Edit:
-    """Make an `Edit` that shows the same words whatever the text, such as a label.
+    """Create an `Edit` that shows the same words for every text, such as a label.
 
     Examples
     --------
@@ -126,18 +128,18 @@ def constant(
 @checked
 @dataclass(frozen=True)
 class Placed:
-    """Candidate as a prompt shows it.
+    """A candidate as a prompt shows it.
 
     Parameters
     ----------
     text : str
         Its text.
     heading : str
-        Words in brackets behind its name; none where it is empty.
+        Words in brackets after its name; empty for none.
     note : str
-        A sentence before the question; none where it is empty.
+        A sentence before the question; empty for none.
     edit : str
-        Name of the edit that made it so; empty where the candidate is as it was.
+        Name of the edit that was applied; empty if the candidate is unedited.
     """
 
     text: str
@@ -153,11 +155,11 @@ def placed(edit: Edit | None, text: str, name: str) -> Placed:
     Parameters
     ----------
     edit : Edit, optional
-        The change; none leaves the candidate as it is.
+        The edit to apply; None for the unedited candidate.
     text : str
         Its text.
     name : str
-        What the prompt calls it: "Summary A", or "summary" where one is scored.
+        Its name in the prompt: "Summary A", or "summary" if one is scored.
 
     Examples
     --------
@@ -179,7 +181,7 @@ def placed(edit: Edit | None, text: str, name: str) -> Placed:
 
 @checked
 def changes(edit: Edit, text: str, name: str) -> bool:
-    """Return whether an edit changes how a candidate looks; some find nothing to change in a text.
+    """Return whether an edit changes how a candidate is shown; some texts give an edit nothing to change.
 
     Examples
     --------
@@ -192,7 +194,7 @@ def changes(edit: Edit, text: str, name: str) -> bool:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a text behind each sentence and line; joined, the pieces are the text again.
+    """Split a text after each sentence and line; the pieces join to the original text.
 
     Examples
     --------

@@ -11,8 +11,10 @@ _FILLERS = ("This is worth noting.", "It should be kept in mind.", "So much can 
 @edit(source=_VERBOSITY)
 def padding(text: str) -> str:
     """Put a sentence that says nothing behind every sentence."""
-    parts = [part for part in split_sentences(text) if part.strip()]
-    fill = (f"{part.rstrip()} {_FILLERS[i % 3]}{part[len(part.rstrip()) :]}" for i, part in enumerate(parts))
+    parts = [sentence for sentence in split_sentences(text) if sentence.strip()]
+    fill = (
+        f"{sentence.rstrip()} {_FILLERS[i % 3]}{sentence[len(sentence.rstrip()) :]}" for i, sentence in enumerate(parts)
+    )
     return "".join(fill)
 
 
@@ -34,7 +36,7 @@ def question_repeated(context: str) -> str:
 @edit(source=_REPETITION, quality="lowered")
 def first_sentence_repeated(text: str) -> str:
     """Say the first sentence three times, and nothing else."""
-    first = next((part.strip() for part in split_sentences(text) if part.strip()), "")
+    first = next((sentence.strip() for sentence in split_sentences(text) if sentence.strip()), "")
     return " ".join([first] * 3) if first else text
 
 
@@ -52,14 +54,14 @@ _SMALL = re.compile(r"(?:An?|He|Her|His|In|Its?|On|Our|She|That|The|Their|There|
 @edit(source=_FALLACY, quality="lowered")
 def fallacy_circular(text: str) -> str:
     """Keep the first sentence, and give it as its own reason in place of all others; a single one stays as it is."""
-    claim, *reasons = [part.strip() for part in split_sentences(text) if part.strip()] or [text]
+    claim, *reasons = [sentence.strip() for sentence in split_sentences(text) if sentence.strip()] or [text]
     return f"{claim} This is so because of what was just said: {claim}" if reasons else text
 
 
 @edit(source=_FALLACY, quality="lowered")
 def fallacy_reversed(text: str) -> str:
     """Turn "A because B" into "B because A"."""
-    return "".join(_BECAUSE.sub(_reverse, part) for part in split_sentences(text))
+    return "".join(_BECAUSE.sub(_reverse, sentence) for sentence in split_sentences(text))
 
 
 def _reverse(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Edits that a language model or a person wrote, given as a table: text → edited text."""
+"""Edits written by a language model or a person, given as a table: text → edited text."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ _LOWERED = {"fallacy_oversight"}
 def from_table(
     table: str | Path | pd.DataFrame, kind: str | None = None, name: str | None = None, quality: Quality | None = None
 ) -> Edit:
-    """Make an `Edit` that looks the edited text up; a text that the table does not hold stays as it is.
+    """Create an `Edit` that looks up the edited text; texts not in the table are unchanged.
 
     Parameters
     ----------
     table : str, pathlib.Path or pandas.DataFrame
         A frame, or a file that ends in ``.json`` (a list of objects), ``.jsonl`` or ``.csv``, in one of three formats:
 
-        * columns ``text`` and ``edited``, and perhaps ``kind``;
-        * CALM's: ``answer1``, perhaps ``answer2``, and beside them ``answer1_KIND``, such as ``answer1_cheerful``;
+        * columns ``text`` and ``edited``, optionally ``kind``;
+        * CALM's: ``answer1``, optionally ``answer2``, and next to them ``answer1_KIND``, such as ``answer1_cheerful``;
         * JudgeBiasBench's: ``original_response1``, ``original_response2``, ``rewritten_response1``,
           ``rewritten_response2`` and ``label``, which names the better one ("response1" or "response2"). Its kinds are
-          ``rejected``, the worse one, into which the bias was written, and ``chosen``, the better one, out of which it
-          was taken (into which, for gender and race).
+          ``rejected``, the worse one, into which the bias was written, and ``chosen``, the better one, from which it
+          was removed (for gender and race, into which it was written).
     kind : str, optional
-        Which of the edits in the table; needed where there are several.
+        Which of the edits in the table; required if there are several.
     name : str, optional
-        Of the edit; by default the file's name and the kind.
+        Name of the edit; by default the file's name and the kind.
     quality : {"left", "lowered"}, optional
         By default "lowered" for CALM's ``fallacy_oversight``, else "left".
 
     Returns
     -------
     Edit
-        Where a text stands in several rows, the first one counts.
+        If a text occurs in several rows, the first one is used.
 
     Raises
     ------
     InputError
-        If there is no such file, it is in none of these formats, there is no such kind, or no text differs.
+        If the file does not exist, its format or the kind is unknown, or no text differs.
 
     References
     ----------
     Ye et al. 2024, *Justice or Prejudice? Quantifying Biases in LLM-as-a-Judge*; Zhou et al. 2026, *Toward Robust
-    LLM-Based Judges: Taxonomic Bias Evaluation and Debiasing Optimization*; the formats are those of the data sets that
-    the authors published.
+    LLM-Based Judges: Taxonomic Bias Evaluation and Debiasing Optimization*; the formats are those of the authors'
+    published data sets.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def from_table(
 
 
 def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
-    """Return the format, and by kind each text with its edited one."""
+    """Return the format, and for each kind the edited version of each text."""
     rows = frame.to_dict("records")
     columns = {str(column) for column in frame.columns}
     by_kind: dict[str, dict[str, str]] = {}
@@ -125,7 +125,7 @@ def _judgebiasbench(row: Mapping[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """Read strings as strings: nothing in a text is a number or a date."""
+    """Read all values as strings: nothing in a text is a number or a date."""
     require_one_of(
         "table", path.suffix, (".json", ".jsonl", ".csv"), "pass a frame, or a file with one of these extensions"
     )

@@ -1,17 +1,18 @@
-"""Null edits: changes as large as an edit that mean nothing, the noise floor that an edit is judged against.
+"""Null edits: meaningless changes of the same size as an edit, the noise floor against which an edit is compared.
 
-A judge's score moves whenever a text does: a comma moves it. That an edit moves it is therefore no bias yet. Beside
-every edit stands its null edit, deterministic too, which changes as many words and adds as many, or stands in the same
-place of the prompt, and gives no reason to think better or worse of the candidate:
+A judge's score changes whenever a text does, even by a comma, so an effect of an edit is not yet bias. Every edit has
+a null edit, also deterministic, which changes and adds as many words, or is in the same place of the prompt, and gives
+no reason to think better or worse of the candidate:
 
-* words that the edit changes or takes out: as many places of the text are changed, contractions of "not" written out
-  first ("didn't" → "did not"), then blanks between words doubled, evenly over the text;
-* words that it adds: as many words of sentences about the text itself that say nothing of the matter, at the end;
-* a heading: "text no. 7"; a note: a sentence with as many words that names the candidate and says nothing of it.
+* for words changed or removed: as many places of the text are changed, first by expanding contractions of "not"
+  ("didn't" → "did not"), then by doubling spaces between words, evenly over the text;
+* for words added: sentences about the text itself with as many words, which say nothing about the content, at the end;
+* for a heading: "text no. 7"; for a note: a sentence with as many words that names the candidate without saying
+  anything about it.
 
-What the edit does beyond its null edit is what its meaning does. Null edits of the same size make the same text of a
-text, which is then asked once: edits that are compared share their noise floor, and its noise. A null edit is no edit
-of its own: it is not among `biaslab.edits.available`, and its name is that of the edit after "null:".
+The effect of an edit beyond its null edit is the effect of its meaning. Null edits of the same size turn a text into
+the same text, which is asked about once, so edits that are compared share their noise floor, and its noise. A null
+edit is not among `biaslab.edits.available`; its name is "null:" followed by that of the edit.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from biaslab.prompts.edits.base import Edit, Place
 PREFIX = "null:"
 _HEADING = "text no. 7"
 _CONTRACTION = re.compile(r"\b(?!ain)([a-z]+n)['’]t\b", re.IGNORECASE)
-_STEMS = {"can": "can", "won": "will", "shan": "shall"}  # others lose an n before "not"
+_STEMS = {"can": "can", "won": "will", "shan": "shall"}  # others drop an n before "not"
 _BLANK = re.compile(r"(?<=\S) (?=\S)")
-#: Sentences of 1, 2, … 9 words, which end a text.
+#: Sentences of 1, 2, … 9 words, to end a text.
 _LAST = (
     "End.",
     "It ends.",
@@ -44,7 +45,7 @@ _LAST = (
     "This is the place at which it ends.",
     "This is the place at which the text ends.",
 )
-#: Sentences of 9 words, which stand before the last one.
+#: Sentences of 9 words, to precede the last one.
 _BEFORE = (
     "What stands here is one more line of text.",
     "The next line comes after the one before it.",
@@ -61,18 +62,18 @@ class Size(NamedTuple):
 
 @checked
 def null_edit(edit: Edit) -> Edit:
-    """Return the null edit of an edit: a harmless change of the same size in the same place.
+    """Return the null edit of an edit: a meaningless change of the same size in the same place.
 
     Parameters
     ----------
     edit : Edit
-        Any.
+        Any edit.
 
     Returns
     -------
     Edit
-        Called "null:" and the edit's name, of the same place, and leaving quality. What the edit leaves as it is, it
-        leaves too.
+        Named "null:" plus the edit's name, with the same place, quality-preserving. Texts that the edit does not
+        change are unchanged.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def null_edit(edit: Edit) -> Edit:
 
 
 def size_of(before: str, after: str) -> Size:
-    """Return how many words of a text are changed or taken out, and how many are added; at least one if it differs.
+    """Return how many words of a text are changed or removed, and how many are added; at least one if it differs.
 
     Examples
     --------
@@ -132,12 +133,12 @@ def _same_size(edit: Edit, text: str) -> str:
         return text
     changed, added = size_of(text, edited)
     moved, places = _move(text, changed)
-    added = max(added, int(places == 0))  # a text of one word has no place to change
+    added = max(added, int(places == 0))  # a one-word text has no place to change
     return f"{moved.rstrip()} {neutral(added)}".lstrip() if added else moved
 
 
 def _move(text: str, places: int) -> tuple[str, int]:
-    """Write contractions out, then double blanks, in as many places; return the text and in how many it differs."""
+    """Expand contractions, then double spaces, in a number of places; return the text and the number of changes."""
     written, count = _CONTRACTION.subn(_without_contraction, text, count=places) if places else (text, 0)
     blanks = [match.start() for match in _BLANK.finditer(written)]
     wanted = min(places - count, len(blanks))
@@ -155,7 +156,7 @@ def _without_contraction(match: re.Match[str]) -> str:
 
 
 def _same_note(edit: Edit, name: str) -> str:
-    """Return a note of as many words that names the candidate and says nothing of it."""
+    """Return a note of the same length that names the candidate without saying anything about it."""
     called = f"This {name}" if name.islower() else name
     first = f"{called} is one text on this page."
     rest = len(edit(name).split()) - len(first.split())

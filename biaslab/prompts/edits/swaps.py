@@ -10,7 +10,7 @@ STYLES: tuple[Style, ...] = (str, str.capitalize, str.upper)
 
 
 def swapper(pairs: str, styles: Sequence[Style] = STYLES, back: bool = True) -> Callable[[str], str]:
-    """Make a function that puts the other word of a pair for each; without ``back`` the second for the first only.
+    """Return a function that replaces each word by its partner; without ``back``, only first words by second ones.
 
     Examples
     --------

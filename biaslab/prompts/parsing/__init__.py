@@ -1,4 +1,4 @@
-"""Text to (value, status): every output format in one place. What cannot be read is a status, never a guess.
+"""Text to (value, status): every output format in one place. Unreadable text gets a status, never a guess.
 
 Examples
 --------

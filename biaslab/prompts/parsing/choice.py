@@ -1,8 +1,8 @@
 r"""Labels chosen in a text: by a mark, by a statement such as "Answer: A", alone on a line, or in a sentence.
 
-One reader serves live text answers and recorded logs. A mark outranks whatever the sentences beside it say:
-``[[A]]``, ``\boxed{A}``, ``<verdict>A</verdict>``, ``{"winner": "A"}``, "Verdict: A". One that names none of the labels
-is `UNKNOWN`: then nothing is guessed from the sentences.
+The same parser is used for live text answers and recorded logs. A mark takes precedence over surrounding sentences:
+``[[A]]``, ``\boxed{A}``, ``<verdict>A</verdict>``, ``{"winner": "A"}``, "Verdict: A". A mark that names none of the
+labels is `UNKNOWN`: then nothing is inferred from the sentences.
 """
 
 from __future__ import annotations
@@ -48,44 +48,44 @@ _BETTER = re.compile(
     r"\W{1,3}(?:is|was|performs|performed|does|did)\b.*\b(?:better|superior|stronger|preferable)\b.*\b(?:than|to)\b"
 )
 _SENTENCE_END = re.compile(r"[.!?\n]")
-_REACH = 200  # letters of a sentence before and between two labels that are looked at
+_REACH = 200  # maximum letters of a sentence before and between two labels that are searched
 _OPEN = re.compile(r"\b(?:if|whether|not|never|would|could|might|unless|when|hardly)\b|n['’]t\b", re.IGNORECASE)
 
 
 def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None) -> tuple[int | None, Status]:
-    """Read which label a free text chose.
+    """Parse which label a free text chose.
 
     Parameters
     ----------
     text : str or None
-        What the judge wrote.
+        The judge's reply.
     labels : sequence of str
-        The labels it was asked to choose from, such as ``("Summary A", "Summary B", "Tie")``.
+        The labels it was asked to choose from, for example ``("Summary A", "Summary B", "Tie")``.
     tie : str, optional
-        The label that means a tie, such as "C" in pair logs; by default the one that says so ("Tie", "Draw").
+        The label that means a tie, for example "C" in pair logs; by default recognised by its wording ("Tie", "Draw").
 
     Returns
     -------
     tuple
-        Index of the label, or None; and the status. ``"tie"``: the text says that they tie where no label does.
-        ``"refused"``: it opens as a refusal and decides nothing. ``"unparsable"``: it decides nothing, or contradicts
-        itself.
+        Index of the label, or None; and the status. ``"tie"``: the text declares a tie although no label means one.
+        ``"refused"``: it begins with a refusal and contains no decision. ``"unparsable"``: it contains no decision, or
+        contradictory ones.
 
     Raises
     ------
     InputError
-        If ``tie`` is none of the labels.
+        If ``tie`` is not one of the labels.
 
     Notes
     -----
     Forms are tried from the most to the least explicit, and the first that occurs decides: ``[[A]]`` or ``[[A>>B]]``;
-    "Answer: A"; a label alone on the first or last line; then the sentences of the text, a verdict on the whole ("A is
-    better", "I prefer A", "it is a tie") before a comparison ("A is more coherent"), and last praise of one label
-    beside blame of the other, or praise of the only one that is named.
+    "Answer: A"; a label alone on the first or last line; then the sentences of the text: overall verdicts ("A is
+    better", "I prefer A", "it is a tie") before comparisons ("A is more coherent"), and finally praise of one label
+    along with criticism of the other, or praise of the only label named.
 
-    A label is named by itself or, where labels differ in their last word, by that word alone. A single letter counts
-    in its own case and as a word of its own, and at the start of a sentence only where no article can stand: "A good
-    question." names nothing. All rules read masked labels, so that none can favour one of them.
+    A label is named by itself or, if labels differ in their last word, by that word alone. A single letter counts in
+    its own case and as a separate word, and at the start of a sentence only if it cannot be an article: "A good
+    question." names nothing. All rules see masked labels, so none can favour one of them.
 
     Examples
     --------
@@ -120,10 +120,10 @@ def _worded(text: str, names: Names) -> set[int]:
 
 
 def marked(text: str, names: Names) -> set[int]:
-    r"""Return the labels in the marks of a text: places, `TIE`, `UNKNOWN`; empty where it has no mark.
+    r"""Return the labels in the marks of a text: places, `TIE`, `UNKNOWN`; empty if it has no mark.
 
-    The first form that occurs decides. Marks that contradict each other are settled by a statement, such as "My final
-    verdict is [[A]]"; two labels in brackets without one are names in a sentence ("[[A]] is better than [[B]]").
+    The first form that occurs decides. Contradictory marks are resolved by a statement, such as "My final verdict is
+    [[A]]"; without one, two labels in brackets are names in a sentence ("[[A]] is better than [[B]]").
 
     Examples
     --------
@@ -156,7 +156,7 @@ def in_brackets(text: str, names: Names) -> set[int]:
 
 
 def dressed_at_the_end(text: str, names: Names) -> int | None:
-    r"""Return the label that ends a text as ``**[B]**`` or ``<|A|>``, where no other label is dressed so.
+    r"""Return the label at the end of a text as ``**[B]**`` or ``<|A|>``, if no other label is formatted like that.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def dressed_at_the_end(text: str, names: Names) -> int | None:
 
 
 def concluded_better(text: str, names: Names) -> int | None:
-    """Return the first of the last two labels, where it is said to be better: "Therefore, [[B]] is better than [[A]]".
+    """Return the first of the last two labels, if it is said to be better: "Therefore, [[B]] is better than [[A]]".
 
     Examples
     --------
@@ -196,12 +196,12 @@ def concluded_better(text: str, names: Names) -> int | None:
 
 
 def without_brackets(text: str) -> str:
-    """Remove double brackets from a text, and keep their content."""
+    """Remove double brackets from a text, keeping their content."""
     return _BRACKETS.sub(r"\1", text)
 
 
 def _read(marks: list[str], names: Names) -> set[int]:
-    """Return the labels that marks name; `UNKNOWN` only where none of them names one."""
+    """Return the labels that marks name; `UNKNOWN` only if none of them names one."""
     places = {place for mark in marks for place in _places(mark, names)}
     return places - {UNKNOWN} or places
 
@@ -230,8 +230,8 @@ def _degree(inside: str, names: Names) -> int | None:
 def stated(text: str, names: Names) -> set[int]:
     r"""Return the labels after "Answer:", "Choice:", "My final verdict is" and the like.
 
-    `UNKNOWN` stands for what has the form of a label and is none, as in "Verdict: D"; a sentence there ("The answer is
-    clear") states nothing.
+    `UNKNOWN` means a label-like word that is not a label, as in "Verdict: D"; in a sentence ("The answer is clear")
+    nothing is stated.
 
     Examples
     --------
@@ -241,10 +241,10 @@ def stated(text: str, names: Names) -> set[int]:
     """
     places: set[int] = set()
     for match in _STATED.finditer(text):
-        said = match["said"]
-        if len({names.exactly(label) for label in _DOUBLE_BRACKETS.findall(said)}) > 1:  # "[[A]] or [[B]]"
+        statement = match["said"]
+        if len({names.exactly(label) for label in _DOUBLE_BRACKETS.findall(statement)}) > 1:  # "[[A]] or [[B]]"
             continue
-        lead = _lead(said, _STOP)
+        lead = _lead(statement, _STOP)
         if (place := names.exactly(lead)) is not None:
             places.add(place)
         elif names.resembles(lead) and "correct" not in match["adjectives"].lower():  # "The correct answer is D"
@@ -253,7 +253,7 @@ def stated(text: str, names: Names) -> set[int]:
 
 
 def alone(text: str, names: Names) -> set[int]:
-    r"""Return the label that is all of a text, or opens or ends it on its own: "B.", "A: it is clearer", "… [A]".
+    r"""Return the label that is the whole text, or its beginning or end: "B.", "A: it is clearer", "… [A]".
 
     Examples
     --------
@@ -280,7 +280,7 @@ def _closing(line: str, names: Names) -> int | None:
     return UNKNOWN if place is None and names.resembles(last[1]) else place
 
 
-def _lead(said: str, ends: re.Pattern[str]) -> str:
-    """Return the beginning of a line, up to what ends the statement."""
-    end = ends.search(said)
-    return said[: end.start()] if end else said
+def _lead(statement: str, ends: re.Pattern[str]) -> str:
+    """Return the beginning of a line, up to the end of the statement."""
+    end = ends.search(statement)
+    return statement[: end.start()] if end else statement

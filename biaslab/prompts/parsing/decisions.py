@@ -1,4 +1,4 @@
-"""Verdicts in sentences in which the labels are masked: one of the labels, or a tie."""
+"""Verdicts in sentences with masked labels: one of the labels, or a tie."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from biaslab.prompts.parsing import phrases
 from biaslab.prompts.parsing.mentions import MENTION, TIE, place_of, places_in
 
-_BRIEF = 3  # sentences; what a longer text says by the way decides nothing
+_BRIEF = 3  # sentences; in a longer text, passing remarks decide nothing
 
 
 def decided(masked: str) -> set[int]:
-    """Return the verdict of a masked text: places of labels, `TIE`, or nothing where it decides nothing.
+    """Return the verdict of a masked text: places of labels, `TIE`, or nothing if it is undecided.
 
-    The first of these that says anything decides; where it says several things the text contradicts itself.
+    The first of these rules that finds anything decides; if it finds several verdicts, the text contradicts itself.
 
-    1. Verdicts on the whole: "I prefer <label>", "<label> wins", "it is a tie". Where they differ, those that conclude
-       do ("Therefore …"); a verdict for a label goes before an earlier tie, which was one in a single respect.
+    1. Overall verdicts: "I prefer <label>", "<label> wins", "it is a tie". If they differ, conclusions decide
+       ("Therefore …"); a verdict for a label takes precedence over an earlier tie, which then concerned one aspect.
     2. In a brief text or a conclusion, comparisons: "<label> is more coherent".
-    3. In a brief text, the only label that is praised, beside one that is blamed or none.
+    3. In a brief text, the only label that is praised, if the other is criticised or not mentioned.
 
     Examples
     --------
@@ -35,16 +35,16 @@ def decided(masked: str) -> set[int]:
 
 
 def _on_the_whole(sentences: Sequence[str]) -> set[int]:
-    said = [(sentence, place) for sentence in sentences for place in _verdicts(sentence)]
-    if len({place for _, place in said}) > 1:
-        said = [(sentence, place) for sentence, place in said if _concludes(sentence, sentences)] or said
-    places = [place for _, place in said]
+    verdicts = [(sentence, place) for sentence in sentences for place in _verdicts(sentence)]
+    if len({place for _, place in verdicts}) > 1:
+        verdicts = [(sentence, place) for sentence, place in verdicts if _concludes(sentence, sentences)] or verdicts
+    places = [place for _, place in verdicts]
     if TIE not in places:
         return set(places)
-    if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in said):
+    if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in verdicts):
         return set(places) - {TIE}
     in_one_respect = len(sentences) > _BRIEF or any(_found(sentence, phrases.COMPARED) for sentence in sentences)
-    return set() if in_one_respect and not _concludes(said[-1][0], sentences) else set(places)
+    return set() if in_one_respect and not _concludes(verdicts[-1][0], sentences) else set(places)
 
 
 def _concludes(sentence: str, sentences: Sequence[str]) -> bool:
@@ -53,7 +53,7 @@ def _concludes(sentence: str, sentences: Sequence[str]) -> bool:
 
 
 def _verdicts(sentence: str) -> list[int]:
-    """Return the verdicts of one sentence on the whole; a tie that it takes back is none."""
+    """Return the overall verdicts of one sentence; a tie that it retracts does not count."""
     places = _found(sentence, phrases.OVERALL)
     if (turn := phrases.TURN.search(sentence)) and re.search(MENTION, sentence[turn.end() :]):
         return places
@@ -76,7 +76,7 @@ def _implied(text: str, sentences: Sequence[str]) -> set[int]:
     if phrases.NAMED.fullmatch(text) and not phrases.BLAME.search(text):
         return places_in(text)
     fine, blamed = set(), set()
-    for clause in (part for part in phrases.CLAUSE.split(text) if part and part.strip(" ,*_#\"'")):
+    for clause in (piece for piece in phrases.CLAUSE.split(text) if piece and piece.strip(" ,*_#\"'")):
         about = places_in(clause)
         if phrases.BLAMED.match(clause):
             blamed.update(about)
@@ -90,7 +90,7 @@ def _implied(text: str, sentences: Sequence[str]) -> set[int]:
 
 
 def _found(sentence: str, patterns: Sequence[re.Pattern[str]]) -> list[int]:
-    """Return the places of labels for which a sentence says what patterns say, neither denied nor on a condition."""
+    """Return the places of labels for which a sentence matches the patterns, neither negated nor conditional."""
     return [
         place
         for pattern in patterns

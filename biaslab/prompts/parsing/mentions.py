@@ -1,7 +1,7 @@
 """Mentions of labels in a text: "Summary A", "summary A", "**A**", "Response 2", "Output (b)".
 
-Every mention becomes one private character, and no rule that reads on knows which label it reads: whatever is read of
-"A" in a sentence is read of "B" in the same sentence.
+Every mention becomes a private character, so subsequent rules do not know which label they see: whatever is inferred
+about "A" in a sentence is inferred about "B" in the same sentence.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 TIE = -1
-"""Stands for a tie among places of labels."""
+"""Code for a tie among places of labels."""
 
 UNKNOWN = -2
-"""Stands among places of labels for a verdict that names none of them."""
+"""Code, among places of labels, for a verdict that names none of them."""
 
 MENTION = "[\ue000-\ue0ff]"
 """Pattern of one mention in a masked text."""
@@ -30,12 +30,12 @@ _DRESS = re.compile(r"^[\s.!,:;\"'“”‘’*_`(){}\[\]<>|#]+|[\s.!,:;\"'“�
 _TAG = re.compile(r"</?[a-z]+>")
 _TIE_SAID = frozenset({"tie", "a tie", "it's a tie", "it is a tie", "tied", "draw", "a draw", "equal", "equally good"})
 _LETTERED = frozenset({"vitamin", "hepatitis", "plan", "grade", "type", "class", "section", "appendix"})
-_SEEN = 40  # characters before a letter
-_LONGEST = 80  # characters of a name, dressed
+_SEEN = 40  # characters examined before a letter
+_LONGEST = 80  # maximum characters of a name, including formatting
 _CASED = re.compile(r"[A-Za-z]")
 _STARTS = re.compile(r"(?:^|[.!?:;\n])[\s\"'“‘*_`(\[>#-]*$")
 _BEFORE = re.compile(r"([^\W\d_]+)s?[\s\"'“‘*_`(\[{<|]*$")
-_SAID_OF = re.compile(  # what follows the letter A where it is no article: no adjective, no noun
+_SAID_OF = re.compile(  # what can follow the letter A if it is not an article: not an adjective or noun
     rf"{_SHUT}(?:['’]s\b|\s*$|\s*[.,;:!?)\]\n]|\s+(?:\w+ly\s+)?(?!\w*(?:ous|ss|ius)\b|less\b)[a-z]+s\b"
     r"|\s+(?:and|or|nor|over|than|because|since|as|for|due|did|had|could|should|would|will|can|may|must)\b)"
 )
@@ -43,12 +43,12 @@ _SAID_OF = re.compile(  # what follows the letter A where it is no article: no a
 
 @dataclass(frozen=True)
 class Names:
-    """Labels of a question, and the ways in which a text may name them.
+    """The labels of a question, and the ways in which a text may name them.
 
     Parameters
     ----------
     labels : tuple of str
-        Such as ``("Summary A", "Summary B", "Tie")``.
+        For example ``("Summary A", "Summary B", "Tie")``.
     tie : int
         Place of the label that means a tie; -1 if there is none.
     """
@@ -58,20 +58,20 @@ class Names:
 
     @cached_property
     def _parts(self) -> list[tuple[str, str]]:
-        """Noun and last word of each label; without the noun where last words do not tell labels apart."""
+        """Noun and last word of each label; without the noun if last words do not distinguish labels."""
         parts = [(" ".join(label.split()[:-1]), label.split()[-1] if label.split() else label) for label in self.labels]
         if len({last for _, last in parts}) < len(parts):
             return [("", label) for label in self.labels]
         return parts
 
     def core(self, place: int) -> str:
-        """Return the last word of a label without brackets around it: "b" of "Output (b)"."""
+        """Return the last word of a label without brackets: "b" of "Output (b)"."""
         last = self._parts[place][1]
         return last.strip("()[]{}<>\"'") or last
 
     @cached_property
     def _whole(self) -> re.Pattern[str]:
-        """Pattern of a label with its noun, or with a noun of its kind where it has none."""
+        """Pattern of a label with its noun, or with any noun of its kind if it has none."""
         ways = []
         for place, (noun, last) in enumerate(self._parts):
             if place == self.tie:
@@ -82,7 +82,7 @@ class Names:
                 name = rf"{_OPEN}(?i:{core}){_SHUT}"
             elif last != self.core(place):
                 name = rf"(?:\((?i:{core})\)|{core.upper()})"
-            else:  # the numbers of responses stand for letters, as in "Response 2"
+            else:  # response numbers may replace letters, as in "Response 2"
                 marked = r"[\"'“‘*_`(\[{<|]+"
                 name = rf"(?:{_OPEN}{core}|{marked}(?i:{core})(?=[\"'”’*_`)\]}}>|])|{_OPEN}{numbered}){_SHUT}"
                 name += rf"|(?i:{kind})\s+(?i:{core})(?=\W*(?:$|[.!?\n]))"
@@ -107,8 +107,8 @@ class Names:
     def mask(self, text: str) -> str:
         """Return a text in which every mention of a label is one private character.
 
-        A single letter counts in its own case, as a word of its own, and at the start of a sentence only where what
-        follows cannot follow an article.
+        A single letter counts in its own case, as a separate word, and at the start of a sentence only if the next
+        word cannot follow an article.
 
         Examples
         --------
@@ -122,7 +122,7 @@ class Names:
         return self._letters.sub(self._letter, text)
 
     def _letter(self, match: re.Match[str]) -> str:
-        """Replace a single last word by its private character; keep it where it names something else."""
+        """Replace a single last word by its private character, unless it names something else."""
         place = int(str(match.lastgroup)[1:])
         noun, last = self._parts[place]
         before, after = match.string[: match.start()][-_SEEN:], match.string[match.end() :]
@@ -135,7 +135,7 @@ class Names:
         return chr(0xE000 + place)
 
     def exactly(self, text: str, *, any_case: bool = False) -> int | None:
-        """Return the place of the label that a text is, dressed or not; `TIE` for a tie, None if it is none.
+        """Return the place of the label that equals a text, formatted or not; `TIE` for a tie, None for neither.
 
         Examples
         --------
@@ -151,7 +151,7 @@ class Names:
         return next((place for place in places if place is not None), None)
 
     def resembles(self, text: str) -> bool:
-        """Return whether a text has the form of the labels, such as "C" or "Summary C" beside "Summary A".
+        """Return whether a text has the form of the labels, such as "C" or "Summary C" next to "Summary A".
 
         Examples
         --------
@@ -165,7 +165,7 @@ class Names:
 
     @cached_property
     def _form(self) -> re.Pattern[str] | None:
-        """Pattern of all labels of the kind that these are: a letter or a number, with or without a noun."""
+        """Pattern of all labels of this kind: a letter or a number, with or without a noun."""
         cores = [self.core(place) for place in range(len(self.labels)) if place != self.tie]
         nouns = "|".join(sorted({re.escape(noun) for noun, _ in self._parts if noun} | {_KIND}))
         for last, every in (("[A-Z]", r"[A-Za-z]"), (r"\d{1,2}", r"\d{1,2}")):
@@ -175,22 +175,22 @@ class Names:
 
     @cached_property
     def _third(self) -> str | None:
-        """Letter for a tie next to A and B, as in pair logs; None where no tie is offered."""
+        """Letter for a tie next to A and B, as in pair logs; None if no tie is offered."""
         others = [self.core(place).casefold() for place in range(len(self.labels)) if place != self.tie]
         return "C" if self.tie >= 0 and others == ["a", "b"] else None
 
-    def _place(self, said: str, any_case: bool) -> int | None:
-        if said in self.labels:  # labels may differ by case alone
-            place = self.labels.index(said)
+    def _place(self, text: str, any_case: bool) -> int | None:
+        if text in self.labels:  # labels may differ only in case
+            place = self.labels.index(text)
             return TIE if place == self.tie else place
         for place, label in enumerate(self.labels):
             core = self.core(place)
             loosely = any_case or len(core) > 1
-            if said == core or said.casefold() in (label.casefold(), core.casefold() if loosely else None):
+            if text == core or text.casefold() in (label.casefold(), core.casefold() if loosely else None):
                 return TIE if place == self.tie else place
-        if said.casefold() in _TIE_SAID or (said.upper() if any_case else said) == self._third:
+        if text.casefold() in _TIE_SAID or (text.upper() if any_case else text) == self._third:
             return TIE
-        masked = self.mask(said)
+        masked = self.mask(text)
         return place_of(masked) if len(masked) == 1 else None
 
 
@@ -218,7 +218,7 @@ def places_in(masked: str) -> set[int]:
 
 @lru_cache(maxsize=256)
 def names_of(labels: tuple[str, ...], tie: str | None = None) -> Names:
-    """Return the names of labels; the one that means a tie is told by its wording unless it is given."""
+    """Return the names of labels; by default a label that means a tie is recognised by its wording."""
     if tie is not None:
         return Names(labels, labels.index(tie))
     ties = [place for place, label in enumerate(labels) if label.strip().casefold() in _TIE_SAID]

@@ -1,4 +1,4 @@
-"""Scores as they are written: "4", "4.5", "four", "strong 4", "4/5", "4 out of 5", "80%"."""
+"""Scores in their written forms: "4", "4.5", "four", "strong 4", "4/5", "4 out of 5", "80%"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBER = rf"\d+(?:\.\d+)?|(?:{'|'.join(_WORDS)})"
 NUMERAL = (
     rf"(?:(?P<modifier>weak|strong)[ \t-]+)?(?P<number>-?(?:{NUMBER}))"
     rf"(?:[ \t]*(?:/|out[ ]of|of)[ \t]*(?P<top>{NUMBER})(?!\w)|[ \t]*(?P<percent>%))?+"
-    # no part of a longer number, a date, a time, a range, a list to choose from ("1, 2 or 3") or an "either … or"
+    # not part of a longer number, a date, a time, a range, a list to choose from ("1, 2 or 3") or an "either … or"
     rf"(?!\w|['’]\w|[.,:/]\d|[ \t]*(?:[-–—~]|to\b|or\b)[ \t]*(?:weak |strong )?(?:{NUMBER})(?!\w)|[ \t]+of\b"
     rf"|(?:,[ \t]*(?:{NUMBER})){{1,12}},?[ \t]*(?:,|or\b|and\b)[ \t]*(?:{NUMBER})(?!\w))"
 )
@@ -33,7 +33,7 @@ def worth(match: re.Match[str], scale: Scale) -> float:
 
 
 def number(text: str) -> float:
-    """Read digits or a word from zero to ten."""
+    """Parse digits or a word from zero to ten."""
     sign, digits = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
     return sign * (_WORDS.index(digits.lower()) if digits.lower() in _WORDS else float(digits))
 

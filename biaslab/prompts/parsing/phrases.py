@@ -1,6 +1,6 @@
-"""English phrases of verdicts: patterns over lower-case sentences in which the labels are masked.
+"""English phrases that express verdicts: patterns over lower-case sentences with masked labels.
 
-Words stand in lists, so that one that is missing is one word to add; a pattern's one group is the label it speaks of.
+Words are in lists, so that a missing word is easy to add; a pattern's only group is the label it is about.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _OTHER = MENTION[1:-1]
 
 
 def _any(words: Iterable[str] | str) -> str:
-    """Pattern of one of some words, which may be patterns themselves; a string holds them between commas."""
+    """Pattern of any of some words (or patterns), given as a comma-separated string or a sequence."""
     return "(?:" + "|".join(words.split(", ") if isinstance(words, str) else words) + ")"
 
 
 def _between(most: int, *stops: str) -> str:
-    """Pattern of some words at most, none of which is a stop."""
+    """Pattern of a limited number of words, none of which is a stop word."""
     return rf"(?:\s+(?!{_any(stops)}\b)[\w'’-]+){{0,{most}}}?"
 
 
@@ -60,7 +60,7 @@ OVERALL = [
         rf"\b(?:vote|point|win|victory|preference)\s+(?:goes\s+)?(?:to|for)\s+{_X}",
     )
 ]
-"""Verdicts on the whole."""
+"""Overall verdicts."""
 
 _MORE = r"(?:more(?!\s+than\b)|better|clearer|stronger|richer|deeper|greater|closer|easier)\b"
 _COMPARED = rf"{_X}[*_\"]*(?:['’]s)?{_between(10, *_DENIALS, 'lacks?', 'fails?', 'while', 'but', 'than')}\s+{_MORE}"
@@ -76,7 +76,7 @@ COMPARED_WELL = [
     re.compile(rf"{_COMPARED}(?!\s+(?:\w+\s+){{0,2}}{_FAULTS}\w*|\s+(?:of|on)\b|\s+\w+,?\s+but\b)"),
     re.compile(_CORRECT),
 ]
-"""Comparisons that are none by a fault ("more repetitive") and not taken back ("more detailed, but")."""
+"""Comparisons, unless about a fault ("more repetitive") or retracted ("more detailed, but")."""
 
 BOTH = re.compile(r"\b(?:they|both|all|two|outputs|responses|answers|summaries|assistants|texts)\b")
 _SAME = _any(
@@ -101,13 +101,13 @@ NO_TIE = re.compile(r"(?:\b(?:not?|almost|nearly|close to|than)|n['’]t)(?:\s+\
 DENIED = re.compile(
     rf"(?:\b{_any('not, never, cannot, neither, nor, hardly, without, than')}|n['’]t)(?:\s+[\w'’-]+){{0,3}}\s*$"
 )
-"""Words before a verdict that deny it."""
+"""Words before a verdict that negate it."""
 _SAYS = "argue[sd]?, claim(?:s|ed), believe[sd], thinks, thought, states?, stated, says, said"
 SET_ASIDE = re.compile(
     rf"\b{_any('if, unless, depend(?:s|ing), who, ' + _SAYS)}\b|\bwhether\b[^,]*$"
     r"|\b(?:some|others|many|most|users|people)(?:\s+\w+){0,2}\s*$"
 )
-"""Words before a verdict that is hypothetical, or reported of somebody else."""
+"""Words before a verdict that make it hypothetical or attribute it to somebody else."""
 AS_LONG_AS = re.compile(r"[\w\s]{0,12}?\b(?:if|when|unless|for those|in case)\b")
 """Words after a verdict that make it conditional."""
 
@@ -122,7 +122,7 @@ CONCLUDES = re.compile(
     )
 )
 FLAT = re.compile(rf"\W*(?:therefore,?\s+)?{_X}\W*\s+is\s+(?:the\s+)?{_BEST}(?:\s+{_WORK})?\W*")
-"""A sentence that is a verdict and nothing else."""
+"""A sentence that consists of a verdict only."""
 
 TOGETHER = re.compile(rf"(?:\b(?:both|either|(neither)|between) )?{MENTION} ?(?:/|&|\band\b|\bor\b|\bnor\b) ?{MENTION}")
 CLAUSE = re.compile(rf"[.;!?\n]+|,?\s+(?:(?:but|however)\b|(?:and|while|whereas|although|though)(?=\s+{MENTION}))")
@@ -156,14 +156,14 @@ _BLAME = rf"(?:{_BLAMES}\b|n['’]t\b)"
 BLAME = re.compile(_BLAME)
 _WHY = r"\b(?:because|as|since)\b"
 BLAMED = re.compile(rf"\W*{MENTION}(?:(?!{_WHY}|\bnot only\b|\bby not\b).)*?\b{_BLAME}")
-"""A clause that blames the label it begins with."""
+"""A clause that criticises the label it begins with."""
 _REASON = r"\b(?:because|as|since|that|which)\b"
 FINE = re.compile(rf"\W*{MENTION}(?:(?!\b{_BLAME}|{_REASON}).)*+(?:$|(?={_REASON}))")
-"""A clause without blame about the label it begins with; reasons may hold any words."""
+"""A clause without criticism about the label it begins with; reasons may contain any words."""
 _LEADS = _any(
     r"i, i['’](?:d|ll|m), it, it['’]s, is, would, will, be, say, think, guess, believe, probably, definitely, "
     r"clearly, my, for, me, "
     "go, going, so, ok, okay, well, the, choice, answer, then, must, should, has, to, vote, with, in, opinion"
 )
 NAMED = re.compile(rf"\W*(?:{_LEADS}\W+)*{MENTION}\W*")
-"""A text that ends with the one label it names: "I think B"."""
+"""A text that ends with the only label it names: "I think B"."""

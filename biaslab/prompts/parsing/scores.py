@@ -1,4 +1,4 @@
-"""Scores in a text, on a scale, for one attribute or several."""
+"""Scores in a text, on a scale, for one or several attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from biaslab.prompts.parsing.whole_replies import is_refusal, without_runs
 Reader = Callable[[str, Scale], list[float]]
 
 _SCORE = r"(?:score|rating|rate|grade|mark|stars?|verdict|answer)"
-_DRESS = r"[ \t\"'*_`]*+"  # what Markdown and JSON put around a word
+_DRESS = r"[ \t\"'*_`]*+"  # formatting that Markdown and JSON put around a word
 _OPEN = r"[ \t\"'*_`\[(<]*+"
 _CLOSE = r"[ \t\"'*_`\])>.]*+"
 _ALONE_ON_LINE = r"(?=(?:weak |strong )?\S{1,60}?(?:[ \t]*(?:out of|/)[ \t]*\S{1,60})?[ \t*_.]*$)"
@@ -24,28 +24,28 @@ _THEN = r"(?=\s*+(?:$|[^\w\s]|(?:for|in|on|as|because|due|since|based|and|but|wi
 
 
 def parse_score(text: str | None, scale: Scale) -> Reading:
-    """Read the one score that a free text gives.
+    """Parse the score given in a free text.
 
     Parameters
     ----------
     text : str or None
-        What the judge wrote.
+        The judge's reply.
     scale : Scale
-        The scale on which it was asked to answer.
+        The scale of the answer.
 
     Returns
     -------
     tuple
-        The score on the scale, NaN unless the status is ``"ok"``; and the status. ``"out_of_range"``: the text gives
-        a score beyond the scale. ``"refused"``: it opens as a refusal and states no score. ``"unparsable"``: it gives
-        none, or several that differ.
+        The score on the scale, NaN unless the status is ``"ok"``; and the status. ``"out_of_range"``: the text gives a
+        score beyond the scale. ``"refused"``: it begins with a refusal and states no score. ``"unparsable"``: it gives
+        no score, or several different ones.
 
     Notes
     -----
     Forms are tried from the most to the least explicit, and the first that occurs decides: a JSON object; ``[[4]]``;
-    "Final score: 4"; "Score: 4"; a phrase ("a score of 4", "I rate it a 4", "4 out of 5", "four stars"); a first
-    or last line "<Name>: 4"; the number alone at the beginning or the end. A number between two labels (3.5 on 1-5) is
-    kept as it is. "4/5" on a scale that does not end at 5 is no answer on that scale and is not converted.
+    "Final score: 4"; "Score: 4"; a phrase ("a score of 4", "I rate it a 4", "4 out of 5", "four stars"); a first or
+    last line "<Name>: 4"; a number alone at the beginning or end. A number between two labels (3.5 on 1-5) is
+    accepted. "4/5" on a scale that does not end at 5 is not an answer on that scale and is not converted.
 
     Examples
     --------
@@ -63,23 +63,23 @@ def parse_score(text: str | None, scale: Scale) -> Reading:
 
 
 def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> dict[str, Reading]:
-    r"""Read one score for each attribute.
+    r"""Parse a score for each attribute.
 
     Parameters
     ----------
     text : str or None
-        What the judge wrote: lines such as "coherence: 3", a JSON object with the attributes as keys, or a section for
-        each attribute that begins with its name and holds one score.
+        The judge's reply: lines such as "coherence: 3", a JSON object with the attributes as keys, or a section for
+        each attribute that begins with its name and contains one score.
     attributes : sequence of str
-        The attributes in the order in which they were asked.
+        The attributes, in the order in which they were requested.
     scale : Scale
-        The scale on which the judge was asked to answer.
+        The scale of the answer.
 
     Returns
     -------
     dict
-        For each attribute what `parse_score` returns. With one attribute, a score without its name counts too. With
-        several, it counts only where the text is one bare score per line, as many as there are attributes.
+        For each attribute, the result of `parse_score`. With a single attribute, a score without its name counts too.
+        With several, only if the text is one bare score per line, one for each attribute.
 
     Examples
     --------
@@ -112,12 +112,12 @@ def _read(text: str | None, scale: Scale, label: str, first: Sequence[Reader] = 
 
 
 def _first_of(readers: Sequence[Reader], text: str, scale: Scale) -> Reading | None:
-    """Return the reading of the first form that occurs in a text; None if none does."""
+    """Return the result of the first form that occurs in a text; None if none does."""
     return next((_decide(values, scale) for reader in readers if (values := reader(text, scale))), None)
 
 
 def _read_named(text: str, scale: Scale, name: str, section: str | None) -> Reading:
-    """Read the score of one attribute among several: next to its name, or alone in its section."""
+    """Parse the score of one attribute among several: next to its name, or alone in its section."""
     if stated := _first_of(_stated(_spelled(name)), text, scale):
         return stated
     if section is not None:
@@ -131,7 +131,7 @@ def _decide(values: Sequence[float], scale: Scale) -> Reading:
 
 @cache
 def _stated(label: str) -> tuple[Reader, ...]:
-    """Return the readers of explicit statements, for labels that match a pattern."""
+    """Return the parsers of explicit statements, for labels that match a pattern."""
     key = re.compile(rf"(?:final[ _-])?(?:{_SCORE}[ _-](?:for[ _-])?)?{label}(?:[ _-]{_SCORE})?", re.IGNORECASE)
     score = re.compile(rf"(?:\w+[ _-])?{_SCORE}", re.IGNORECASE)
     is_key, is_score = (lambda k: key.fullmatch(k) is not None), (lambda k: score.fullmatch(k) is not None)
@@ -146,13 +146,13 @@ def _stated(label: str) -> tuple[Reader, ...]:
 
 @cache
 def _given_for(name: str) -> Reader:
-    """Return the reader of "4 out of 5 for coherence"."""
+    """Return the parser of "4 out of 5 for coherence"."""
     reader = _reader(rf"(?<![\w.,/:-]){NUMERAL} for (?:its |the )?{name}(?!\w)")
     return lambda text, scale: reader(_DENIED.sub(" ~ ", text), scale)
 
 
 def _statement(label: str) -> str:
-    """Pattern of "<label>: 4", dressed or not; on the next line the number must stand alone."""
+    """Pattern of "<label>: 4", formatted or not; on the next line the number must be alone."""
     named = rf"(?<!\w){label}(?:[ _]+{_SCORE})?(?!\w){_DRESS}(?:\([^()\n]{{0,60}}\){_DRESS})?"
     return rf"{named}(?:[:：=|]|[-–—][ \t]|(?:is|would be)\b)(?:{_OPEN}|\s*+{_OPEN}{_ALONE_ON_LINE}){NUMERAL}"
 
@@ -203,12 +203,12 @@ _CONCLUSION = re.compile(
     r"(?:\A|\n|[.!?]\s)\W*(?:overall|therefore|in conclusion|in summary|thus|hence)\b[^\n]*", re.IGNORECASE
 )
 _BARE = re.compile(rf"[\s\"'*_`\[(<]*{NUMERAL}[\s\"'*_`\])>.,;]*", re.IGNORECASE)
-_ITEM = re.compile(rf"\s*1\.\s+[^\W\d](?s:.)*\n\s*{NUMERAL}\s*\Z")  # one item of a form, and its answer below
+_ITEM = re.compile(rf"\s*1\.\s+[^\W\d](?s:.)*\n\s*{NUMERAL}\s*\Z")  # one item of a form, with its answer below
 _ENUMERATOR = re.compile(r"^\s*(\d+)[.)]\s", re.MULTILINE)
 
 
 def _phrased(text: str, scale: Scale) -> list[float]:
-    """Read "a score of 4", "I rate it a 4", "4 stars" and "4 out of 5", unless negated."""
+    """Parse "a score of 4", "I rate it a 4", "4 stars" and "4 out of 5", unless negated."""
     plain = _DENIED.sub(" ~ ", text)
     forms = (_SCORE_OF, _GIVES_IT, _STARS, _SCORE_ALONE, _MAKES_IT, _IS_A, _PERFECT, _AS, _DESCRIBED, _SO_SCORE)
     values = [value for form in forms for value in form(plain, scale)]
@@ -217,18 +217,18 @@ def _phrased(text: str, scale: Scale) -> list[float]:
 
 
 def _concluded(text: str, scale: Scale) -> list[float]:
-    """Read the concluding sentences: "Overall, I give it 4 out of 5"."""
+    """Parse the concluding sentences: "Overall, I give it 4 out of 5"."""
     return [value for match in _CONCLUSION.finditer(text) for value in _phrased(match[0], scale)]
 
 
 def _name_lines(text: str, scale: Scale) -> list[float]:
-    """Read "<Name>: 4" on the first and on the last line."""
+    """Parse "<Name>: 4" on the first and on the last line."""
     lines = text.strip().split("\n")
     return [worth(match, scale) for line in {lines[0], lines[-1]} if (match := _LINE.fullmatch(line.strip()))]
 
 
 def _at_the_ends(text: str, scale: Scale) -> list[float]:
-    """Read the number with which a text begins or ends, or its first sentence ("Good (4)."); a list has none."""
+    """Parse the number at the beginning or end of a text, or of its first sentence ("Good (4)."); lists have none."""
     if len(_ENUMERATOR.findall(text)) > 1:
         return []
     matches = (None if _ITEM.match(text) else _FIRST.match(text), _VERDICT.match(text), _LAST.search(text))
@@ -239,7 +239,7 @@ def _at_the_ends(text: str, scale: Scale) -> list[float]:
 
 
 def _sections(text: str, attributes: Sequence[str]) -> dict[str, str]:
-    """Split a text at the lines that begin with an attribute's name; one with two such lines has no section."""
+    """Split a text at lines that begin with an attribute's name; a repeated name has no section."""
     names = "|".join(f"(?P<a{i}>{_spelled(name)})" for i, name in enumerate(attributes))
     heads = list(re.finditer(rf"^[^\w\n]*(?:{names})(?!\w)", text, re.IGNORECASE | re.MULTILINE))
     ends = [*[head.start() for head in heads][1:], len(text)][: len(heads)]

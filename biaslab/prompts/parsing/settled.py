@@ -1,4 +1,4 @@
-"""Settle which of the labels that a reply names is its verdict: the last one that is named need not be."""
+"""Decide which of the labels named in a reply is its verdict, which need not be the last one."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from biaslab.prompts.parsing.phrases import BLAMED, CLAUSE, DENIED
 
 
 def settled(text: str, labels: Sequence[str], named: Collection[int]) -> tuple[int | None, Status]:
-    """Return the label that a text decides for, among those that it names word for word.
+    """Return the label that a text decides for, among those that it names literally.
 
     Parameters
     ----------
     text : str
-        What the judge wrote.
+        The judge's reply.
     labels : sequence of str
         All labels.
     named : collection of int
-        The places of the labels that it names.
+        The places of the labels named in it.
 
     Returns
     -------
     tuple
-        A place of those, or None; and the status: "ambiguous" where the text names several and decides for none, or
-        decides against the only one; "refused" where it opens as a refusal.
+        One of these places, or None; and the status: "ambiguous" if the text names several without deciding for one,
+        or decides against the only one; "refused" if it begins with a refusal.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def settled(text: str, labels: Sequence[str], named: Collection[int]) -> tuple[i
 
 
 def _is_against(masked: str) -> bool:
-    """Return whether a clause blames the label that it begins with, or denies one."""
+    """Return whether a clause criticises the label that it begins with, or negates one."""
     for clause in filter(None, CLAUSE.split(masked)):
         label = re.search(MENTION, clause)
         if label and (BLAMED.match(clause) or DENIED.search(clause[: label.start()])):

@@ -1,4 +1,4 @@
-"""Scores and verdicts in JSON objects that stand somewhere in a text."""
+"""Scores and verdicts in JSON objects anywhere in a text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pairs = list[tuple[str, object]]
 
 
 class _Object(Pairs):
-    """JSON object as pairs, which keep a repeated key."""
+    """A JSON object as pairs, which preserve repeated keys."""
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, strict=False)
@@ -31,10 +31,10 @@ def objects(text: str) -> Iterator[Pairs]:
 
 
 def documents(text: str, decoder: json.JSONDecoder, marks: str) -> Iterator[Any]:
-    """Yield every outermost JSON document of a text that begins with one of some marks; pass over all other text.
+    """Yield every outermost JSON document in a text that begins with one of the given marks; skip all other text.
 
-    Where a document breaks off, those that it is still within break off at the same place and are not tried again; of
-    one that is nested too deeply, every `_STRIDE`-th level is tried.
+    If a document is incomplete, the documents that enclose it are incomplete too and are not retried; if one is nested
+    too deeply, every `_STRIDE`-th level is tried.
     """
     broken: set[int] = set()
     begins = re.compile(f"[{re.escape(marks)}]")
@@ -47,7 +47,7 @@ def documents(text: str, decoder: json.JSONDecoder, marks: str) -> Iterator[Any]
                 document, end = decoder.raw_decode(text, place)
             except json.JSONDecodeError as error:
                 broken.update(_unclosed(text, place, error.pos))
-            except ValueError:  # a number of too many digits
+            except ValueError:  # a number with too many digits
                 pass
             except RecursionError:
                 later = list(islice(begins.finditer(text, end), _STRIDE))
@@ -58,7 +58,7 @@ def documents(text: str, decoder: json.JSONDecoder, marks: str) -> Iterator[Any]
 
 
 def _unclosed(text: str, start: int, end: int) -> list[int]:
-    """Return the opening brackets that are not closed in a stretch of JSON."""
+    """Return the opening brackets that are not closed in a piece of JSON."""
     opened: list[int] = []
     for token in _TOKENS.finditer(text, start, end):
         if token[0] in "{[":
@@ -71,19 +71,19 @@ def _unclosed(text: str, start: int, end: int) -> list[int]:
 def json_scores(text: str, scale: Scale, named: Callable[[str], bool], inner: Callable[[str], bool]) -> list[float]:
     """Return the values under the keys that ``named`` accepts, in every JSON object of a text.
 
-    Where the value of such a key is an object, its entries that ``inner`` accepts are returned instead:
-    ``{"coherence": {"score": 3, "reasons": "…"}}``. Strings are read as numerals; what is no number is left out.
+    If the value of such a key is an object, its entries that ``inner`` accepts are returned instead: ``{"coherence":
+    {"score": 3, "reasons": "…"}}``. Strings are parsed as numerals; anything else is ignored.
     """
     return [value for pairs in objects(text) for value in _search(pairs, scale, named, inner)]
 
 
 def only_entry(text: str, scale: Scale) -> list[float]:
-    """Return the number of every JSON object that holds a single number, whatever its key."""
+    """Return the number in every JSON object with exactly one number, whatever its key."""
     return [value for pairs in objects(text) if len(pairs) == 1 for value in _numbers(pairs[0][1], scale)]
 
 
 def fields(text: str, named: re.Pattern[str]) -> list[str]:
-    """Return as texts the values under the keys that match a pattern, in every JSON object of a text.
+    """Return the values under the keys that match a pattern, as text, in every JSON object of a text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Split what a reasoning model wrote into its thought and its answer."""
+"""Split the output of a reasoning model into its thought and its answer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from biaslab.core import AT_LIMIT, DECLINED, Reply
 
 _NAMES = r"(?:\w{1,16}[:_|]|\||ant)?(?:think(?:ing)?(?:_\w{1,8})?|thoughts?|reasoning|reflection|scratchpad)\|?"
-#: What opens and closes a thought, by family of models; an opening tag counts at the beginning of a line only.
+#: Tags that open and close a thought, by model family; opening tags count only at the beginning of a line.
 _PAIRS = (
-    (rf"<(?:{_NAMES})\s?>", rf"<\|?/(?:{_NAMES})\s?>"),  # DeepSeek, Qwen, GLM, EXAONE, Seed; prompts of one's own
+    (rf"<(?:{_NAMES})\s?>", rf"<\|?/(?:{_NAMES})\s?>"),  # DeepSeek, Qwen, GLM, EXAONE, Seed; custom prompts
     (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
     ("◁think▷", "◁/think▷"),  # Kimi
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThinker, Sky-T1
@@ -22,20 +22,20 @@ _PAIRS = (
     (r"<\|channel\|?>(?:analysis|commentary|thought)\b(?:<\|message\|>)?", r"<\|end\|>|<channel\|>"),  # gpt-oss, Gemma
 )
 _OPENS, _CLOSES = ("|".join(ends) for ends in zip(*_PAIRS, strict=True))
-_FIRST = re.compile(r"[<\[◁]")  # what a tag begins with: looked for first, since most texts have none
+_FIRST = re.compile(r"[<\[◁]")  # beginning of a tag, searched first, because most texts have none
 _TAG = re.compile(rf"(?P<open>{_OPENS})|(?:{_CLOSES})(?![`\"'”’])", re.IGNORECASE)
 _LINE = re.compile(r"(?:\A|\n)[^\S\n]*(?:<\|start\|>assistant)?\Z")
 _QUOTES = "`\"'“‘"
-#: What stands around an answer behind a thought, and belongs to neither.
+#: Text around an answer after a thought that belongs to neither.
 _FRAME = re.compile(
     r"<\|start\|>assistant|<\|channel\|>final(?:<\|message\|>)?|<\|return\|>|"
     r"<\|(?:begin|end)_of_solution\|>|<\|(?:START|END)_RESPONSE\|>|</?response>"
 )
 _FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
-_FIELD = re.compile(r"reasoning|thinking|thought", re.IGNORECASE)  # what servers call others
+_FIELD = re.compile(r"reasoning|thinking|thought", re.IGNORECASE)  # other names used by servers
 _WORDS = ("text", "content", "thinking", "reasoning", "reasoning_content", "summary", "value")
 _NO_WORDS = ("image_url", "image", "input_audio", "audio", "refusal", "tool_use", "tool_call")
-#: Thoughts without tags: Granite 3, and gpt-oss where its channels' marks were removed.
+#: Thoughts without tags: Granite 3, and gpt-oss without its channel marks.
 _UNTAGGED = (
     re.compile(r"\A\s*Here(?: is|[’']s) my thought process:(.*?)(?:Here(?: is|[’']s) my response:(.*)|\Z)", re.DOTALL),
     re.compile(r"\A\s*analysis(?=[A-Z])(.*?)(?:assistantfinal(.*)|\Z)", re.DOTALL),
@@ -50,28 +50,28 @@ class Split(NamedTuple):
 
 
 def split_thought(text: str, *, opened: bool = False) -> Split:
-    r"""Split a text of a model into its thought and its answer.
+    r"""Split a model's text into its thought and its answer.
 
     Parameters
     ----------
     text : str
-        What the model wrote.
+        The model's output.
     opened : bool
-        Whether the prompt opened the thought, as the chat templates of some models do, so that the text begins inside
-        it: without a closing tag there is no answer then.
+        Whether the prompt opened the thought, as some chat templates do, so that the text begins inside it: without a
+        closing tag there is then no answer.
 
     Returns
     -------
     Split
-        ``thought``: what stands inside think tags, without these; None if there is no tag. ``answer``: all the rest; a
-        text without tags as it is.
+        ``thought``: the text inside think tags; None if there is no tag. ``answer``: the rest; text without tags is
+        unchanged.
 
     Notes
     -----
-    Tags are those of the common families: ``<think>``, ``<thinking>``, ``<reasoning>``, ``[THINK]``, ``◁think▷`` and
-    the channels of gpt-oss among them, in any case. A thought that is never closed was cut off, and has no answer,
-    whatever the text says before. A closing tag without an opening one ends a thought that the prompt opened. Thoughts
-    may be nested. A tag in quotation marks or backticks, and an opening one within a line, is a word about tags.
+    Tags are those of the common families, in any case: ``<think>``, ``<thinking>``, ``<reasoning>``, ``[THINK]``,
+    ``◁think▷``, the channels of gpt-oss, and others. A thought without a closing tag was cut off, and there is no
+    answer, whatever the text before it. A closing tag without an opening one ends a thought opened by the prompt.
+    Thoughts may be nested. A tag in quotation marks or backticks, and an opening one within a line, is a mention.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
         elif depth > 1:
             depth, closed_at = depth - 1, tag.end()
         else:
-            if depth == 0:  # what was taken for an answer was part of a thought
+            if depth == 0:  # what seemed to be an answer was part of a thought
                 thoughts, answers, start = [], [], _begin(text)
             thoughts.append(text[start : tag.start()])
             depth, start = 0, tag.end()
@@ -107,7 +107,7 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
     if depth and closed_at < 0:
         thoughts.append(text[start:])
         return Split(_joined(thoughts), "")
-    if depth:  # an inner tag was never closed: the last closing one ends the thought
+    if depth:  # an inner tag was not closed: the last closing tag ends the thought
         thoughts.append(text[start:closed_at])
         start = closed_at
     answers.append(text[start:])
@@ -115,12 +115,12 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
 
 
 def _unframed(text: str) -> str:
-    """Return a text without what stands around an answer, where it begins with it."""
+    """Return a text without the framing around an answer at its beginning."""
     return _FRAME.sub("", text) if _FRAME.match(text) else text
 
 
 def begins_inside(text: str) -> bool:
-    r"""Return whether a text begins inside a thought, which the prompt opened, and closes it.
+    r"""Return whether a text begins inside a thought that the prompt opened, and closes it.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def begins_inside(text: str) -> bool:
 
 
 def opens_thought(text: str) -> bool:
-    r"""Return whether a text begins with a tag that opens a thought.
+    r"""Return whether a text begins with an opening tag.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def opens_thought(text: str) -> bool:
 
 
 def begins_with_tag(text: str) -> bool:
-    r"""Return whether a text begins with a tag of a thought, as where a server sends a thought twice.
+    r"""Return whether a text begins with any thought tag, as when a server sends a thought twice.
 
     Examples
     --------
@@ -156,20 +156,20 @@ def begins_with_tag(text: str) -> bool:
 
 
 def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the text and the thought of a message of a chat completion, each None where there is none.
+    """Return the text and the thought of a chat completion's message, each None if missing.
 
     Parameters
     ----------
     message : mapping
         With ``content``, a string, parts of content or None; and the thought in ``reasoning_content`` (DeepSeek, vLLM,
         SGLang, llama.cpp), ``reasoning`` (OpenRouter, Ollama, later vLLM) or parts of type ``"thinking"`` (Mistral).
-        Think tags in the text are not looked for: see `split_thought`. Where a tool was called instead of writing a
-        text, its arguments are the text.
+        Think tags in the text are left to `split_thought`. If the model called a tool instead of writing text, the
+        arguments are the text.
 
     Raises
     ------
     TypeError
-        If the content is something else.
+        If the content has another type.
 
     Examples
     --------
@@ -190,21 +190,21 @@ def split_message(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _is_thought(part: object) -> bool:
-    """Return whether a part of a content is a thought: by its type, or as Google marks it."""
+    """Return whether a part of a content is a thought: by its type, or by Google's mark."""
     return isinstance(part, Mapping) and bool(part.get("thought") or _FIELD.search(str(part.get("type", ""))))
 
 
 def _arguments(message: Mapping[str, Any], content: Any) -> Any:
-    """Return the arguments of the tool that was called in place of a text, as JSON; the content where none was."""
+    """Return the arguments of a tool call, as JSON, or the content if there was none."""
     calls = message.get("tool_calls") or [{"function": message.get("function_call") or {}}]
-    given = calls[0]["function"].get("arguments", content)
-    return json.dumps(given) if isinstance(given, Mapping) else given
+    arguments = calls[0]["function"].get("arguments", content)
+    return json.dumps(arguments) if isinstance(arguments, Mapping) else arguments
 
 
 def answered(reply: Reply) -> Reply:
-    """Return a reply whose thought stands apart from its text: the same one where its text has no think tags.
+    """Return a reply with its thought separated from its text; unchanged if the text has no think tags.
 
-    Where a thought stands apart already, tags count at the beginning of the text, as where a server sends it twice.
+    If the thought is separate already, tags count only at the beginning of the text, as when a server sends it twice.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def answered(reply: Reply) -> Reply:
 
 
 def is_cut_off(reply: Reply) -> bool:
-    """Return whether a reply ends at its token limit, or inside its thought, shown or only counted.
+    """Return whether a reply ends at its token limit, or inside its thought, whether shown or only counted.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def is_cut_off(reply: Reply) -> bool:
 
 
 def _words(value: Any) -> str:
-    """Return the text of a thought or of a part of a content, which may be an object or a list of them."""
+    """Return the text of a thought or of a part of a content, which may be an object or a list of these."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -256,7 +256,7 @@ def _tags(text: str) -> Iterator[re.Match[str]]:
 
 
 def _begin(text: str) -> int:
-    """Return where a text begins behind an opening tag."""
+    """Return the position after an opening tag at the beginning of a text."""
     return next(_tags(text)).end() if opens_thought(text) else 0
 
 

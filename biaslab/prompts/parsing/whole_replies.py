@@ -1,4 +1,4 @@
-"""Whole replies: whether one declines to answer, and one that repeats itself cut short."""
+"""Whole replies: detect refusals, and shorten repetitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_refusal(text: str) -> bool:
 
 
 def without_runs(text: str) -> str:
-    r"""Return a text in which runs of blanks, and signs repeated 32 times or more, are cut short; words are kept.
+    r"""Return a text with runs of white space, and signs repeated 32 times or more, shortened; words are unchanged.
 
     Examples
     --------

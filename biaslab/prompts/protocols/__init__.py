@@ -1,4 +1,4 @@
-"""Define how judges are asked and how their replies are read: prompts and parsers of any origin."""
+"""Define how judges are asked and how their replies are parsed: prompts and parsers of any origin."""
 
 from biaslab.prompts.protocols.own_lists import list_protocol
 from biaslab.prompts.protocols.protocol import Protocol

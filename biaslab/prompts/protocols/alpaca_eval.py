@@ -22,7 +22,7 @@ _NUMBER = r"(-?\d+(?:\.\d*)?)"
 
 
 def configs_in(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the annotators that a configuration file holds, by name."""
+    """Return the annotators in a configuration file, by name."""
     return {key: each for key, each in document.items() if isinstance(each, Mapping) and "prompt_template" in each}
 
 
@@ -32,20 +32,20 @@ def of_config(path: Path, name: str, config: Mapping[str, Any]) -> Arguments:
     Parameters
     ----------
     path : pathlib.Path
-        The file; templates lie beside it, or beside its folder.
+        The file; templates are next to it, or next to its folder.
     name : str
-        The annotator's.
+        Name of the annotator.
     config : mapping
-        What the file says of it.
+        Its entry in the file.
 
     Raises
     ------
     InputError
-        If its template is not there, shows several pairs, or its parser is none that is known.
+        If its template is missing or shows several pairs, or its parser is unknown.
 
     Notes
     -----
-    A completion is read as AlpacaEval reads it, no more and no less: what its parser makes null is no verdict here.
+    A completion is parsed exactly as AlpacaEval parses it: if its parser returns null, there is no verdict.
     """
     template = _HUMAN.sub("", read_text(_template_of(path, str(config["prompt_template"]))))
     asked = config.get("completions_kwargs") or {}
@@ -91,7 +91,7 @@ def _parser(parser: str, options: Mapping[str, Any]) -> Arguments:
 
 
 def _by_probability(options: Mapping[str, Any]) -> Arguments:
-    """Read the token of the best output: its probability where it is the first token, else the last of a text."""
+    """Use the token of the best output: its probability if it is the first token, else the last one in the text."""
     first, tokens = str(_required(options, "numerator_token")), _required(options, "denominator_tokens")
     verdicts = {str(token): float(str(token) == first) for token in tokens}
     if options.get("log_prob_index", "batch") in ("batch", 0):

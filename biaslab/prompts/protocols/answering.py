@@ -1,4 +1,4 @@
-"""Read replies with a protocol, and write the replies of a perfectly compliant judge."""
+"""Parse replies with a protocol, and write the replies of a perfectly compliant judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDER = {1.0: 0, 0.0: 1}
 
 
 class Answering:
-    """Part of `Protocol` that reads and writes replies; the fields are those of `Protocol`."""
+    """The part of `Protocol` that parses and writes replies; the fields are those of `Protocol`."""
 
     form: Form
     reader: Reader
@@ -30,18 +30,18 @@ class Answering:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Replies of an obedient judge: for the first, for the second and, where there is one, for a tie."""
+        """Replies of a compliant judge: for the first, for the second and, if allowed, for a tie."""
         ends = (max(self.points), min(self.points))
         return tuple(map(self.write, (*ends, *(value for value in self.points if value == 0.5))))
 
     @cached_property
     def scale(self) -> Scale:
-        """Scale of the scores: whole numbers, each labelled with the reply that an obedient judge would write.
+        """Scale of the scores: whole numbers, each labelled with the reply that a compliant judge would write.
 
         Raises
         ------
         InputError
-            If the ends are no whole numbers.
+            If the ends are not whole numbers.
         """
         low, high = self.points[0], self.points[-1]
         if not (low.is_integer() and high.is_integer() and 0 <= low < high <= LONGEST_SCALE):
@@ -56,14 +56,14 @@ class Answering:
         return tuple(sorted(self.reader.verdicts, key=lambda verdict: _ORDER.get(verdict[1], 2)))
 
     def parse(self, text: str | None, attribute: str = "") -> tuple[float, Status]:
-        """Read a reply.
+        """Parse a reply.
 
         Parameters
         ----------
         text : str or None
-            What the judge wrote.
+            The judge's reply.
         attribute : str
-            Which verdict is read, where a reply judges several attributes (`joint`).
+            Which verdict to return, if a reply judges several attributes (`joint`).
 
         Returns
         -------
@@ -85,13 +85,13 @@ class Answering:
         return value, "tie" if self.form == "pair" and value == 0.5 else "ok"
 
     def read(self, reply: Reply, attribute: str = "") -> tuple[float, Status]:
-        """Read a reply that is a text, or a distribution over labels; ``attribute`` as for `parse`.
+        """Parse a reply that is a text, or a distribution over labels; ``attribute`` as in `parse`.
 
         Returns
         -------
         tuple of float and str
-            The value: from a distribution the expected one, ties aside, or with ``binarize`` that of the likeliest
-            label; and the status: "cut_off" where a text ends at its limit before it has decided among its verdicts.
+            The value: for a distribution the expected one without ties or, with ``binarize``, that of the most likely
+            label; and the status: "cut_off" if a text ends at its limit before it has decided between its verdicts.
         """
         self._require_one_value("read_list(reply, k)")
         if reply.logprobs is None:
@@ -113,7 +113,7 @@ class Answering:
         return sum(mass * value for mass, value in counted) / sum(mass for mass, _ in counted), "ok"
 
     def write(self, value: float, attribute: str = "") -> str:
-        """Return what a perfectly obedient judge would reply; ``attribute`` as for `parse`.
+        """Return the reply of a perfectly compliant judge; ``attribute`` as in `parse`.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Answering:
             raise InputError("protocol", "a list", "a pair or a score", f"a list has one value per position: {other}")
 
     def require_round_trip(self, value: float) -> None:
-        """Raise `InputError` unless the reply that is written for a value is read as this value."""
+        """Raise `InputError` unless the reply written for a value is parsed as this value."""
         text = self.write(value)
         read, status = self.parse(text)
         if read != value:

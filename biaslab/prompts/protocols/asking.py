@@ -15,7 +15,7 @@ from biaslab.prompts.protocols.listing import Candidates, Listing
 from biaslab.prompts.protocols.slots import SlotText
 
 Answer = Literal["text", "label"]
-#: What every data set can show in a slot; any other source is a column of its candidates.
+#: Slots available for every data set; any other source is a column of its candidates.
 SOURCES = (
     *("context", "first", "second", "candidate", "candidates", "k", "names", "reference", "attribute", "definition"),
     *("noun", "low", "high"),
@@ -24,7 +24,7 @@ _PLACES = ("first", "second")
 
 
 class Asking(Answering, Listing):
-    """Part of `Protocol` that makes messages and requests; the fields are those of `Protocol`."""
+    """The part of `Protocol` that makes messages and requests; the fields are those of `Protocol`."""
 
     turns: tuple[tuple[Role, SlotText], ...]
     variables: tuple[tuple[str, str], ...]
@@ -35,40 +35,40 @@ class Asking(Answering, Listing):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Sources needed to ask: some of `SOURCES`, and columns of the data set."""
+        """Sources needed to ask: names from `SOURCES`, and columns of the data set."""
         return tuple(dict.fromkeys(source for _, source in self.variables))
 
     @cached_property
     def joint(self) -> bool:
         """Whether a reply judges several attributes: a pattern or JSON path has ``{attribute}``, the prompt does not.
 
-        Then all of them are asked in one request.
+        All of them are then asked for in one request.
         """
         return "attribute" not in self.sources and self.reader.of("attribute") != self.reader
 
     def show(
         self, dataset: Dataset, attribute: str, context_id: str, candidates: Sequence[str], texts: Sequence[str] = ()
     ) -> dict[str, object]:
-        """Return what slots can show of a data set.
+        """Return the values for slots from a data set.
 
         Parameters
         ----------
         dataset : Dataset
-            Where texts and definitions come from.
+            Source of texts and definitions.
         attribute : str
-            What is judged.
+            The attribute to judge.
         context_id : str
             The context.
         candidates : sequence of str
-            Its candidates in the order shown: two of a pair, one of a score, 2 to 20 of a list.
+            Its candidates in the order shown: two for a pair, one for a score, 2 to 20 for a list.
         texts : sequence of str
-            Their texts as shown, where they are not those of the data set.
+            Their texts as shown, if they differ from the data set's.
 
         Returns
         -------
         dict
-            A value for each of `SOURCES` that the form has, and for each of the data set's own `variables`: of a pair
-            those in which its candidates agree, and all of them as ``first_NAME`` and ``second_NAME``.
+            A value for each of the form's `SOURCES`, and for each of the data set's own `variables`: for a pair, those
+            with equal values for both candidates, and all of them as ``first_NAME`` and ``second_NAME``.
 
         Examples
         --------
@@ -84,8 +84,8 @@ class Asking(Answering, Listing):
         if self.form == "pair":
             for place, row in zip(places, rows, strict=True):
                 own |= {f"{place}_{name}": row[name] for name in dataset.variables}
-        given = texts or [row["text"] for row in rows]
-        shown = self._show_list(given) if self.form == "list" else dict(zip(places, given, strict=True))
+        shown_texts = texts or [row["text"] for row in rows]
+        shown = self._show_list(shown_texts) if self.form == "list" else dict(zip(places, shown_texts, strict=True))
         low, high = (self.points[0], self.points[-1]) if self.form == "score" else dataset.scale
         about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
         of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}
@@ -97,7 +97,7 @@ class Asking(Answering, Listing):
         return {"candidates": candidates, "k": str(len(candidates)), "names": names}
 
     def messages(self, shown: Mapping[str, object], note: str = "") -> tuple[Message, ...]:
-        """Return the messages for what is shown.
+        """Return the messages for slot values.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class Asking(Answering, Listing):
         Raises
         ------
         InputError
-            If one is missing; the message lists what there is.
+            If one is missing; the message lists the available ones.
         """
         missing = [source for source in self.sources if source not in shown]
         if missing:
@@ -132,20 +132,20 @@ class Asking(Answering, Listing):
         distribution: bool | None = None,
         note: str = "",
     ) -> Request:
-        """Return what to ask about what is shown: label probabilities, or a text.
+        """Return the request for slot values: label probabilities, or a text.
 
         Parameters
         ----------
         shown : mapping of str to object
             A value for each of `sources`.
         about : About, optional
-            What the request is about, for judges that do not read it.
+            What the request is about, for judges that do not read prompts.
         replicate, seed : int
-            Of a sampled text.
+            Replicate and seed of a sampled text.
         distribution : bool, optional
-            Whether label probabilities are asked for; by default where ``answer`` is "label".
+            Whether to ask for label probabilities; by default if ``answer`` is "label".
         note : str
-            As for `messages`.
+            As in `messages`.
         """
         messages = self.messages(shown, note)
         if self.answer == "label" and distribution is not False:
@@ -153,7 +153,7 @@ class Asking(Answering, Listing):
         return Completion(messages, self.temperature, self.max_tokens, replicate, seed, about)
 
     def _offered(self, shown: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the labels whose probabilities are asked for."""
+        """Return the labels whose probabilities are requested."""
         if self.form != "list":
             return tuple(label for label, _ in self.label_verdicts)
         candidates = shown["candidates"]

@@ -19,7 +19,7 @@ from biaslab.prompts.protocols.slots import SlotText, Syntax, guess_syntax
 
 LONGEST_SCALE = 1000
 _CANDIDATES = {"pair": ("first", "second"), "score": ("candidate",), "list": ("candidates",)}
-#: Where a turn begins and ends: ChatML, Llama 3, and models like Zephyr and Phi.
+#: Beginning and end of a turn: ChatML, Llama 3, and models like Zephyr and Phi.
 _CHAT_MARKS = tuple(
     re.compile(rf"{begins}(.*?)\s*(?={begins.replace('(', '(?:')}|{ends}|\Z)", re.DOTALL | re.MULTILINE)
     for begins, ends in (
@@ -79,12 +79,12 @@ def _names_a_file(template: str) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Raises
     ------
     InputError
-        If it cannot be read as UTF-8.
+        If it is not readable as UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ def read_text(path: Path) -> str:
 
 
 def split_chat(text: str) -> tuple[tuple[Role, str], ...]:
-    r"""Split a text at chat marks; without any it is one message by the user.
+    r"""Split a text at chat marks; without any it is a single user message.
 
     Examples
     --------
@@ -110,14 +110,14 @@ def split_chat(text: str) -> tuple[tuple[Role, str], ...]:
 def guess_variables(
     slots: Sequence[str], form: str, variables: Mapping[str, str], values: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """Return what each slot shows: what is said of it, what its name says, else the column of that name.
+    """Return what each slot shows: the given variable, the one its name suggests, or the column of that name.
 
-    One slot at most is guessed to show the context; of ``{instruction}`` and ``{input}`` the second is a column.
+    At most one slot is guessed to show the context; of ``{instruction}`` and ``{input}`` the second is a column.
 
     Raises
     ------
     InputError
-        If something is said of a slot that the template does not have.
+        If a variable is given for a slot that the template does not have.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def guess_variables(
         if unused:
             raise InputError(name, unused[0], f"slots of the template: {', '.join(slots) or 'it has none'}")
     shown = {slot: variables.get(slot) or _guess(slot, form) for slot in slots if slot not in values}
-    if form == "pair" and "first" not in shown.values():  # "response" beside "response_another"
+    if form == "pair" and "first" not in shown.values():  # "response" next to "response_another"
         shown = {slot: "first" if source == "candidate" else source for slot, source in shown.items()}
     contexts = [slot for slot, source in shown.items() if source == "context" and slot not in variables]
     if "context" in variables.values():
@@ -140,7 +140,7 @@ def guess_variables(
 
 
 def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
-    """Raise `InputError` unless every candidate is shown in a slot of its own."""
+    """Raise `InputError` unless every candidate has its own slot."""
     shown = {source: slot for slot, source in variables}
     for source in _CANDIDATES[form]:
         if source not in shown:
@@ -152,9 +152,9 @@ def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
             raise InputError("template", f"without the {who}", f"a slot for each candidate; {slots}", remedy)
 
 
-def require_no_verdicts(*given: object) -> None:
-    """Raise `InputError` if anything says how pairs or scores are read."""
-    if any(each is not None for each in given):
+def require_no_verdicts(*arguments: object) -> None:
+    """Raise `InputError` if any argument specifies how pairs or scores are parsed."""
+    if any(each is not None for each in arguments):
         allowed = "replies and names (verdicts, pattern, json, parse and scale apply to pairs and scores)"
         raise InputError("form", "list", allowed, 'such as replies="order", names="[{n}]"')
 
@@ -228,7 +228,7 @@ def points_of(form: str, reader: Reader, scale: str | tuple[float, float] | None
 
 
 def as_json(value: Any) -> Any:
-    """Return a field as JSON takes it."""
+    """Return a field in JSON-serialisable form."""
     if isinstance(value, Function):
         return [value.function.__module__, value.function.__qualname__, value.examples]
     if isinstance(value, Reader | SlotText):

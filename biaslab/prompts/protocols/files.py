@@ -1,7 +1,7 @@
-"""Load a `Protocol` from a file in one of the formats in which judge prompts are kept.
+"""Load a `Protocol` from a file in one of the common formats for judge prompts.
 
-A format is one function: it takes the file's path and content and returns arguments of `Protocol.from_template`, or
-None where the file is of another format.
+A format is a function that takes the file's path and content and returns arguments of `Protocol.from_template`, or
+None if the file has another format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Arguments = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """File of protocols: path, content, and the name of the wanted one."""
+    """A file of protocols: path, content, and the name of the wanted one."""
 
     path: Path
     document: Mapping[str, Any]
@@ -40,14 +40,14 @@ _WAYS = {"pattern", "json"} | _CODE  # to read a reply, of which there is one
 
 
 def arguments_of(path: Path, name: str | None, changes: Mapping[str, Any], allowed: Collection[str]) -> Arguments:
-    """Return the arguments of `Protocol.from_template` that a file holds, with some of them replaced.
+    """Return the arguments of `Protocol.from_template` from a file, with some of them replaced.
 
     Parameters
     ----------
     path : pathlib.Path
         The file.
     name : str or None
-        Which protocol, where it holds several.
+        Name of the protocol, if the file contains several.
     changes : mapping
         Arguments that replace those of the file.
     allowed : collection of str
@@ -56,7 +56,7 @@ def arguments_of(path: Path, name: str | None, changes: Mapping[str, Any], allow
     Raises
     ------
     InputError
-        As `Protocol.from_file` does.
+        As in `Protocol.from_file`.
     """
     for key in changes:
         if key not in allowed:
@@ -84,7 +84,7 @@ def _arguments(path: Path, text: str, name: str | None) -> Arguments:
 
 
 def _of_text(template: Any, text: str) -> Arguments:
-    """Return what a prompt says itself of the replies to it."""
+    """Return the format of replies that a prompt itself describes."""
     found = (of_text(text) for of_text in TEXT_FORMATS)
     return {"template": template} | next((arguments for arguments in found if arguments is not None), {})
 
@@ -106,7 +106,7 @@ def _structured(path: Path, text: str, name: str | None) -> Arguments:
 
 
 def _as_messages(prompt: Any) -> Any:
-    """Return messages with role and content as pairs; a text as it is.
+    """Return messages with role and content as pairs; a text is returned unchanged.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _as_messages(prompt: Any) -> Any:
 
 
 def _toml(path: Path, text: str) -> Arguments:
-    """Read biaslab's own format: the arguments of `Protocol.from_template`; `template_file` names a file beside it."""
+    """Read biaslab's own format: the arguments of `Protocol.from_template`; `template_file` names a file next to it."""
     try:
         arguments = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -153,7 +153,7 @@ def _arena_hard(source: Source) -> Arguments | None:
     if "prompt_template" not in document or not {"regex_patterns", "regex_pattern"} & set(document):
         return None
     template, patterns = document["prompt_template"], document.get("regex_patterns") or document.get("regex_pattern")
-    if isinstance(template, list):  # as it was until 2024
+    if isinstance(template, list):  # the format until 2024
         template = "\n".join(map(str, template))
     bench = source.name or document.get("bench_name", source.path.stem)
     prompts_file = source.path.parent / "system_prompts.json"
@@ -166,7 +166,7 @@ def _arena_hard(source: Source) -> Arguments | None:
         "pattern": [f"(?i){each}" for each in ([patterns] if isinstance(patterns, str) else patterns or ())],
         "temperature": float(document.get("temperature") or 0),
         "max_tokens": int(document.get("max_tokens") or 4096),
-    }  # the authors upper-case the text; of the one pattern that they had at first, all matches had to agree
+    }  # the authors upper-case the text; of their original single pattern, all matches had to agree
     return arguments | ({} if "regex_patterns" in document else {"choose": "only"})
 
 
@@ -207,7 +207,7 @@ def _inspect(source: Source) -> Arguments | None:
         "values": {"instructions": source.document["instructions"]} if "instructions" in source.document else {},
         "verdicts": {"C": 1.0, "P": 0.5, "I": 0.0},
         "pattern": source.document["grade_pattern"],
-        "choose": "first",  # of re.search
+        "choose": "first",  # as re.search
     }
 
 
@@ -227,7 +227,7 @@ def _prometheus(source: Source) -> Arguments | None:
 
 
 def _fast_chat(path: Path, text: str, name: str | None) -> Arguments:
-    """FastChat's MT-Bench judges (Zheng et al. 2023): ``[[A]]`` is looked for first, then ``[[B]]``, then a tie."""
+    """FastChat's MT-Bench judges (Zheng et al. 2023): first ``[[A]]`` is searched, then ``[[B]]``, then a tie."""
     try:
         rows = [json.loads(line) for line in text.splitlines() if line.strip()]
         listed = {row["name"]: row for row in rows if row["prompt_template"]}
@@ -250,7 +250,7 @@ def _fast_chat(path: Path, text: str, name: str | None) -> Arguments:
 
 
 def _one(path: Path, listed: Mapping[str, Any], name: str | None) -> tuple[str, Any]:
-    """Return the entry of a name, or the only one."""
+    """Return the entry with a name, or the only one."""
     if name is None and len(listed) == 1:
         return next(iter(listed.items()))
     if name is None or name not in listed:

@@ -1,4 +1,4 @@
-"""Verdicts without a demanded format: scores in free text, and whatever a user's function reads."""
+"""Verdicts without a prescribed format: scores in free text, and custom functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from biaslab.prompts.protocols.readers import Reader, Verdicts, label_of, requir
 
 @dataclass(frozen=True)
 class FreeScore(Reader):
-    """Score in a text without a demanded format, as `biaslab.prompts.parsing.parse_score` reads it.
+    """Score in a text without a prescribed format, parsed by `biaslab.prompts.parsing.parse_score`.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class FreeScore(Reader):
     scale: str
 
     def find(self, text: str) -> list[float]:
-        """Return the score that the text gives."""
+        """Return the score given in the text."""
         value, status = parse_score(text, scale_named(self.scale))
         return [value] if status == "ok" else []
 
@@ -47,19 +47,19 @@ class FreeScore(Reader):
 
 @dataclass(frozen=True)
 class Function(Reader):
-    """Verdict read by a user's function.
+    """Verdict parsed by a custom function.
 
     Parameters
     ----------
     function : callable
-        Maps a text to a number, a label of `examples`, or None where it reads nothing.
+        Maps a text to a number, a label of `examples`, or None if it finds nothing.
     examples : sequence of (str, float)
-        Replies and what they mean, so that replies can be written.
+        Replies and their values, so that replies can be written.
 
     Raises
     ------
     InputError
-        If the function reads an example otherwise than it should.
+        If the function parses an example incorrectly.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Function(Reader):
                 raise InputError("parse", misread, f"one that reads it as {value}")
 
     def find(self, text: str) -> list[float]:
-        """Return what the function reads."""
+        """Return what the function finds."""
         value = self.function(text)
         if value is None:
             return []
@@ -93,5 +93,5 @@ class Function(Reader):
         return [float(value)]
 
     def write(self, value: float) -> str:
-        """Return the first example that means a value."""
+        """Return the first example with a value."""
         return label_of(self.examples, value)

@@ -1,4 +1,4 @@
-"""Verdicts in JSON: in a reply, somewhere in a text, or in the arguments of a tool call."""
+"""Verdicts in JSON: a whole reply, somewhere in a text, or in the arguments of a tool call."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class JsonPath(OfVerdicts):
     Parameters
     ----------
     path : str
-        Keys separated by dots, ``[0]`` for a place in a list, ``[model=m]`` for its first object with that entry:
-        ``"ordered_models[model=m].rank"``. ``{attribute}`` is the attribute that is read, where a reply judges several:
-        ``"scores.{attribute}"``.
+        Keys separated by dots, ``[0]`` for an index into a list, ``[model=m]`` for its first object with that entry:
+        ``"ordered_models[model=m].rank"``. ``{attribute}`` is replaced by the attribute to read, if a reply judges
+        several: ``"scores.{attribute}"``.
     verdicts : sequence of (str, float), optional
-        What the value means; without them it is a number.
+        Meaning of each value; without them it is a number.
     beside : sequence of (str, str)
         Further keys of the object that `write` makes, with their texts.
 
@@ -74,7 +74,7 @@ class JsonPath(OfVerdicts):
 
     @cached_property
     def steps(self) -> tuple[str | int | tuple[str, str], ...]:
-        """The path, step by step: a key, a place, or a pair of key and value."""
+        """The path as steps: a key, an index, or a pair of key and value."""
         rest, steps = self.path, []
         while rest:
             match = _STEP.match(rest)
@@ -101,7 +101,7 @@ class JsonPath(OfVerdicts):
         return []
 
     def value_in(self, document: Any) -> float | None:
-        """Return the value in a document, None where it has none."""
+        """Return the value in a document, None if it has none."""
         if isinstance(self.steps[0], str):
             document = _object_with(document, self.steps[0])
         for step in self.steps:
@@ -123,12 +123,12 @@ class JsonPath(OfVerdicts):
 
 @dataclass(frozen=True)
 class Whole(Reader):
-    """Verdict in a reply that is one document and nothing else.
+    """Verdict in a reply that consists of one document.
 
     Parameters
     ----------
     inner : JsonPath
-        Where the verdict stands in the document.
+        Where the verdict is in the document.
     written : {"json", "python"}
         Whether it is JSON, alone or in a fence (three backticks and ``json``), or a Python literal.
 
@@ -164,7 +164,7 @@ class Whole(Reader):
 
 
 def documents(text: str) -> Iterator[Any]:
-    """Yield every outermost JSON object or list of a text; where there is none, a Python literal that is one."""
+    """Yield every outermost JSON object or list in a text; if there is none, a Python literal that is one."""
     seen = False
     for document in structured.documents(text, _DECODER, "{["):
         seen = True
@@ -174,7 +174,7 @@ def documents(text: str) -> Iterator[Any]:
 
 
 def loose_documents(text: str) -> Iterator[Any]:
-    """Yield what would be JSON objects but for a comma too many, curly or single quotes: as models write them.
+    """Yield what would be JSON objects except for an extra comma, or curly or single quotes, as models may write them.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def loose_documents(text: str) -> Iterator[Any]:
 
 
 def _loaded(load: Callable[[str], Any], text: str) -> Any:
-    """Return the document that a text is, None if it is none."""
+    """Return the document that a text consists of, None if it is not one."""
     try:
         return load(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
@@ -196,14 +196,14 @@ def _loaded(load: Callable[[str], Any], text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Return the value of a Python literal; a reply that is none may look like bad code, which Python warns of."""
+    """Return the value of a Python literal, suppressing Python's warnings about code in other replies."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.literal_eval(text)
 
 
 def _braced(text: str) -> Iterator[str]:
-    """Yield every outermost piece of a text in braces."""
+    """Yield every outermost piece in braces."""
     depth = start = 0
     for brace in _BRACE.finditer(text):
         if brace[0] == "{":
@@ -216,7 +216,7 @@ def _braced(text: str) -> Iterator[str]:
 
 
 def _object_with(document: Any, key: str) -> Any:
-    """Return the object that has a key: the only one of a list, or the arguments of a tool call that is written out."""
+    """Return the object with a key: the only one of a list, or the arguments of a written-out tool call."""
     if isinstance(document, list) and len(document) == 1:
         document = document[0]
     if isinstance(document, Mapping) and key not in document:

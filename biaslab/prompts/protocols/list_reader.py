@@ -1,4 +1,4 @@
-"""Read from a reply which of several candidates is the best, or how they are ranked."""
+"""Parse from a reply which of several candidates is the best, or how they are ranked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from biaslab.core.errors import InputError
 from biaslab.prompts.protocols.json_reader import documents
 from biaslab.prompts.protocols.readers import Reader, as_text
 
-#: What a reply to a list looks like: the name of the best candidate; names from best to worst, as text or as a JSON
-#: list; or a JSON list of objects, each with a name and a rank.
+#: Formats of replies to a list: the name of the best candidate; names from best to worst, as text or as a JSON list;
+#: or a JSON list of objects, each with a name and a rank.
 ListReply = Literal["best", "order", "json", "ranks"]
-#: Candidates named best first, by their places from 1, and whether the reply is a ranking at all.
+#: Candidates named, best first, by position from 1, and whether the reply is a ranking at all.
 Named = tuple[tuple[int, ...], Status]
 SHORTEST_LIST, LONGEST_LIST = 2, 20
 _SLOT = re.compile(r"\{([nA])\}")
@@ -28,28 +28,28 @@ _KIND = r"(?:model|response|candidate|answer|passage|document|option|text|output
 _NUMBERED = re.compile(
     rf"^[^\w\n]*(?:rank\s*|#)?(\d+)\s*[.):\]][\s*_\"'`]*((?:{_KIND}\s+)?)", re.IGNORECASE | re.MULTILINE
 )
-#: Texts of bare numbers or letters, with what stands between them and nothing else.
+#: Texts of bare numbers or letters, with only separators between them.
 _BARE = {"{n}": re.compile(r"(?:\d+|[^\w]|_)+"), "{A}": re.compile(r"(?:(?<!\w)[A-Z](?!\w)|[^\w]|_)+")}
 _ALONE = r"(?:\A|\n)(?:[^\n]*:)?[ \t*_`\"'(]*(?:{})[ \t*_`\"').]*\Z"
 
 
 @dataclass(frozen=True)
 class Places(Reader):
-    """Places of the candidates that a reply names.
+    """Positions of the candidates named in a reply.
 
     Parameters
     ----------
     replies : {"best", "order", "json", "ranks"}
-        ``[2]``; ``[2] > [1] > [3]``, or with commas; ``["[2]", "[1]", "[3]"]``; or a list of objects such as
-        ``{"model": "[2]", "rank": 1}``.
+        ``[2]``; ``[2] > [1] > [3]``, or with commas; ``["[2]", "[1]", "[3]"]``; or a list of objects like ``{"model":
+        "[2]", "rank": 1}``.
     names : str
-        What candidates are called in prompt and reply: ``{n}`` is the place from 1, ``{A}`` its letter. A bare name is
-        read where a line, or what follows a colon in it, holds nothing else, and ends the reply.
+        Names of candidates in prompt and reply: ``{n}`` is the position from 1, ``{A}`` its letter. A bare name counts
+        if it is alone on a line, or after a colon, at the end of the reply.
 
     Raises
     ------
     InputError
-        If there is no such reply, or names have no number or letter.
+        If the format is unknown, or names have no number or letter.
 
     Examples
     --------
@@ -73,26 +73,26 @@ class Places(Reader):
         return self.replies != "best"
 
     def name(self, place: int) -> str:
-        """Return what the candidate at a place, from 1, is called."""
+        """Return the name of the candidate at a position, from 1."""
         return _SLOT.sub(str(place) if "{n}" in self.names else ascii_uppercase[place - 1], self.names)
 
     @cached_property
     def _name(self) -> str:
-        """Pattern of any candidate's name, its number or letter in a group."""
-        before, behind = (re.escape(part) for part in _SLOT.sub("\0", self.names).split("\0"))
+        """Pattern of any candidate's name, with its number or letter in a group."""
+        before, behind = (re.escape(piece) for piece in _SLOT.sub("\0", self.names).split("\0"))
         start = "" if before and not self.names[0].isalnum() else r"(?<![\w.])"
         end = "" if behind and not self.names[-1].isalnum() else r"(?!\w|\.\d)"
         return rf"{start}{before}({'[0-9]+' if '{n}' in self.names else '[A-Z]'}){behind}{end}"
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-        """Patterns of a name, of several in a row, and of one that ends the reply on its own."""
+        """Patterns of a name, of several in a row, and of one alone at the end of the reply."""
         inner = self._name.replace("([", "(?:[")
         row = rf"{inner}(?:{_BETWEEN}{inner})+"
         return re.compile(self._name), re.compile(row), re.compile(_ALONE.format(self._name))
 
     def _place(self, name: object) -> int:
-        """Return the place that a name refers to, 0 if none; a bare number or letter will do."""
+        """Return the position that a name refers to, 0 if none; also for a bare number or letter."""
         text = as_text(name).strip()
         if match := self._patterns[0].fullmatch(text):
             return _number(match[1])
@@ -102,29 +102,31 @@ class Places(Reader):
         return _number(text)
 
     def named(self, text: str) -> list[Named]:
-        """Return every answer of a text, in order: the candidates named, best first, by place."""
+        """Return every answer in a text, in order: the candidates named, best first, by position."""
         if self.replies == "json":
             return [
-                (tuple(map(self._place, found)), "ok") for found in _lists(text) if not isinstance(found[0], Mapping)
+                (tuple(map(self._place, answers)), "ok")
+                for answers in _lists(text)
+                if not isinstance(answers[0], Mapping)
             ]
         if self.replies == "ranks":
-            return [read for found in self._tables(text) if (read := self._ranked(found)) is not None]
+            return [read for answers in self._tables(text) if (read := self._ranked(answers)) is not None]
         if self.replies == "best":
-            found: list[tuple[int, ...]] = [(place,) for place in self._single(text)]
+            answers: list[tuple[int, ...]] = [(place,) for place in self._single(text)]
         else:
             rows = [tuple(map(_number, self._patterns[0].findall(row[0]))) for row in self._patterns[1].finditer(text)]
-            found = rows or self._numbered(text) or [(place,) for place in self._single(text)]
+            answers = rows or self._numbered(text) or [(place,) for place in self._single(text)]
         slot = _SLOT.search(self.names)
-        if not found and not self._is_bare and slot is not None and _BARE[slot[0]].fullmatch(text):
+        if not answers and not self._is_bare and slot is not None and _BARE[slot[0]].fullmatch(text):
             return replace(self, names=slot[0]).named(text.strip(" \t\n[]"))
-        return [(places, "ok") for places in found]
+        return [(places, "ok") for places in answers]
 
     @property
     def _is_bare(self) -> bool:
         return not _SLOT.sub("", self.names).strip()
 
     def _numbered(self, text: str) -> list[tuple[int, ...]]:
-        """Return the candidates that stand one a line, numbered from 1, as "2. Response A"; nothing else will do."""
+        """Return the candidates listed one per line, numbered from 1, as "2. Response A"; no other format counts."""
         marks = list(_NUMBERED.finditer(text))
         name = self._patterns[0].match
         names = [name(text, mark.start(2)) or name(text, mark.end()) for mark in marks]
@@ -134,15 +136,15 @@ class Places(Reader):
         return [tuple(_number(name[1]) for name in names if name)]
 
     def _tables(self, text: str) -> Iterator[list[Mapping[str, Any]]]:
-        """Yield lists of objects, and objects that give each name its rank as such lists."""
+        """Yield lists of objects; an object that maps each name to its rank is converted to such a list."""
         for document in documents(text):
             if isinstance(document, Mapping) and document and all(map(self._place, document)):
                 yield [{"model": name, "rank": rank} for name, rank in document.items()]
-            elif (found := _list_in(document)) and all(isinstance(entry, Mapping) for entry in found):
-                yield found
+            elif (entries := _list_in(document)) and all(isinstance(entry, Mapping) for entry in entries):
+                yield entries
 
     def is_alone(self, text: str) -> bool:
-        """Return whether a text is one name and nothing else, or ends with one that stands on its own."""
+        """Return whether a text is a single name, or ends with one alone."""
         return self._patterns[2].search(text.strip()) is not None
 
     def _single(self, text: str) -> Iterator[int]:
@@ -155,7 +157,7 @@ class Places(Reader):
         return (_number(match[1]) for match in matches)
 
     def _ranked(self, entries: Sequence[Mapping[str, Any]]) -> Named | None:
-        """Return who is named by objects with ranks, best first; the status where ranks are not 1 to their number."""
+        """Return the candidates named by objects with ranks, best first; a status unless ranks are 1 to n."""
         ranks = [next((_number(as_text(each)) for key, each in entry.items() if _is_rank(key)), 0) for entry in entries]
         if not any(ranks):
             return None
@@ -167,15 +169,15 @@ class Places(Reader):
         return places, "ok" if sorted(ranks) == list(range(1, len(ranks) + 1)) else "out_of_range"
 
     def find(self, text: str) -> list[float]:
-        """Return the place of the best candidate by each answer of a text."""
+        """Return the position of the best candidate according to each answer in a text."""
         return [float(places[0]) for places, _ in self.named(text)]
 
     def write(self, value: float) -> str:
-        """Return the name of the candidate at a place."""
+        """Return the name of the candidate at a position."""
         return self.name(int(value))
 
     def write_order(self, places: Sequence[int]) -> str:
-        """Return a reply that names candidates, best first, by their places."""
+        """Return a reply that names candidates, best first, by their positions."""
         names = [self.name(place) for place in places]
         if self.replies == "best":
             return names[0]
@@ -188,7 +190,7 @@ class Places(Reader):
 
 
 def _plain(name: str) -> str:
-    """Return a name in lower case, with one blank for each run of blanks, underscores and hyphens."""
+    """Return a name in lower case, with one space for each run of white space, underscores and hyphens."""
     return " ".join(re.split(r"[\s_-]+", name.casefold().strip()))
 
 
@@ -197,12 +199,12 @@ def _is_rank(key: object) -> bool:
 
 
 def _lists(text: str) -> Iterator[list[Any]]:
-    """Yield the lists of a text that are not empty."""
-    return (found for document in documents(text) if (found := _list_in(document)))
+    """Yield the non-empty lists in a text."""
+    return (entries for document in documents(text) if (entries := _list_in(document)))
 
 
 def _list_in(document: Any) -> list[Any]:
-    """Return a JSON list, alone or as the only list of an object; an empty one where there is none."""
+    """Return a JSON list, alone or as the only list of an object; an empty one if there is none."""
     if isinstance(document, list):
         return document
     lists = [value for value in document.values() if isinstance(value, list)]
@@ -210,7 +212,7 @@ def _list_in(document: Any) -> list[Any]:
 
 
 def _number(text: str) -> int:
-    """Return the place that a number or a capital letter names; 0 if it is neither."""
+    """Return the position given by a number or a capital letter; 0 if it is neither."""
     if text.isascii() and text.isdigit():
         return int(text[:9])
     return ascii_uppercase.index(text) + 1 if len(text) == 1 and text in ascii_uppercase else 0

@@ -1,4 +1,4 @@
-"""Lists of candidates: what a prompt shows of them, and what a reply says of each place."""
+"""Lists of candidates: what a prompt shows of them, and how replies refer to positions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from biaslab.prompts.protocols.readers import Reader
 
 @dataclass(frozen=True)
 class Entry:
-    """Candidate of a list, as a template shows it; printed it is its text.
+    """A candidate of a list, as a template shows it; prints as its text.
 
     Parameters
     ----------
     name : str
-        What it is called in prompt and reply, such as "[2]".
+        Name in prompt and reply, for example "[2]".
     number : int
-        Its place, from 1.
+        Its position, from 1.
     letter : str
-        The letter of its place.
+        The letter of its position.
     text : str
-        What it says.
+        The text.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Entry:
 
 
 class Candidates(tuple[Entry, ...]):
-    """Candidates of a list in the order shown; printed, each has its name before its text."""
+    """Candidates of a list in the order shown; prints each name before its text."""
 
     __slots__ = ()
 
@@ -50,10 +50,10 @@ class Candidates(tuple[Entry, ...]):
 
 
 class Listing:
-    """Part of `Protocol` that reads and writes replies to lists; the fields are those of `Protocol`.
+    """The part of `Protocol` that parses and writes replies to lists; the fields are those of `Protocol`.
 
-    A value has a number for each place, in the order shown: of a protocol that asks for the best, the probability that
-    this candidate is best (0 or 1 of a text); of one that asks for a ranking, its rank, 1 for the best.
+    A value has a number for each position, in the order shown: if the protocol asks for the best, the probability that
+    this candidate is best (0 or 1 for text); if it asks for a ranking, its rank, with 1 for the best.
     """
 
     reader: Reader
@@ -66,7 +66,7 @@ class Listing:
         Raises
         ------
         InputError
-            If the protocol shows no list.
+            If the protocol does not show a list.
         """
         if not isinstance(self.reader, Places):
             raise InputError("protocol", type(self.reader).__name__, "one of the form list", 'choose form="list"')
@@ -82,7 +82,7 @@ class Listing:
         Raises
         ------
         InputError
-            Unless they are 2 to 20.
+            Unless there are 2 to 20.
 
         Examples
         --------
@@ -102,20 +102,20 @@ class Listing:
         )
 
     def parse_list(self, text: str | None, k: int) -> tuple[tuple[float, ...], Status]:
-        r"""Read a reply about k candidates.
+        r"""Parse a reply about k candidates.
 
         Parameters
         ----------
         text : str or None
-            What the judge wrote.
+            The judge's reply.
         k : int
-            How many candidates it was shown.
+            Number of candidates shown.
 
         Returns
         -------
         tuple of (tuple of float, shape (k,)) and str
-            The value, NaN unless the status is "ok". A ranking that leaves a candidate out is "incomplete", one that
-            names a candidate twice "repeated"; a name that no candidate has is "invented".
+            The value, NaN unless the status is "ok". A ranking that omits a candidate is "incomplete", one that
+            repeats a candidate "repeated"; a name that does not exist is "invented".
 
         Examples
         --------
@@ -146,7 +146,7 @@ class Listing:
         return tuple(float(place == order[0]) for place in range(1, k + 1)), "ok"
 
     def read_list(self, reply: Reply, k: int) -> tuple[tuple[float, ...], Status]:
-        """Read a reply about k candidates that is a text, or a distribution over their names; as `parse_list`."""
+        """Parse a reply about k candidates that is a text, or a distribution over their names; like `parse_list`."""
         if reply.logprobs is None:
             goes_on = reply.finish_reason == AT_LIMIT and self.choose == "last"
             if goes_on and len(set(self.places.named(reply.text or ""))) > 1:
@@ -155,12 +155,12 @@ class Listing:
         return shares_of(reply, k)
 
     def write_list(self, value: Sequence[float]) -> str:
-        r"""Return what a perfectly obedient judge would reply.
+        r"""Return the reply of a perfectly compliant judge.
 
         Parameters
         ----------
         value : sequence of float, shape (k,)
-            By place: 1 for the best and 0 for others; or, of a ranking, the ranks.
+            By position: 1 for the best and 0 for others; or, for a ranking, the ranks.
 
         Raises
         ------
@@ -174,18 +174,18 @@ class Listing:
         >>> mine.write_list((2, 1, 3))
         '[2] > [1] > [3]'
         """
-        k, given = len(value), [float(each) for each in value]
+        k, numbers = len(value), [float(each) for each in value]
         wanted = list(range(1, k + 1)) if self.places.ranks else [0] * (k - 1) + [1]
-        if sorted(given) != [float(each) for each in wanted]:
+        if sorted(numbers) != [float(each) for each in wanted]:
             allowed = (
                 f"the ranks 1 to {k}, one per position" if self.places.ranks else "1 for one position, 0 for others"
             )
             raise InputError("value", tuple(value), allowed)
-        ordered = sorted(range(k), key=lambda at: given[at], reverse=not self.places.ranks)
+        ordered = sorted(range(k), key=lambda at: numbers[at], reverse=not self.places.ranks)
         return self.places.write_order([at + 1 for at in ordered])
 
     def require_list_round_trip(self) -> None:
-        """Raise `InputError` unless replies that are written are read as they should be."""
+        """Raise `InputError` unless replies that are written are parsed correctly."""
         for k in (SHORTEST_LIST, 3, LONGEST_LIST):
             value = tuple(float(rank) for rank in range(k, 0, -1)) if self.places.ranks else (0.0,) * (k - 1) + (1.0,)
             text = self.write_list(value)

@@ -26,7 +26,7 @@ def list_protocol(ranks: bool = False, label: bool = True) -> Protocol:
     ranks : bool
         Ask for a ranking instead of the best candidate.
     label : bool
-        Ask for the probability of each candidate's number, of the best.
+        Ask for the probability of each candidate's number, if the best is requested.
 
     Examples
     --------

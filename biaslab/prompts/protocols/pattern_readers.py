@@ -1,4 +1,4 @@
-"""Verdicts that regular expressions find."""
+"""Verdicts found by regular expressions."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from biaslab.prompts.protocols.readers import (
 
 @dataclass(frozen=True)
 class Pattern(OfVerdicts):
-    r"""Verdicts that regular expressions find.
+    r"""Verdicts found by regular expressions.
 
     Parameters
     ----------
     patterns : tuple of str
-        Tried in turn; the first that matches decides. Each has one group, which holds the verdict; or, without
-        ``verdicts``, two, which hold the scores of the first and the second candidate. ``{attribute}`` is the attribute
-        that is read, where a reply judges several: ``"{attribute}: ([1-5])"``.
+        Tried in turn; the first that matches decides. Each has one group, for the verdict; or, without ``verdicts``,
+        two, for the scores of the first and the second candidate. ``{attribute}`` is replaced by the attribute to
+        read, if a reply judges several: ``"{attribute}: ([1-5])"``.
     verdicts : sequence of (str, float), optional
-        What a group's text means, white space and case aside. Without them it is a number.
+        Meaning of a group's text, ignoring white space and case. Without them it is a number.
     writes : str
-        A reply that the first pattern matches, with ``{}`` for the verdict; by default the shortest that it matches.
+        A reply that the first pattern matches, with ``{}`` for the verdict; by default the shortest one.
 
     Raises
     ------
     InputError
-        If a pattern is none, or has no group or more than two.
+        If a pattern is invalid, or does not have one or two groups.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Pattern(OfVerdicts):
 
     @property
     def points(self) -> tuple[float, ...]:
-        """Values of the verdicts; of two scores, 0, ½ and 1."""
+        """Values of the verdicts; for two scores, 0, ½ and 1."""
         return (0.0, 0.5, 1.0) if self._compares else super().points
 
     @property
@@ -104,14 +104,14 @@ class Pattern(OfVerdicts):
 
 @dataclass(frozen=True)
 class Matches(Reader):
-    r"""Verdicts each of which has a regular expression of its own, as AlpacaEval configures them.
+    r"""Verdicts with one regular expression each, as in AlpacaEval's configurations.
 
     Parameters
     ----------
     values : sequence of (str, float)
-        Each pattern and what a match means.
+        Each pattern and its value.
     labels : sequence of (str, float), optional
-        What a reply of each value looks like; by default the shortest that its pattern matches.
+        A reply for each value; by default the shortest that its pattern matches.
 
     Examples
     --------
@@ -128,16 +128,16 @@ class Matches(Reader):
         return tuple(sorted({value for _, value in self.values}))
 
     def find(self, text: str) -> list[float]:
-        """Return the values of all matches, by where they begin; none overlap."""
+        """Return the values of all matches, by position; matches do not overlap."""
         values: list[float] = []
-        while found := [(match, value) for pattern, value in self.values if (match := compiled(pattern).search(text))]:
-            match, value = min(found, key=lambda pair: pair[0].start())
+        while hits := [(match, value) for pattern, value in self.values if (match := compiled(pattern).search(text))]:
+            match, value = min(hits, key=lambda pair: pair[0].start())
             values.append(value)
             text = text[max(match.end(), 1) :]
         return values
 
     def write(self, value: float) -> str:
-        """Return the label that means a value, or a short text that its pattern matches and no other one does."""
+        """Return the label for a value, or a short text that only its own pattern matches."""
         if self.labels:
             return label_of(self.labels, value)
         pattern = label_of(self.values, value)
@@ -152,11 +152,11 @@ def compiled(pattern: str) -> re.Pattern[str]:
     Raises
     ------
     InputError
-        If it is none.
+        If it is invalid.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # [[A]] is a set of [ and A, as those who wrote it read it
+            warnings.simplefilter("ignore", FutureWarning)  # [[A]] is a set of [ and A, as its authors intended
             return re.compile(pattern, re.MULTILINE)
     except re.error as error:
         raise InputError("pattern", pattern, f"a regular expression ({error})") from error

@@ -44,50 +44,51 @@ _WORDS_FIRST = re.compile(
 
 @dataclass(frozen=True)
 class Protocol(Asking):
-    r"""Prompt and parser of a judge as it is deployed: how it is asked, and how its reply is read.
+    r"""Prompt and parser of a judge as deployed: how it is asked, and how its reply is parsed.
 
-    Make one with `from_template` or `from_file`.
+    Create one with `from_template` or `from_file`.
 
     Parameters
     ----------
     name : str
-        What it is called.
+        Name of the protocol.
     form : {"pair", "score", "list"}
         Whether it shows two candidates, one, or 2 to 20.
     turns : tuple of (role, SlotText)
-        The messages; a last one by the assistant is the beginning of the reply.
+        The messages; a final assistant message is the beginning of the reply.
     reader : Reader
         Finds verdicts in a reply, and writes them.
     points : tuple of float
-        The values that a reply can have: of a pair, probabilities that the candidate shown first wins (½ is a tie); of
-        a score, the points of the scale; of a list, none.
+        The possible values of a reply: for pairs, probabilities that the candidate shown first wins (½ is a tie); for
+        scores, the points of the scale; for lists, none.
     variables : tuple of (str, str)
-        What each slot shows: one of `biaslab.prompts.protocols.asking.SOURCES`, or a
-        column of the data set's candidates.
+        What each slot shows: a name from `biaslab.prompts.protocols.asking.SOURCES`, or a column of the data set's
+        candidates.
     values : tuple of (str, str)
-        Slots that always show the same text, such as a rubric.
+        Slots with constant text, such as a rubric.
     choose : {"last", "first", "only", "single"}
-        Which of several verdicts counts. Of labels that are words, such as "A", "last" is the one that the text decides
-        for. With "only" they must agree, else the status is "ambiguous"; with "single" there must be just one.
+        Which of several verdicts counts. For labels that are words, such as "A", "last" means the one that the text
+        decides for. With "only" they must agree, otherwise the status is "ambiguous"; with "single" there must be
+        exactly one.
     answer : {"text", "label"}
-        Whether the reply is a text that is read, or begins with a label whose probability can be asked for.
+        Whether the reply is a text to parse, or begins with a label whose probability can be requested.
     binarize : bool
-        Whether a distribution over labels decides for the likeliest one.
+        Whether a distribution over labels is replaced by its most likely label.
     max_tokens, temperature : int, float
-        Of the reply.
+        Maximum tokens and temperature of the reply.
 
     Raises
     ------
     InputError
-        If a candidate is not shown, a variable is unused, or a verdict that is written is not read back.
+        If a candidate is not shown, a variable is unused, or a written verdict is not parsed as itself.
 
     Notes
     -----
-    The value of a reply means the same whatever the words are: of a **pair** the probability that the candidate *shown
-    first* wins, graded verdicts keeping their grade; of a **score** the number on the scale; of a **list** a number for
-    each place, in the order shown: the probability that this candidate is best, or its rank (`parse_list`). What cannot
-    be read is a status and never a guess: "off_format" (no verdict in the format demanded), "ambiguous" (verdicts that
-    contradict each other), "refused", "out_of_range"; of lists "incomplete", "repeated" and "invented".
+    Values have the same meaning whatever the prompt: for a **pair**, the probability that the candidate *shown first*
+    wins, including graded verdicts; for a **score**, the number on the scale; for a **list**, a number for each
+    position in the order shown: the probability that this candidate is best, or its rank (`parse_list`). Unreadable
+    replies get a status, never a guess: "off_format" (no verdict in the required format), "ambiguous" (contradictory
+    verdicts), "refused", "out_of_range"; for lists "incomplete", "repeated" and "invented".
 
     Examples
     --------
@@ -140,67 +141,67 @@ class Protocol(Asking):
         temperature: float = 0.0,
         name: str = "",
     ) -> Protocol:
-        r"""Make a protocol from a prompt of your own.
+        r"""Create a protocol from a custom prompt.
 
         Parameters
         ----------
         template : str, path or sequence of (role, text)
-            The prompt, or a file that holds it: one message by the user, or several. Chat marks (``<|im_start|>user``)
+            The prompt, or the file with it: one user message, or several messages. Chat marks (``<|im_start|>user``)
             split a text into messages.
         form : {"pair", "score", "list"}
-            Whether it shows two candidates, one, or 2 to 20 (slot ``{candidates}``, or a loop over them in Jinja2:
-            each has ``name``, ``number``, ``letter`` and ``text``).
+            Whether it shows two candidates, one, or 2 to 20 (slot ``{candidates}``, or a Jinja2 loop over them: each
+            has ``name``, ``number``, ``letter`` and ``text``).
         verdicts : mapping of str to float, optional
-            What each verdict means: of pairs the probability that the candidate shown first wins, ½ a tie; of scores
-            the number.
+            Value of each verdict: for pairs the probability that the candidate shown first wins, with ½ for a tie; for
+            scores the number.
         scale : str or (low, high), optional
-            Of scores that are numbers: "1-5", or the ends of a continuous scale.
+            For numeric scores: "1-5", or the ends of a continuous scale.
         pattern : str or sequence of str, optional
-            Regular expressions, tried in turn, with one group that holds the verdict or the number. Where a reply
-            judges several attributes, ``{attribute}`` stands for the one that is read.
+            Regular expressions, tried in turn, with one group for the verdict or number. If a reply judges several
+            attributes, ``{attribute}`` is replaced by the one to read.
         writes : str
-            A reply that the first pattern matches, with ``{}`` for the verdict, where the shortest will not do.
+            A reply that the first pattern matches, with ``{}`` for the verdict, if the shortest is unsuitable.
         replies : {"best", "order", "json", "ranks"}
-            What replies to a list are: the name of the best; names from best to worst, as ``[2] > [1] > [3]`` or as a
+            Format of replies to a list: the name of the best; names from best to worst, as ``[2] > [1] > [3]`` or as a
             JSON list; or JSON objects with a name and a rank.
         names : str
-            What candidates of a list are called: ``{n}`` is a number, ``{A}`` a letter.
+            Names of candidates in a list: ``{n}`` is a number, ``{A}`` a letter.
         json : str, optional
-            Where the verdict stands in a JSON reply or the arguments of a tool call: ``"result.score"``, or, of several
+            Path of the verdict in a JSON reply or the arguments of a tool call: ``"result.score"``, or, for several
             attributes, ``"scores.{attribute}"``.
         parse, examples : callable and mapping of str to float, optional
-            A function of your own from a reply to a number or None, and replies with what they mean.
+            A custom function from a reply to a number or None, and replies with their values.
         reader : Reader, optional
             Any other reader.
         choose : {"last", "first", "only", "single"}
             Which of several verdicts counts.
         variables : mapping of str to str, optional
-            What slots show, where their names do not say: ``{"q": "context", "x": "first", "y": "second"}``.
+            What slots show, if their names do not imply it: ``{"q": "context", "x": "first", "y": "second"}``.
         values : mapping of str to str, optional
-            Slots that always show the same text.
+            Slots with constant text.
         system, prefill : str
             A message before the prompt; the beginning of the reply.
         syntax : {"braces", "format", "dollar", "jinja2"}, optional
             How slots are written; guessed by default.
         answer : {"text", "label"}
-            Whether words come first, or the reply begins with the verdict.
+            Whether text comes first, or the reply begins with the verdict.
         binarize : bool
-            Whether a distribution over labels decides for the likeliest one.
+            Whether a distribution over labels is replaced by its most likely label.
         max_tokens, temperature : int, float
-            Of the reply.
+            Maximum tokens and temperature of the reply.
         name : str
-            What to call it; the file's name, or the form.
+            Name of the protocol; by default the file's name, or the form.
 
         Returns
         -------
         Protocol
-            Checked: each verdict is read back as it was written.
+            Validated: each written verdict is parsed as itself.
 
         Raises
         ------
         InputError
-            If the template does not show the candidates, something is unused or missing, or verdicts cannot be told
-            apart.
+            If the template does not show the candidates, something is unused or missing, or verdicts cannot be
+            distinguished.
 
         Examples
         --------
@@ -236,7 +237,7 @@ class Protocol(Asking):
 
     @classmethod
     def _of_table(cls, name: str, table: dict[str, Any]) -> Protocol:
-        """Return the protocol of a table in ``biaslab.toml``: that of a file, or what the table itself says."""
+        """Return the protocol of a table in ``biaslab.toml``: from a file, or from the table itself."""
         allowed = [each for each in signature(cls.from_template).parameters if each not in ("parse", "reader")]
         unknown = [each for each in table if each not in (*allowed, "file", "which")]
         if unknown or ("file" in table) == ("template" in table):
@@ -249,12 +250,12 @@ class Protocol(Asking):
 
     @classmethod
     def of_form(cls, given: Protocol | str | PathLike[str], *forms: Form) -> Protocol:
-        """Return a protocol, from its file where one is named.
+        """Return a protocol, from its file if a path is given.
 
         Raises
         ------
         InputError
-            If it is of another form.
+            If it has another form.
         """
         protocol = cls.loaded(given)
         if protocol.form not in forms:
@@ -264,25 +265,25 @@ class Protocol(Asking):
 
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **changes: Any) -> Protocol:
-        """Load a protocol from a file in one of the formats in which judge prompts are kept.
+        """Load a protocol from a file in one of the common formats for judge prompts.
 
         Parameters
         ----------
         path : str or path
-            AlpacaEval's ``configs.yaml`` or its folder, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, texts of
-            G-Eval, LLMBar and Auto-J, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, lists of
-            messages, biaslab's own TOML; a text that names its verdicts (``[[A]]``, ``[[A>>B]]``); or any other text or
-            Jinja2 file, with ``verdicts`` or ``scale`` given here.
+            AlpacaEval's ``configs.yaml`` or its folder, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, texts
+            of G-Eval, LLMBar and Auto-J, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, lists
+            of messages, biaslab's own TOML; a text that names its verdicts (``[[A]]``, ``[[A>>B]]``); or any other
+            text or Jinja2 file, with ``verdicts`` or ``scale`` given here.
         name : str, optional
-            Which one, where a file holds several.
+            Name of the protocol, if the file contains several.
         **changes
-            Arguments of `from_template` that replace what the file says.
+            Arguments of `from_template` that override the file.
 
         Raises
         ------
         InputError
-            If the file holds no protocol, several of which none is named, or no format of replies; the message says
-            what to give.
+            If the file contains no protocol, several and none is named, or no format of replies; the message says what
+            to give.
         """
         allowed = signature(cls.from_template).parameters
         return cls.from_template(**arguments_of(Path(path), name, changes, allowed))

@@ -1,7 +1,7 @@
-"""Read verdicts from replies, and write replies that give a verdict.
+"""Parse verdicts from replies, and write replies with a given verdict.
 
-A reader finds every verdict of a text, in order; `biaslab.prompts.protocols.Protocol` chooses among them. Every reader
-also writes: ``find(write(value))`` gives the value, so that a simulated judge can answer in anybody's format.
+A reader finds every verdict in a text, in order; `biaslab.prompts.protocols.Protocol` chooses among them. Every reader
+also writes: ``find(write(value))`` gives the value, so that a simulated judge can answer in any format.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from biaslab.core.errors import InputError
 from biaslab.prompts.parsing.settled import settled
 from biaslab.prompts.parsing.whole_replies import is_refusal
 
-#: Stands in a pattern or a JSON path for the attribute whose verdict is read, where a reply judges several.
+#: Placeholder, in a pattern or JSON path, for the attribute to read if a reply judges several.
 ATTRIBUTE = "{attribute}"
 Verdicts: TypeAlias = tuple[tuple[str, float], ...]
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
@@ -27,11 +27,11 @@ _WORDS = re.compile(r"\w+(?: \(?\w+\)?){0,2}")
 
 
 class Reader(ABC):
-    """Finds the verdicts of a text, and writes one."""
+    """Finds the verdicts in a text, and writes one."""
 
     @property
     def points(self) -> tuple[float, ...]:
-        """Every value that it can find, in ascending order; none where it finds numbers."""
+        """Every value that it can find, in ascending order; empty if it finds numbers."""
         return tuple(sorted({value for _, value in getattr(self, "verdicts", ())}))
 
     def unread(self, text: str) -> Status:
@@ -39,49 +39,49 @@ class Reader(ABC):
         return "refused" if is_refusal(text) else "off_format"
 
     def of(self, attribute: str) -> Reader:  # noqa: ARG002
-        """Return the reader of one of several attributes that a reply judges; itself where it judges one."""
+        """Return the reader for one of several attributes in a reply; itself if a reply judges one."""
         return self
 
     @abstractmethod
     def find(self, text: str) -> list[float]:
         """Return the value of every verdict in a text, in order."""
 
-    def last(self, text: str, found: Sequence[float]) -> float | None:  # noqa: ARG002
-        """Return the last of the verdicts found in a text, at least one; None where they contradict each other."""
-        return found[-1]
+    def last(self, text: str, verdicts: Sequence[float]) -> float | None:  # noqa: ARG002
+        """Return the last of the verdicts found in a text, at least one; None if they contradict each other."""
+        return verdicts[-1]
 
     @abstractmethod
     def write(self, value: float) -> str:
-        """Return a reply that gives a value.
+        """Return a reply with a value.
 
         Raises
         ------
         InputError
-            If no reply gives it.
+            If no reply has it.
         """
 
 
 class OfVerdicts(Reader):
-    """Reads a piece of text as one of ``verdicts``, white space and case aside, or without any as a number."""
+    """Parses a piece of text as one of ``verdicts``, ignoring white space and case, or without any as a number."""
 
     verdicts: Verdicts
 
     @cached_property
     def _meanings(self) -> dict[str, float]:
-        """Values by label, and by label in lower case where labels differ by more than case."""
+        """Values by label, and by lower-case label if labels do not differ only in case."""
         loose = {label.strip().casefold(): value for label, value in self.verdicts}
         exact = {label.strip(): value for label, value in self.verdicts}
         return loose | exact if len(loose) == len(exact) else exact
 
     def meaning(self, piece: object) -> float | None:
-        """Return the value of a piece, None where it has none."""
+        """Return the value of a piece, None if it has none."""
         if not self.verdicts:
             return as_number(str(piece))
         text = as_text(piece).strip()
         return self._meanings.get(text, self._meanings.get(text.casefold()))
 
     def spelled(self, value: float) -> str:
-        """Return the label that means a value, or the number."""
+        """Return the label for a value, or the number."""
         return label_of(self.verdicts, value) if self.verdicts else as_text(value)
 
 
@@ -92,9 +92,9 @@ class Labels(Reader):
     Parameters
     ----------
     verdicts : sequence of (str, float)
-        Each label and what it means.
+        Each label and its value.
     ignore_case : bool
-        Whether "tie" is "Tie".
+        Whether "tie" matches "Tie".
 
     Raises
     ------
@@ -136,20 +136,20 @@ class Labels(Reader):
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
-        """All labels, where they are words that a sentence may name ("A", "Response 1", "Output (a)"); else none."""
+        """All labels, if they are words that a sentence may name ("A", "Response 1", "Output (a)"); else none."""
         labels = tuple(label for label, _ in self.verdicts)
         return labels if all(map(_WORDS.fullmatch, labels)) else ()
 
-    def last(self, text: str, found: Sequence[float]) -> float | None:
-        """Return the last verdict; of labels that are words, the one that the text decides for.
+    def last(self, text: str, verdicts: Sequence[float]) -> float | None:
+        """Return the last verdict; for labels that are words, the one that the text decides for.
 
-        A sentence may name such a label last that it decides against: "B is better than A".
+        The last label named in a sentence may be the one it decides against: "B is better than A".
         """
         if not self._words or self._any.fullmatch(text.strip(" \t\r\n.*_`\"'")):
-            return found[-1]
+            return verdicts[-1]
         spelled = [self._spelled(label) for label in self._words]
-        if len(set(map(str.casefold, spelled))) < len(spelled):  # sentences do not tell m and M apart
-            return found[-1] if len(set(found)) == 1 else None
+        if len(set(map(str.casefold, spelled))) < len(spelled):  # sentences do not distinguish m and M
+            return verdicts[-1] if len(set(verdicts)) == 1 else None
         place, _ = settled(text, self._words, {spelled.index(self._spelled(said)) for said in self._any.findall(text)})
         return None if place is None else self.verdicts[place][1]
 
@@ -162,13 +162,13 @@ class Labels(Reader):
         return [self._values[self._spelled(match[0])] for match in self._any.finditer(text)]
 
     def write(self, value: float) -> str:
-        """Return the first label that means a value."""
+        """Return the first label for a value."""
         return label_of(self.verdicts, value)
 
 
 @dataclass(frozen=True)
 class FirstOf(Reader):
-    """Several readers, of which the first that finds a verdict decides.
+    """Several readers; the first that finds a verdict decides.
 
     Examples
     --------
@@ -185,16 +185,16 @@ class FirstOf(Reader):
         return tuple(sorted({value for points in each for value in points})) if all(each) else ()
 
     def of(self, attribute: str) -> FirstOf:
-        """Return the readers of an attribute."""
+        """Return the readers for an attribute."""
         return FirstOf(tuple(reader.of(attribute) for reader in self.readers))
 
     def find(self, text: str) -> list[float]:
-        """Return what the first reader finds that finds anything."""
+        """Return the verdicts of the first reader that finds any."""
         return next((values for reader in self.readers if (values := reader.find(text))), [])
 
-    def last(self, text: str, found: Sequence[float]) -> float | None:
-        """Return the last verdict of the first reader that finds anything."""
-        return next(reader for reader in self.readers if reader.find(text)).last(text, found)
+    def last(self, text: str, verdicts: Sequence[float]) -> float | None:
+        """Return the last verdict of the first reader that finds any."""
+        return next(reader for reader in self.readers if reader.find(text)).last(text, verdicts)
 
     def unread(self, text: str) -> Status:
         """Return the status of a text without a verdict, or with several of which none counts."""
@@ -202,25 +202,25 @@ class FirstOf(Reader):
         return super().unread(text) if found is None else found.unread(text)
 
     def write(self, value: float) -> str:
-        """Return what the first reader writes that can find the value."""
+        """Return a reply from the first reader that can find the value."""
         able = (reader for reader in self.readers if not reader.points or value in reader.points)
         return next(able, self.readers[0]).write(value)
 
 
 def require_verdicts(verdicts: Sequence[tuple[str, float]], name: str = "verdicts") -> None:
-    """Raise `InputError` unless there are at least two texts, all different and none empty, each with a number."""
+    """Raise `InputError` unless there are at least two distinct, non-empty texts, each with a number."""
     texts = [text for text, _ in verdicts]
     if len(texts) < 2 or len(set(texts)) < len(texts) or not all(text.strip() for text in texts):
         raise InputError(name, dict(verdicts), "at least two different, non-empty texts, each with its value")
 
 
 def label_of(verdicts: Sequence[tuple[str, float]], value: float) -> str:
-    """Return the first label that means a value.
+    """Return the first label for a value.
 
     Raises
     ------
     InputError
-        If none does.
+        If there is none.
     """
     for label, meaning in verdicts:
         if meaning == value:
@@ -229,13 +229,13 @@ def label_of(verdicts: Sequence[tuple[str, float]], value: float) -> str:
 
 
 def as_number(text: str) -> float | None:
-    """Return the number that a text is, None where it is none."""
+    """Return the number that a text consists of, None if it is not a number."""
     match = re.fullmatch(rf"\s*({_NUMBER})\s*", text)
     return float(match[1]) if match else None
 
 
 def as_text(value: object) -> str:
-    """Write a number as short as it goes, everything else as it is.
+    """Format a number as short as possible, and everything else unchanged.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def as_text(value: object) -> str:
 
 
 def _whole(label: str, flags: int) -> re.Pattern[str]:
-    """Match a label where it does not go on as a word."""
+    """Match a label unless it continues as a word."""
     before = r"(?<!\w)" if label[:1].isalnum() else ""
     after = r"(?!\w)" if label[-1:].isalnum() else ""
     return re.compile(before + re.escape(label) + after, flags)

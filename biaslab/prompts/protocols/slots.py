@@ -1,6 +1,6 @@
-"""Prompt texts with slots: which slots a text has, and what it prints when they are filled.
+"""Prompt texts with slots: which slots a text has, and the text with these filled.
 
-Data fill slots and nothing else: a candidate that contains ``{first}`` or ``{{ first }}`` is printed as it is.
+Data fill slots and nothing else: a candidate that contains ``{first}`` or ``{{ first }}`` is printed literally.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _JINJA = re.compile(rf"\{{%|\{{\{{-?\s*{_NAME}[^{{}}\"']*\}}\}}")
 
 @dataclass(frozen=True)
 class SlotText:
-    """Text with slots.
+    """A text with slots.
 
     Parameters
     ----------
     source : str
-        The text as it was written.
+        The original text.
     syntax : {"braces", "format", "dollar", "jinja2"}
-        How a slot is written: ``{name}``, where all other braces are literal; ``{name}`` as `str.format` takes it,
-        where doubled braces print single ones; ``{$name}``; or a Jinja2 template, which is rendered in a sandbox.
+        How slots are written: ``{name}``, with all other braces literal; ``{name}`` as in `str.format`, with doubled
+        braces for single ones; ``{$name}``; or a Jinja2 template, which is rendered in a sandbox.
 
     Raises
     ------
     InputError
-        If there is no such syntax, or Jinja2 cannot read the text.
+        If the syntax is unknown, or Jinja2 cannot parse the text.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class SlotText:
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
-        """Names of the slots, each once, in the order in which they first occur."""
+        """Names of the slots, each once, in order of first occurrence."""
         if self.syntax == "jinja2":
             tree = _parse(self.source)
             free = meta.find_undeclared_variables(tree)
@@ -76,7 +76,7 @@ class SlotText:
 
     @cached_property
     def _parts(self) -> tuple[str, ...]:
-        """Literal text and names of slots in turn; of a text in braces."""
+        """Alternating literal text and slot names, for text in braces."""
         parts = _SLOT[self.syntax].split(self.source)
         return tuple(part if i % 2 else self._literal(part) for i, part in enumerate(parts))
 
@@ -91,7 +91,7 @@ class SlotText:
         Raises
         ------
         InputError
-            If a slot has no value, or a Jinja2 template fails or leaves its sandbox.
+            If a slot has no value, or a Jinja2 template fails or violates its sandbox.
         """
         missing = [name for name in self.slots if name not in values]
         if missing:
@@ -105,7 +105,7 @@ class SlotText:
 
 
 def guess_syntax(source: str) -> Syntax:
-    """Guess the syntax in which a text writes its slots.
+    """Guess the slot syntax of a text.
 
     Examples
     --------

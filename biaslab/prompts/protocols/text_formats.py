@@ -1,4 +1,4 @@
-"""Judge prompts kept as plain texts that say themselves how replies look: arguments of `Protocol.from_template`."""
+"""Plain-text judge prompts that describe the format of replies: arguments of `Protocol.from_template`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRADES = {"A>>B": 1.0, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0.0}
 GRADES |= {"B<<A": 1.0, "B<A": 0.75, "B=A": 0.5, "A<B": 0.25, "A<<B": 0.0}
 _ENDS = r"(?![\w]|\.\d)"
 _SCORE = rf"[(\[]?([1-5]){_ENDS}"
-#: Prometheus 2 (Kim et al. 2024): a score, or the letter of the better response, as its own parser looks for it.
+#: Prometheus 2 (Kim et al. 2024): a score, or the letter of the better response, as in its own parser.
 RESULT: dict[str, Arguments] = {
     "score": {
         "form": "score",
@@ -62,7 +62,7 @@ def _g_eval(text: str) -> Arguments | None:
 
 
 def _llm_bar(text: str) -> Arguments | None:
-    """LLMBar (Zeng et al. 2024), and prompts like its: ``Output (a)`` or ``Output (b)``."""
+    """LLMBar (Zeng et al. 2024), and similar prompts: ``Output (a)`` or ``Output (b)``."""
     if "Output (a)" not in text or "Output (b)" not in text:
         return None
     last = "Therefore, {} is better" if "Therefore, Output (a) is better" in text else "{}"
@@ -71,13 +71,13 @@ def _llm_bar(text: str) -> Arguments | None:
 
 
 def _rating(text: str) -> Arguments | None:
-    """Recognise a prompt that asks for a whole number on a scale and nothing else."""
+    """Recognise a prompt that asks only for a whole number on a scale."""
     match = re.search(r"ONLY the score[^.\n]*between (\d+) and (\d+)", text)
     return {"form": "score", "scale": f"{match[1]}-{match[2]}"} if match else None
 
 
 def _judge_lm(text: str) -> Arguments | None:
-    """JudgeLM (Zhu et al. 2023), and Vicuna's prompt before it: the first line holds two scores."""
+    """JudgeLM (Zhu et al. 2023), and Vicuna's earlier prompt: the first line has two scores."""
     if not re.search(r"two values indicating the scores", text):
         return None
     number = r"(\d+(?:\.\d+)?)"
@@ -107,7 +107,7 @@ def _auto_j(text: str) -> Arguments | None:
 
 
 def _marks(text: str) -> Arguments | None:
-    """MT-Bench's verdicts in double brackets (Zheng et al. 2023) and Arena-Hard's, and prompts like theirs."""
+    """MT-Bench's verdicts in double brackets (Zheng et al. 2023), Arena-Hard's, and similar prompts."""
     marks = dict.fromkeys(_MARK.findall(text))
     if {"A>B", "B>A"} <= set(marks) <= set(GRADES):
         meant = {mark: GRADES[mark] for mark in marks}

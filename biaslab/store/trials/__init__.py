@@ -1,4 +1,4 @@
-"""Trials in a Parquet file: written as they come, read in columns, larger than memory would hold as rows.
+"""Trials in a Parquet file: written incrementally, read by column, larger than would fit in memory as rows.
 
 Examples
 --------
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow.parquet as pq
 
-#: Under which name of a file's metadata the ``attrs`` of trials stand, as JSON.
+#: Key of the file's metadata that holds the ``attrs`` of trials, as JSON.
 ATTRS = b"biaslab"
-_HEX = 64  # digits of a key
+_HEX = 64  # number of digits in a key
 
 
 class TrialsFile:
-    """Trials that lie in a Parquet file; made by ``biaslab.collect(…, out=path)``.
+    """Trials in a Parquet file; made by ``biaslab.collect(…, out=path)``.
 
-    Nothing but the file's footer is read until columns are asked for. Probes estimate from it as from a frame.
+    Only the file's footer is read until columns are requested. Probes estimate from it as from a frame.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ class TrialsFile:
     Attributes
     ----------
     path : Path
-        Of the file.
+        The file.
     columns : tuple of str
-        Names of the columns, those of the frame that `biaslab.collect` returns without ``out``.
+        Names of the columns, equal to those of the frame that `biaslab.collect` returns without ``out``.
     attrs : dict
-        As that frame has: ``asked``, ``stored``, and where they apply ``store`` and ``otherwise``.
+        As for that frame: ``asked``, ``stored`` and, if applicable, ``store`` and ``otherwise``.
 
     Raises
     ------
     InputError
-        If there is no such file, or it is no Parquet file.
+        If the file does not exist, or is not a Parquet file.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -70,14 +70,14 @@ class TrialsFile:
         Parameters
         ----------
         columns : sequence of str, optional
-            All by default.
+            Columns to read; by default all.
         categorical : bool
-            Text that repeats as categories, which takes a few bytes a row.
+            Read repeated text as categories, which take a few bytes per row.
 
         Raises
         ------
         TrialsError
-            If there is no such column.
+            If a column does not exist.
         """
         wanted = list(self.columns if columns is None else columns)
         missing = [name for name in wanted if name not in self.columns]
@@ -90,7 +90,7 @@ class TrialsFile:
         return frame
 
     def parts(self) -> Iterator[pd.DataFrame]:
-        """Yield the trials in frames of some 100,000 rows."""
+        """Yield the trials in frames of about 100,000 rows."""
         start = 0
         for group in range(self._groups):
             with self._opened() as file:
@@ -107,7 +107,7 @@ class TrialsFile:
         return frame.head(n)
 
     def compact(self) -> pd.DataFrame:
-        """Read all columns for estimates: repeated text as categories, ``key`` as its first 64 bits."""
+        """Read all columns for estimation: repeated text as categories, ``key`` as its first 64 bits."""
         rest = [name for name in self.columns if name not in ("key", "reply")]
         frame = self.to_pandas(rest, categorical=True)
         return frame.assign(key=self._keys()) if "key" in self.columns else frame
@@ -157,28 +157,28 @@ class TrialsFile:
 
 
 def opened(trials: pd.DataFrame | TrialsFile | str | PathLike[str]) -> pd.DataFrame | TrialsFile:
-    """Open trials that are given as the path of their file."""
+    """Open trials given as the path of their file; return others unchanged."""
     return TrialsFile(trials) if isinstance(trials, str | PathLike) else trials
 
 
-def spelled(part: pd.DataFrame) -> pd.DataFrame:
-    """Return trials with categories turned back into text."""
-    named = [str(name) for name in part if str(part[name].dtype) == "category"]
-    return part.assign(**{name: _text_of(part[name]) for name in named}) if named else part
+def spelled(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return trials with categories converted back to text."""
+    named = [str(name) for name in trials if str(trials[name].dtype) == "category"]
+    return trials.assign(**{name: _text_of(trials[name]) for name in named}) if named else trials
 
 
 def _text_of(column: pd.Series) -> Any:
-    """Return the text of categories, each category written once."""
+    """Return the text of categories, encoding each category once."""
     return column.cat.categories.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True)
 
 
 def attrs_of(attrs: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """Return the metadata of a file that keeps the ``attrs`` of trials."""
+    """Return the metadata of a file that holds the ``attrs`` of trials."""
     return {ATTRS: json.dumps(dict(attrs)).encode()}
 
 
 def _numbers_of(keys: Any) -> Any:
-    """Return the first 16 of each key's 64 hexadecimal digits as a number; None if one key is not such."""
+    """Return the first 16 of each key's 64 hexadecimal digits as a number; None if a key has another format."""
     import numpy as np
 
     parts = []

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-#: Values that repeat are kept once, with a number per row.
+#: Columns with repeated values, which are dictionary-encoded.
 REPEATED = pa.dictionary(pa.int32(), pa.string())
 _LEADING = ("probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute")
 _TRAILING = {
@@ -21,34 +21,33 @@ _TRAILING = {
     "tokens": pa.int64(),
     "key": pa.string(),
 }
-#: Tokens of a reply, and those of its thought among them, where thoughts are a condition; NaN of replies without any.
+#: Tokens of a reply and, if thinking is a condition, of its thought; NaN for trials without a reply.
 OF_THOUGHTS = ("written", "thought_tokens")
 _NUMPY: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 _NUMBERS = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()))
 
-#: A part of some trials: columns that Arrow takes, and those of mixed values as they are.
+#: A chunk of trials: Arrow columns, and columns with mixed types unchanged.
 Part: TypeAlias = tuple[pa.Table, dict[str, list[Any]]]
 
 
 class Columns:
-    """The columns of trials and their types, found on the first pass through a design.
+    """The columns of trials and their types, determined in a first pass through a design.
 
     Parameters
     ----------
     kinds : mapping of str to set of type
-        The types of the values of each condition, and of ``opponent_id``; None has none. Text, numbers, or true and
-        false; a condition that mixes them is kept as Python objects. Where thoughts are a condition (``thinking``),
-        there are columns of their tokens, too.
+        The types of the values of each condition, and of ``opponent_id``; none for None. Text, numbers, or booleans; a
+        condition with mixed types is kept as Python objects. If thinking is a condition (``thinking``), there are
+        columns of thinking tokens too.
     replies : bool
         Whether there is a column ``reply``.
     first : sequence of str, optional
-        The conditions that stand before ``replicate``, those of the first trial; others stand behind all. All by
-        default.
+        The conditions placed before ``replicate``, those of the first trial; others come last. By default all.
 
     Attributes
     ----------
     mixed : tuple of str
-        Conditions that mix values which do not go into one column of a file.
+        Conditions with mixed types, which do not fit into one column of a file.
 
     Examples
     --------
@@ -77,19 +76,19 @@ class Columns:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of a file, where repeated text is plain text."""
+        """The schema of a file, in which repeated text is plain text."""
         kept = {name: kind for name, kind in self.types.items() if kind is not None}
         return pa.schema([(name, pa.string() if kind == REPEATED else kind) for name, kind in kept.items()])
 
     def pack(self, columns: Mapping[str, Sequence[Any]], rows: int) -> Part:
-        """Put some rows into columns.
+        """Convert some rows to columns.
 
         Parameters
         ----------
         given : mapping of str to sequence
-            The values of each column; of one that is the same in all rows, that value alone in a list.
+            The values of each column; for a constant column, the value alone in a list.
         rows : int
-            How many there are.
+            Number of rows.
         """
         arrays, loose = {}, {}
         for name, kind in self.types.items():
@@ -105,7 +104,7 @@ class Columns:
         return pa.table(arrays), loose
 
     def frame(self, parts: Sequence[Part]) -> pd.DataFrame:
-        """Put parts together as one frame of plain columns, as pandas infers them."""
+        """Concatenate chunks into one frame of plain columns, with the types that pandas infers."""
         table = pa.concat_tables([part for part, _ in parts])
         frame: pd.DataFrame = spelled_out(table).to_pandas()
         for name in self.mixed:
@@ -120,7 +119,7 @@ def spelled_out(table: pa.Table) -> pa.Table:
 
 
 def _type_of(types: Iterable[type]) -> pa.DataType | None:
-    """Return the type of a column with values of these types; None where no type takes all."""
+    """Return the column type for values of these types; None if no type fits all."""
     types = {_NUMPY.get(np.dtype(each).kind, each) if issubclass(each, np.generic) else each for each in types}
     if not types:
         return pa.null()
@@ -136,6 +135,6 @@ def _type_of(types: Iterable[type]) -> pa.DataType | None:
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind, from_pandas=True)
-    except UnicodeEncodeError:  # half of a surrogate pair, which a model may write, is no text for others
+    except UnicodeEncodeError:  # half of a surrogate pair, which models may generate, is not valid text elsewhere
         plain = [v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v for v in values]
         return pa.array(plain, kind, from_pandas=True)

@@ -1,4 +1,4 @@
-"""Write trials to a Parquet file incrementally; the file appears only once it is complete."""
+"""Write trials to a Parquet file incrementally; the file appears only when complete."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from biaslab.core.output import replacing, require_file
 from biaslab.store.trials import TrialsFile, attrs_of
 from biaslab.store.trials.column_types import Columns, Part, spelled_out
 
-_ROWS = 100_000  # of a row group
+_ROWS = 100_000  # rows per row group
 _STUDY = ("probe", "judge", "dataset")
 
 
 def require_target(
     out: str | os.PathLike[str], columns: Columns, study: Mapping[str, str], grows: bool = False
 ) -> Path:
-    """Return the path that trials are written to, unless something else lies there.
+    """Return the path for new trials, unless there is something else.
 
     Parameters
     ----------
     out : str or path
         Ends in ``.parquet``.
     columns : Columns
-        Of the trials.
+        Columns of the trials.
     study : mapping of str to str
         Their ``probe``, ``judge`` and ``dataset``.
     grows : bool
@@ -39,8 +39,8 @@ def require_target(
     Raises
     ------
     InputError
-        If it ends otherwise, if there is a file with other columns or of another study, or if a condition has values
-        that no file takes.
+        If the path has another ending, the file exists with other columns or from another study, or a condition has
+        values that do not fit into a file.
     """
     path = require_file("out", Path(out).expanduser(), ".parquet")
     if columns.mixed:
@@ -62,7 +62,7 @@ def require_target(
 
 
 class TrialsWriter:
-    """Writes parts of trials, in row groups of some 100,000; made by `writing`."""
+    """Writes chunks of trials in row groups of about 100,000; made by `writing`."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._schema = columns.schema
@@ -72,7 +72,7 @@ class TrialsWriter:
         self._rows = 0
 
     def write(self, part: Part) -> None:
-        """Add some rows."""
+        """Append some rows."""
         self._waiting.append(part[0])
         self._rows += len(part[0])
         if self._rows >= _ROWS:
@@ -93,9 +93,9 @@ class TrialsWriter:
 
 @contextmanager
 def writing(path: Path, columns: Columns, attrs: Mapping[str, Any]) -> Iterator[TrialsWriter]:
-    """Yield a writer; what it wrote becomes the file at the end, with ``attrs`` as they are then.
+    """Yield a writer; at the end its content becomes the file, with the ``attrs`` as they are then.
 
-    After an error there is the file that was there before, or none.
+    After an error the previous file, if any, is unchanged.
     """
     with replacing(path) as partial:
         writer = TrialsWriter(partial, columns)

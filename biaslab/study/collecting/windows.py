@@ -66,17 +66,17 @@ class Seen:
 
     def add(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Add distinct numbers; return which of them were in the set already."""
-        found = np.zeros(len(numbers), bool)
+        is_new = np.zeros(len(numbers), bool)
         for run in self._runs:
             at = np.searchsorted(run, numbers)
-            found |= run[np.minimum(at, len(run) - 1)] == numbers
-        new = np.sort(numbers[~found])
+            is_new |= run[np.minimum(at, len(run) - 1)] == numbers
+        new = np.sort(numbers[~is_new])
         while self._runs and len(self._runs[-1]) <= len(new):
             new = np.concatenate([self._runs.pop(), new])
             new.sort()
         if len(new):
             self._runs.append(new)
-        return found
+        return is_new
 
 
 @dataclass

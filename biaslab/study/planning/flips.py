@@ -207,9 +207,9 @@ def p_values(nets: Floats) -> Floats:
     contexts = nets.shape[1]
     mean, error = nets.mean(axis=1), nets.std(axis=1, ddof=1) / math.sqrt(contexts) if contexts > 1 else 0 * nets[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = 2 * stats.t.sf(np.abs(mean) / error, max(contexts - 1, 1))
-    found = np.where(error > 0, found, np.where(mean == 0, 1.0, 0.0))
-    return np.asarray(np.maximum(found, 2.0 ** (1 - contexts)), float)
+        p = 2 * stats.t.sf(np.abs(mean) / error, max(contexts - 1, 1))
+    p = np.where(error > 0, p, np.where(mean == 0, 1.0, 0.0))
+    return np.asarray(np.maximum(p, 2.0 ** (1 - contexts)), float)
 
 
 def flips_of(trials: pd.DataFrame, found: Spread) -> Flips:

@@ -98,10 +98,10 @@ class Spread:
         if not 0 < effect < math.inf:
             raise InputError("effect", effect, "a number above 0")
         planned = range(1, _MOST)
-        found = bisect_left(planned, True, key=lambda n: self.detectable(n, power, alpha) <= effect)
-        if found == len(planned):
+        contexts = bisect_left(planned, True, key=lambda n: self.detectable(n, power, alpha) <= effect)
+        if contexts == len(planned):
             raise InputError("effect", effect, "a shift that a billion contexts can detect")
-        return planned[found]
+        return planned[contexts]
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,8 @@ def spread_of(probe: Probe, trials: pd.DataFrame, metric: str, origin: str = "")
     deviation, share = known["se"].to_numpy(float) * np.sqrt(entering), np.minimum(entering / planned, 1.0)
     worst = int(np.argmax(deviation / np.sqrt(share)))
     cells = f" (the largest of {len(known)} cells)" if len(known) > 1 else ""
-    said = f"standard deviation between contexts {deviation[worst]:.3g}{cells}, from {whose}"
-    return Spread(float(deviation[worst]), float(share[worst]), said, pilot=int(entering[worst]))
+    described = f"standard deviation between contexts {deviation[worst]:.3g}{cells}, from {whose}"
+    return Spread(float(deviation[worst]), float(share[worst]), described, pilot=int(entering[worst]))
 
 
 def _unvarying(rows: pd.DataFrame, planned: int, whose: str, metric: str) -> Unvarying:

@@ -315,8 +315,8 @@ def _spread(probe: Probe, trials: pd.DataFrame, metric: str, origin: str, flips:
         if metric != RATE:
             raise InputError("flips", flips, f"None for {metric}", f"it applies only to {RATE}")
         return assumed_flips(trials, flips)
-    found = spread_of(probe, trials, metric, origin)
-    return flips_of(trials, found) if metric == RATE else found
+    spread = spread_of(probe, trials, metric, origin)
+    return flips_of(trials, spread) if metric == RATE else spread
 
 
 def _check(
