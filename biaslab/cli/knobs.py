@@ -64,7 +64,7 @@ def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, P
     from biaslab.prompts.protocols import Protocol
 
     forms = {kind.name: forms_of(kind) for kind in kinds}
-    found: dict[str, Protocol] = {}
+    by_form: dict[str, Protocol] = {}
     for protocol in map(Protocol.loaded, files):
         if not any(protocol.form in each for each in forms.values()):
             taken = ", ".join(f"{name} ({' or '.join(each)})" for name, each in forms.items() if each)

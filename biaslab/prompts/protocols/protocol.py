@@ -229,7 +229,8 @@ class Protocol(Asking):
         if isinstance(protocol, cls):
             return protocol
         if str(protocol).startswith(PREFIX):
-            return own_object("protocol", str(protocol), cls)
+            own: Protocol = own_object("protocol", str(protocol), cls)
+            return own
         tables = named_tables("protocols")
         if str(protocol) not in tables:
             return cls.from_file(Path(str(protocol)))
