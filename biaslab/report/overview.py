@@ -111,8 +111,8 @@ def overview(
     estimates = of_metrics(estimates, metric)
     whole = without_breakdowns(estimates)
     estimates = estimates if whole.empty else whole
-    named = conditions(estimates)
     apart = [] if across is None else [across] if isinstance(across, str) else list(across)
+    named = list(dict.fromkeys([*conditions(estimates), *(name for name in apart if name in estimates)]))
     differing = {"metric", "attribute", *apart, *varying(estimates, ["judge", "dataset", *named])}
     index = [name for name in ("judge", "dataset", "metric", *named) if name in differing]
     table = pd.DataFrame({name: estimates[name].map(condition_text) for name in index}, index=estimates.index)
