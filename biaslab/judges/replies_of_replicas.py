@@ -17,7 +17,7 @@ from biaslab.judges.replica import Answered
 
 WAITING = 2  # blocks per replica at a time: one being answered, one waiting
 _DEATHS = 3  # how often the rest of a block is retried after a replica died, without a reply in between
-_UNREAD = 2  # unread messages that a replica may be ahead of the caller
+_UNREAD = 1  # messages of replies by which a replica may be ahead of the process that asks
 
 
 @dataclass
@@ -35,7 +35,7 @@ class _Block:
 class Packs(Iterator[list[tuple[Request, Reply]]]):
     """The replies of replicas; each pack holds all that have arrived by now. Made by `RayJudge.packs`.
 
-    A replica sends each reply as it comes, and pauses at two unread messages of a block, so that nearly all paid
+    A replica sends each reply as it comes, and pauses at an unread message of a block, so that nearly all paid
     replies are in the calling process. If a replica dies, the rest of its blocks is retried by any replica; its
     replacement joins when ready. A judge's error is raised after the earlier replies were yielded. Other blocks are
     then still in flight: `stop` yields their replies.

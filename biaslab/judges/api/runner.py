@@ -116,10 +116,10 @@ class _Item:
 class Answers(Iterator[list[tuple[Request, Reply]]]):
     """Replies to requests, in packs of all that have arrived; made by `ApiJudge.packs`.
 
-    Requests are sent while replies are consumed; at most twice the number in flight waits to be consumed. If a request
-    fails permanently, or as often as allowed while no other is answered either, nothing more is sent, replies in
-    flight are yielded, and then the error is raised. A request that fails alone is postponed until all others are
-    answered.
+    Requests are sent while replies are consumed. Replies that wait to be consumed count as in flight, so that no more
+    than that is lost with a process that is killed. If a request fails permanently, or as often as allowed while no
+    other is answered either, nothing more is sent, replies in flight are yielded, and then the error is raised. A
+    request that fails alone is postponed until all others are answered.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         if (self._pending or self._again) and (until := self._endpoints.until(now)) > now:
             self._wake_at(until)
         while (self._pending or self._again) and len(self._tasks) < self._endpoints.limit(now):
-            self._full = self._arrived - self._taken + len(self._tasks) >= 2 * self._endpoints.most
+            self._full = self._arrived - self._taken + len(self._tasks) >= self._endpoints.most
             waiting = self._waiting()
             kind = type(waiting[0].request)
             alone = {kind, self._trying or kind} - self._proven
