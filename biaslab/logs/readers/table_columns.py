@@ -157,6 +157,8 @@ def _length(values: Sequence[Any]) -> int:
     lengths = {len(value) for value in values}
     items = [item for value in values for item in value]
     objects = all(isinstance(item, dict) and item and not set(item) >= _TURN for item in items)
+    if objects and lengths == {2} and set(items[0]) & set(named.JUDGE):  # two judgements, and not two candidates
+        return 0
     texts = lengths == {2} and all(isinstance(item, str) for item in items)
     return lengths.pop() if len(lengths) == 1 and lengths <= set(_IN_LISTS) and (objects or texts) else 0
 

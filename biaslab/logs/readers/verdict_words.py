@@ -35,6 +35,7 @@ _TIE = re.compile(
 _DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
 _DEGREES |= {"1>2": "first", "2>1": "second", ">": "first", "<": "second"}
 _PICTURES = str.maketrans({"👈": "left", "👉": "right", "⬅": "left", "➡": "right", "🤝": "tie", "🅰": "a", "🅱": "b",
+                           "✅": "", "✔": "", "✓": "", "🏆": "", "⭐": "",
                            "\ufe0f": ""})  # fmt: skip
 _MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
 
