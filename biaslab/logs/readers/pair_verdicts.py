@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.pairs_of_columns import OUTCOMES
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
 from biaslab.logs.readers.unclear_verdicts import some, unclear
 from biaslab.logs.readers.verdict_words import meanings, side_of

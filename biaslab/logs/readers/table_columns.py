@@ -13,9 +13,10 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import parse_expression, whole, written
+from biaslab.logs.readers.field_values import NUMERAL, keyed
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL, Rows, Source, keyed
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.logs.readers.verdict_words import side_of
 
 KNOWN = 0.9

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL
 from biaslab.logs.readers.table_columns import FEW, KNOWN
 from biaslab.logs.readers.verdict_words import side_of
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from biaslab.logs.readers.common_names import SIDES
-from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.field_values import NUMERAL
 
 _KNOWN = 0.9  # share of the values of a column that words must be for numbers among them to be errors
 _NOUN = (
