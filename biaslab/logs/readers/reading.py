@@ -177,7 +177,8 @@ class Reading:
 
 def _is_whole(given: Mapping[str, Any]) -> bool:
     """Return whether a mapping leaves nothing to a table's names: of pairs, or of scores on a known scale."""
-    return bool({"opponent_id", "scale", "human", "ratings"} & set(given))
+    scored = "scale" in given and bool({"score", "reply"} & set(given))
+    return scored or bool({"opponent_id", "human", "ratings"} & set(given))
 
 
 def _sampled(rows: Rows) -> Rows:

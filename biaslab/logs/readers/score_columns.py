@@ -12,7 +12,7 @@ from biaslab.logs.readers.table_columns import COUNTS, KNOWN, Table, judge_name
 from biaslab.logs.readers.verdict_words import side_of
 
 _OWN = {"judge", "llm", "the", "final", "model", "auto", "evaluator", "grader"}
-_OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique"}
+_OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique", "raw", "reply"}
 _VERDICTS = 3  # different verdicts
 _MOST_GRADES, _LONGEST = 14, 40  # different grades in words, and characters of one
 
@@ -126,7 +126,7 @@ def score_texts(table: Table) -> list[str]:
         if name not in table.used
         and not table.is_numeric(name)
         and set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES | named.VERDICT | _OF_JUDGES)
-        and not named.first_named([name], (*named.CONTEXT, *named.ANSWER))
+        and not named.first_named([name], (*named.CONTEXT, *named.ANSWER, *named.JUDGE))
         and (values := table.present(name))
         and sum(any(sign.isdigit() for sign in value) for value in values) >= KNOWN * len(values)
     ]

@@ -222,7 +222,8 @@ def no_context(table: Table, entries: Entries) -> Refusal:
     """Return the refusal of a table without a question column."""
     taken = {*fields_of(entries), *table.used}
     rest = [name for name in table.names if name not in taken and not name.endswith("#")]
-    possible = [name for name in rest if table.distinct(name) > 1 and not set(named.tokens(name)) & (_OTHERS | COUNTS)]
+    words = {name: set(named.tokens(name)) - ({"id"} if named.tokens(name)[-1:] == ("id",) else set()) for name in rest}
+    possible = [name for name in rest if table.distinct(name) > 1 and not words[name] & (_OTHERS | COUNTS)]
     most = max(map(table.distinct, possible), default=0)
     many = [name for name in possible if 2 * table.distinct(name) >= most]
     many.sort(key=table.is_numeric)  # texts first, in the order of the table, in which a question comes before answers
