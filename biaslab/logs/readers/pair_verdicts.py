@@ -134,7 +134,10 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
     if (of_one := _of_one(table, free, shown[2])) is not None:
         return of_one
     signed = [name for name in free if set(named.tokens(name)) & named.SCORE and _has_both_signs(table, name)]
-    return of_verdict(table, signed[0], entries, shown) if len(signed) == 1 else None
+    if len(signed) != 1:
+        return None
+    said = of_verdict(table, signed[0], entries, shown)
+    return said if isinstance(said, Refusal) else {"winner": said}
 
 
 def _has_both_signs(table: Table, name: str) -> bool:
