@@ -136,8 +136,8 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
     signed = [name for name in free if set(named.tokens(name)) & named.SCORE and _has_both_signs(table, name)]
     if len(signed) != 1:
         return None
-    said = of_verdict(table, signed[0], entries, shown)
-    return said if isinstance(said, Refusal) else {"winner": said}
+    reading = of_verdict(table, signed[0], entries, shown)
+    return reading if isinstance(reading, Refusal) else {"winner": reading}
 
 
 def _has_both_signs(table: Table, name: str) -> bool:
