@@ -17,9 +17,10 @@ import pandas as pd
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import measured, plain, strings
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import UNREAD, read_answer, scored
-from biaslab.logs.readers.rows import Rows, Source, measured, plain, strings
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 
 FIELDS = frozenset({"source", "system_output", "prompt", "all_responses"})

@@ -18,8 +18,9 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import strings, word_counts
 from biaslab.logs.readers.log_columns import trials_of
-from biaslab.logs.readers.rows import Rows, Source, strings, word_counts
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"instruction", "generator_1", "generator_2", "preference"})
 _ANSWERS = ("m", "M")  # shown first, shown second

@@ -12,8 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers.field_values import plain
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, plain
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 
 FIELDS = frozenset({"model", "judge", "games"})

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import STATUSES
+from biaslab.logs.readers.field_values import NUMERAL, strings
 from biaslab.logs.readers.log_columns import SCHEMA, trials_of
-from biaslab.logs.readers.rows import NUMERAL, Rows, Source, strings
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset(
     {"probe", "judge", "dataset", "context_id", "candidate_id", "attribute", "replicate", "value", "status"}

@@ -52,9 +52,10 @@ CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id
            "item_id", "question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article",
            "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
            "session_id", "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
-           "uid", "span_id", "run_id", "key")  # fmt: skip
+           "uid", "span_id", "run_id", "key", "doc", "problem", "post", "passage", "dialogue")  # fmt: skip
 #: Those of `CONTEXT` that hold what was asked itself.
-ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input")
+ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input", "doc",
+         "problem", "post", "passage", "dialogue")  # fmt: skip
 #: Words beside one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
 _PLAIN = frozenset(["text", "texts", "full", "user", "original", "actual", "evaluated", "generated", "inference",
                     "final", "llm", "model", "bot", "student", "predicted", "the", "raw", "string", "content", "value",
@@ -180,8 +181,8 @@ def like_question(name: str) -> bool:
     (True, True, False)
     """
     asked = {*ASKED, "inputs", "history"}
-    head, dot, tail = name.partition(".")
-    if dot and "." not in tail and head.lower() in _INPUTS and len(tail) <= 1:
+    *_, head, tail = ("", *name.split("."))
+    if head.lower() in _INPUTS and len(tail) == 1:
         return True
     parts = [set(tokens(part)) for part in (name, _last(name))]
     return any(bool(words & asked) and words <= asked | _PLAIN for words in parts)
@@ -195,8 +196,8 @@ def like_answer(name: str) -> bool:
     >>> like_answer("actual_output"), like_answer("prediction_text"), like_answer("expected_output")
     (True, True, False)
     """
-    head, dot, tail = name.partition(".")
-    if dot and "." not in tail and head.lower() in _OUTPUTS:  # whatever an output's only field is called
+    *_, head, _ = ("", *name.split("."))
+    if head.lower() in _OUTPUTS:  # whatever an output's only field is called
         return True
     words = {word for word in tokens(_last(name)) if word not in _PLAIN}
     return bool(words) and all(word in {"prediction", "pred"} or is_text([word]) for word in words)

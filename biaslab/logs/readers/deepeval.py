@@ -11,8 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers.field_values import at
 from biaslab.logs.readers.judged_scores import BY_CODE, Judged, score_trials
-from biaslab.logs.readers.rows import Rows, Source, at
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS: frozenset[str] = frozenset()
 _CASES = ("testCases", "test_cases", "test_results", "testResults", "conversationalTestCases")

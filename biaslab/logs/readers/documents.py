@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 import io
-import json
 import os
-import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,19 +15,15 @@ import pandas as pd
 
 from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError
-from biaslab.core.strict_json import DECODER, RepeatedKeyError
 from biaslab.core.unpacking import Allowance
 from biaslab.datasets._files import separator_of
 from biaslab.logs.readers.containers import BROKEN, foreign, members, workbook
-from biaslab.logs.readers.encodings import NO_TEXT, decode
+from biaslab.logs.readers.encodings import decode
 from biaslab.logs.readers.rows import Log, Rows
+from biaslab.logs.readers.text_records import brief, from_text
 
 CHUNK = 100_000  # records held in memory as objects at a time
 _NAMED = 10  # column names shown of a header
-_BETWEEN = re.compile(r"[ \t\r\n,]*")
-_SEPARATOR = re.compile(r"sep=(.)\r?\n")
-_DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # where fields are separated by semicolons, as where commas are points
-_NOT_JSON = (ValueError, RecursionError)
 
 
 class Document(NamedTuple):
@@ -118,7 +111,7 @@ def read_rows(document: Document, log: Log) -> Iterator[Rows]:
         found, textual = _from_parquet(document), False
     else:
         text, log.encoding = decode(document.data)
-        found, textual = _from_text(text, log)
+        found, textual = from_text(text, log)
     while chunk := list(islice(found, CHUNK)):
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
@@ -176,128 +169,6 @@ def why_empty(document: Document) -> str:
     return f"it has a header ({', '.join(name.strip() for name in names[:_NAMED])}) but no rows"
 
 
-def _from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]], bool]:
-    """Return records with line numbers, and whether all values are strings, as in CSV."""
-    first = text.lstrip()[:1]
-    if first == "{" and (whole := _one_object(text, log)) is not None:
-        return iter([(1 + text[: text.index("{")].count("\n"), whole)]), False
-    if first in ("[", "{"):
-        return (_from_list if first == "[" else _from_lines)(text, log), False
-    return _from_table(text, log), True
-
-
-def _one_object(text: str, log: Log) -> dict[str, Any] | None:
-    """Return the single object in a file, written over several lines; None if it is JSON Lines or damaged."""
-    text = text.strip()
-    try:
-        DECODER.decode(text.partition("\n")[0])
-    except _NOT_JSON:
-        try:
-            found = None if NO_TEXT.search(text) else DECODER.decode(text)
-        except RepeatedKeyError as error:
-            log.refuse(1, str(error))
-            return None
-        except _NOT_JSON:
-            return None
-        return found if isinstance(found, dict) else None
-    return None
-
-
-def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    damaged = NO_TEXT.search(text) is not None
-    decode_line = DECODER.decode
-    for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
-        try:
-            record = decode_line(line)
-            if damaged and NO_TEXT.search(line):
-                raise ValueError(_no_text(log))
-        except _NOT_JSON as error:
-            if line.strip():
-                log.refuse(number, _why_not(error))
-            continue
-        if isinstance(record, dict):
-            yield number, record
-        else:
-            log.refuse(number, "not a JSON object")
-
-
-def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read a JSON list record by record, so that one that is damaged, or bytes that are no text, cost no other.
-
-    A list of lists is a table whose first row has the names of columns.
-    """
-    names: list[str] = []
-    at = text.index("[") + 1
-    opening = re.compile(r"\s*?(\n[ \t]*)\{").match(text, at)
-    line, counted = 1, 0
-    while True:
-        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
-        if at >= len(text) or text[at] == "]":
-            return
-        line, counted = line + text.count("\n", counted, at), at
-        try:
-            record, end = DECODER.raw_decode(text, at)
-            if isinstance(record, list) and not names and _are_names(record):
-                names, at = record, end
-                continue
-            if isinstance(record, list) and len(record) == len(names):
-                record = dict(zip(names, record, strict=True))
-            if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
-                raise ValueError("not a JSON object of valid text")
-        except _NOT_JSON as error:
-            log.refuse(line, _why_not(error))
-            end = text.find(opening[1] + "{", at + 1) if opening else -1
-            if end < 0:
-                return
-        else:
-            yield line, record
-        at = end
-
-
-def _are_names(row: list[Any]) -> bool:
-    return len(row) > 1 and all(isinstance(name, str) and name.strip() for name in row) and len(set(row)) == len(row)
-
-
-def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    text = text.replace("\0", "\udc80")
-    told = _SEPARATOR.match(text)
-    separator = told[1] if told else separator_of(text)
-    source = io.StringIO(text, newline="")
-    if told:  # the first line is a note for spreadsheets, and counts
-        source.readline()
-    reader = csv.reader(source, delimiter=separator, strict=True)
-    decimal = separator == ";"
-    names: list[str] | None = None
-    while True:
-        line = reader.line_num + 1 + bool(told)
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            log.refuse(line, f"not CSV: {_brief(error)}")
-            continue
-        if not row:
-            continue
-        if names is None:
-            names = [name.strip() for name in row]
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                log.refuse(line, f"duplicate column name: {twice or 'an empty one'}; rename one of the two")
-                return
-        elif len(row) != len(names):
-            log.refuse(line, f"{len(row)} fields instead of {len(names)}")
-        elif any(NO_TEXT.search(cell) for cell in row):
-            log.refuse(line, _no_text(log))
-        else:
-            cells = [_DECIMAL.sub(r"\1.\2", cell) for cell in row] if decimal else row
-            yield line, dict(zip(names, cells, strict=True))
-
-
-def _no_text(log: Log) -> str:
-    return f"not {log.encoding.upper()} text"
-
-
 def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -307,14 +178,5 @@ def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
         yield from enumerate((record for batch in batches for record in batch.to_pylist()), start=1)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise InputError(
-            "path", document.name, f"an intact Parquet file ({_brief(error)})", "download it again"
+            "path", document.name, f"an intact Parquet file ({brief(error)})", "download it again"
         ) from error
-
-
-def _why_not(error: Exception) -> str:
-    return f"{'' if isinstance(error, RepeatedKeyError) else 'not JSON: '}{_brief(error)}"
-
-
-def _brief(error: BaseException) -> str:
-    text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)  # its line number is always 1
-    return text.partition("\n")[0][:80]

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 
 from biaslab.core.errors import InputError
+from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.readings import compiled, first_group
-from biaslab.logs.readers.rows import NUMERAL, Rows
+from biaslab.logs.readers.rows import Rows
 
 LISTS = ("ratings", "preference")  # columns that are made of several fields, or of a list
 #: Columns whose values several fields may name together.

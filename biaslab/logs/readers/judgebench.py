@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.schema import count_words
+from biaslab.logs.readers.field_values import at, plain
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, at, plain
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 from biaslab.prompts.parsing.whole_replies import is_refusal
 

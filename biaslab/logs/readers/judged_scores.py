@@ -13,9 +13,10 @@ import pandas as pd
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import NUMERAL, plain, read_value
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import UNREAD, number_on
-from biaslab.logs.readers.rows import NUMERAL, Rows, Source, plain, read_value
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 
 BY_CODE = "scored by code, not by a model"

@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.common_names import tokens
+from biaslab.logs.readers.field_values import at
 from biaslab.logs.readers.judged_scores import Judged, people_means, score_trials
-from biaslab.logs.readers.rows import Rows, Source, at
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"name", "value", "source"})
 _CATEGORY = "a category, not a score"

@@ -12,8 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers.field_values import at
 from biaslab.logs.readers.judged_scores import Judged, people_means, score_trials
-from biaslab.logs.readers.rows import Rows, Source, at
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"run_id", "key", "score"})
 TABLE_FIELDS = frozenset({"example_id"})

@@ -25,9 +25,10 @@ from biaslab.core import Status
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import plain
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import scored
-from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 from biaslab.prompts.parsing.whole_replies import is_refusal
 

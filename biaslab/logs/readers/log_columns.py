@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab.logs.readers.rows import plain
+from biaslab.logs.readers.field_values import plain
 
 Kind = Literal["text", "name", "number", "flag"]
 

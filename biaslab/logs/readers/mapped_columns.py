@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.expressions import LISTS, TOGETHER, Expression, parse_expression
+from biaslab.logs.readers.field_values import NUMERAL, Kind, keyed, read_value, strings, word_counts
 from biaslab.logs.readers.log_columns import SCHEMA
 from biaslab.logs.readers.outcomes import human_ratings
-from biaslab.logs.readers.rows import NUMERAL, Kind, Rows, field_names, keyed, read_value, strings, word_counts
+from biaslab.logs.readers.rows import Rows, field_names
 
 NO_WINNER = "no winner"
 """What stands for a missing ``winner``."""

@@ -50,11 +50,12 @@ from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.expressions import LISTS, parse_expression
+from biaslab.logs.readers.field_values import read_value
 from biaslab.logs.readers.log_columns import COLUMNS, trials_of
 from biaslab.logs.readers.mapped_columns import KINDS, NO_WINNER, TEXTS, columns_of
 from biaslab.logs.readers.outcomes import OF_PAIRS, OF_SCORES, OUTCOMES, human_gaps, read_pair, read_score, sides
 from biaslab.logs.readers.refusing import map_line
-from biaslab.logs.readers.rows import Rows, Source, field_names, read_value
+from biaslab.logs.readers.rows import Rows, Source, field_names
 from biaslab.logs.readers.verdict_words import side_of
 
 UNKNOWN_WINNER = "winner names neither candidate"

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from biaslab.core.scales import scale_named
+from biaslab.logs.readers.field_values import strings
 from biaslab.logs.readers.log_columns import trials_of
 from biaslab.logs.readers.readings import UNREAD, bracketed, each, failed, scored
-from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, strings
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 
 FIELDS = frozenset({"question_id", "model_1", "model_2", "g1_judgment", "g2_judgment"})

@@ -16,9 +16,10 @@ from typing import Any
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.detection import detect
+from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.paired_rows import rows_of_pairs
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL, Rows
+from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_lists import rows_of_scores
 from biaslab.logs.readers.score_scales import add_scale
 from biaslab.logs.readers.table_columns import FEW, GIVEN_OUTCOMES, Table, TableReading

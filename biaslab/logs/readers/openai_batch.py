@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import AT_LIMIT
+from biaslab.logs.readers.field_values import at
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source, at
+from biaslab.logs.readers.rows import CALL_FAILED, Rows, Source
 
 FIELDS = frozenset({"custom_id", "response"})
 

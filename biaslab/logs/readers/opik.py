@@ -13,8 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers.field_values import at
 from biaslab.logs.readers.judged_scores import Judged, number_of, score_trials, text_of
-from biaslab.logs.readers.rows import Rows, Source, at
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"id", "feedback_scores"})
 _BY_PEOPLE = "a person's score (used as the human score of the same trace)"

@@ -11,8 +11,9 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale
+from biaslab.logs.readers.field_values import NUMERAL, strings
 from biaslab.logs.readers.readings import each, each_on_scale, lettered, number_on, probability, scored
-from biaslab.logs.readers.rows import NUMERAL, Source, strings
+from biaslab.logs.readers.rows import Source
 from biaslab.prompts.parsing.numerals import Reading
 
 OUTCOMES = ("winner", "p_first", "score", "reply")

@@ -125,7 +125,13 @@ def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]
     if shown is None:
         return None
     entries: Entries = {"candidate_id": shown[0], "opponent_id": shown[1]}
-    if shown == texts and (words := (_called(shown[0]), _called(shown[1]))) and shown[2] == named.CHOSEN and all(words):
+    if (
+        shown == texts
+        and (words := (_called(shown[0]), _called(shown[1])))
+        and shown[2] == named.CHOSEN
+        and all(words)
+        and words[0] != words[1]
+    ):
         entries = {"candidate_id": f"={words[0]}", "opponent_id": f"={words[1]}"}
     if texts is not None and not any(table.is_numeric(name) or "id" in named.tokens(name) for name in texts[:2]):
         entries |= {"text": texts[0], "opponent_text": texts[1]}

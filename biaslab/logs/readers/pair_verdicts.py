@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.pairs_of_columns import OUTCOMES
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
 from biaslab.logs.readers.unclear_verdicts import some, unclear
 from biaslab.logs.readers.verdict_words import meanings, side_of
@@ -43,12 +43,9 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
         words = set(named.tokens(name))
         if "judge" in words:
             words -= {"reference", "user"}
-        side = (bool(words & {"a", "b"}) and len(words) > 1) or name in beside_texts
-        if name in taken or words & named.ORDER or side or words & _BESIDE or _is_flag_of_ties(table, name):
+        if name in taken or name in beside_texts or _is_about(name, words) or _is_flag_of_ties(table, name):
             continue
         is_verdict = bool(words & named.VERDICT) or name.lower() == "gold"
-        if "." in name and set(named.tokens(name.rpartition(".")[2])) & _ABOUT:
-            continue
         if not table.present(name) or (table.distinct(name) > FEW and not _names_systems(words)):
             continue
         sides = mostly_sides(table, name) or _names_both(table, name)
@@ -65,6 +62,13 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
     plain = [name for name in verdicts if name not in unread]
     words_only = [name for name in unread if not table.is_numeric(name) and not _names_candidates(table, name, entries)]
     return ([name for name in verdicts if name not in words_only] if plain else verdicts), people
+
+
+def _is_about(name: str, words: set[str]) -> bool:
+    """Return whether a column is called after what stands beside a verdict: an order, a reason, a side, a place."""
+    side = bool(words & {"a", "b"}) and len(words) > 1
+    within = "." in name and bool(set(named.tokens(name.rpartition(".")[2])) & _ABOUT)
+    return bool(words & (named.ORDER | _BESIDE)) or side or within or name.endswith("#")
 
 
 def _beside_a_person(table: Table, name: str) -> bool:
@@ -130,7 +134,10 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
     if (of_one := _of_one(table, free, shown[2])) is not None:
         return of_one
     signed = [name for name in free if set(named.tokens(name)) & named.SCORE and _has_both_signs(table, name)]
-    return of_verdict(table, signed[0], entries, shown) if len(signed) == 1 else None
+    if len(signed) != 1:
+        return None
+    reading = of_verdict(table, signed[0], entries, shown)
+    return reading if isinstance(reading, Refusal) else {"winner": reading}
 
 
 def _has_both_signs(table: Table, name: str) -> bool:
@@ -175,7 +182,8 @@ def _of_one(table: Table, names: Sequence[str], place: int) -> Entries | None:
             continue
         if all(value.lower() in ("true", "false") for value in table.present(name)):
             won, lost = ("first", "second") if one in words else ("second", "first")
-            return {"winner": {"field": name, "values": {"true": won, "false": lost}}}
+            said = {value: won if value.lower() == "true" else lost for value in sorted(set(table.present(name)))}
+            return {"winner": {"field": name, "values": said}}
         return {"p_first": name if one in words else {"field": name, "values": {"0": "1", "1": "0"}}}
     return None
 

@@ -36,6 +36,25 @@ def named_pair(table: Table) -> dict[named.Tokens, tuple[str, str, int]]:
             if values and known >= KNOWN * len(values) and set(values) & set(columns):
                 one, two = columns.values()
                 return {(noun,): (one, two, named.CHOSEN)}
+    return _named_by_verdicts(table)
+
+
+def _named_by_verdicts(table: Table) -> Pairs:
+    """Return two columns of texts whose names are the words of a column of verdicts."""
+    columns = {name.lower(): name for name in table.names if not table.is_numeric(name)}
+    places = {frozenset(pair[:2]) for pair in named.find_pairs(table.names).values()}  # which say an order
+    for verdict in (name for name in table.names if set(named.tokens(name)) & named.VERDICT):
+        values = [value.lower() for value in table.present(verdict)]
+        called = [columns[value] for value in dict.fromkeys(values) if value in columns and columns[value] != verdict]
+        known = sum(value in columns or side_of(value) == "tie" for value in values)
+        if (
+            len(called) == 2
+            and frozenset(called) not in places
+            and known >= KNOWN * len(values)
+            and all(table.distinct(name) > 1 for name in called)
+        ):
+            one, two = sorted(called, key=table.names.index)
+            return {(): (one, two, named.CHOSEN)}
     return {}
 
 

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import strings, word_counts
 from biaslab.logs.readers.log_columns import trials_of
 from biaslab.logs.readers.outcomes import human_gaps, read_pair
-from biaslab.logs.readers.rows import Rows, Source, strings, word_counts
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"idx"})
 _RESPONSES = ("response1", "response2")

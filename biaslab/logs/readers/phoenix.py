@@ -15,8 +15,9 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers.field_values import at
 from biaslab.logs.readers.judged_scores import BY_CODE, Judged, people_means, score_trials
-from biaslab.logs.readers.rows import Rows, Source, at
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"span_id", "annotator_kind"})
 SPAN_FIELDS = frozenset({"context.span_id"})

@@ -15,9 +15,10 @@ import pandas as pd
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import measured, plain
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import number_on
-from biaslab.logs.readers.rows import Rows, Source, measured, plain
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"instruction", "gpt4_score"})
 _SCALE = "1-5"

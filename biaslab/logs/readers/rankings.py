@@ -17,8 +17,9 @@ import pandas as pd
 
 from biaslab.core import Status
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.field_values import read_value
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.rows import Rows, Source, read_value
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.protocols import list_protocol
 
 FIELDS = frozenset({"candidates", "ranking"})

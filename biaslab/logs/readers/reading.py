@@ -26,6 +26,7 @@ from biaslab.logs.readers.sense import require_sense
 from biaslab.logs.readers.table_columns import TableReading
 
 _TABLE = "table"  # name of a data frame in messages
+_TURN = {"role", "content"}  # of a conversation
 _SAMPLED = 2000  # records kept to try mappings on, and searched for a field that distinguishes judgements
 
 
@@ -121,7 +122,12 @@ class Reading:
             return None
         if needed <= {field for record in first.records for field in record}:
             return None
-        reading = read_annotations(first, given) or read_table(first, given) or self._in_lists(first)
+        reading = read_annotations(first, given) or read_table(first, given)
+        if not isinstance(reading, TableReading) and (within := self._in_lists(first)) is not None:
+            before = reading.options if isinstance(reading, Refusal) and not reading.is_guess else ()
+            reading = (
+                Refusal(within.reason, (*within.options, *before)) if reading is None or within.options else reading
+            )
         if isinstance(reading, TableReading):
             self.tables[first.log.file] = reading.told
         return reading
@@ -132,7 +138,8 @@ class Reading:
             return None
         some = Rows(first.records[:READ], first.lines[:READ], Log(first.log.file), first.textual)
         names = dict.fromkeys(name for record in some.records for name, value in record.items()
-                              if isinstance(value, list) and value and isinstance(value[0], dict))  # fmt: skip
+                              if isinstance(value, list) and value and isinstance(value[0], dict)
+                              and not set(value[0]) >= _TURN)  # fmt: skip
         for name in names:
             kept = [record for record in some.records if isinstance(record.get(name), list)]
             inner = read_table(Shape((name,)).of(Rows(kept, range(len(kept)), Log(""), first.textual)), {})
@@ -170,7 +177,8 @@ class Reading:
 
 def _is_whole(given: Mapping[str, Any]) -> bool:
     """Return whether a mapping leaves nothing to a table's names: of pairs, or of scores on a known scale."""
-    return bool({"opponent_id", "scale", "human", "ratings"} & set(given))
+    scored = "scale" in given and bool({"score", "reply"} & set(given))
+    return scored or bool({"opponent_id", "human", "ratings"} & set(given))
 
 
 def _sampled(rows: Rows) -> Rows:

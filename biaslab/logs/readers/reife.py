@@ -15,8 +15,9 @@ import pandas as pd
 
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import plain
 from biaslab.logs.readers.log_columns import trials_of_several
-from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 
 FIELDS = frozenset({"instruction", "output_1", "output_2", "response", "winner", "result"})

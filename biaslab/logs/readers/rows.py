@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import re
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import TrialsError
-from biaslab.core.schema import count_words
+from biaslab.logs.readers.field_values import CONVERSIONS, WRONG, Kind, at, strings, value_at
 
 CALL_FAILED = "the call failed"
 """Reason for leaving out a record without an answer."""
-
-Kind = Literal["id", "name", "text", "number", "flag", "list", "any"]
-_WORDS = {"true": True, "false": False, "1": True, "0": False}
-NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
-_WRONG = object()  # marks a value of the wrong type
 
 
 @dataclass(frozen=True)
@@ -122,7 +112,7 @@ class Rows:
         """Return whether any record has a field, or a value at a dotted path such as ``"judgments.0.decision"``."""
         if any(name in record for record in self.records):
             return True
-        return "." in name and any(_at(record, name) is not _WRONG for record in self.records)
+        return "." in name and any(value_at(record, name) is not WRONG for record in self.records)
 
     def values(self, name: str) -> list[Any]:
         """Return each record's value of a field, or at a dotted path if no record has a field of that name."""
@@ -156,10 +146,10 @@ class Rows:
 
     def convert(self, values: Sequence[Any], name: str, kind: Kind) -> pd.Series:
         """Convert values, one per record, to one type, refusing records with another type."""
-        conversion = _CONVERSIONS[kind]
+        conversion = CONVERSIONS[kind]
         made = [conversion.read(value) for value in values]
-        self.refuse(np.array([value is _WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
-        kept = [conversion.empty if value is _WRONG else value for value in made]
+        self.refuse(np.array([value is WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
+        kept = [conversion.empty if value is WRONG else value for value in made]
         return strings(kept) if conversion.dtype == "str" else pd.Series(kept, dtype=conversion.dtype)
 
     def take_texts(self, *names: str) -> dict[str, pd.Series]:
@@ -190,131 +180,6 @@ class Rows:
         self.good &= ~wrong
 
 
-def read_value(value: Any, kind: Kind) -> Any:
-    """Convert a value to a type; None if it has another type.
-
-    Examples
-    --------
-    >>> read_value("4.5", "number"), read_value("yes", "flag"), read_value(3, "id")
-    (4.5, None, '3')
-    """
-    made = _CONVERSIONS[kind].read(value)
-    return None if made is _WRONG else made
-
-
-def measured(value: Any) -> float:
-    """Return a finite number; NaN for text, booleans and anything else."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return float(value) if number else math.nan
-
-
-def word_counts(texts: pd.Series) -> pd.Series:
-    """Return the number of words in each text; NaN if missing."""
-    return texts.map(count_words, na_action="ignore").astype(float)
-
-
 def field_names(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the names of the fields of the first records, for a message."""
     return ", ".join(sorted({str(name) for record in records[:20] for name in record}))
-
-
-def at(record: Any, path: str) -> Any:
-    """Return the value at a dotted path of a record, or None.
-
-    Examples
-    --------
-    >>> at({"metadata": {"model": "m"}}, "metadata.model"), at({"metadata": None}, "metadata.model")
-    ('m', None)
-    """
-    value = _at(record, path)
-    return None if value is _WRONG else value
-
-
-def _at(record: Any, path: str) -> Any:
-    """Return the value at a dotted path: keys of objects and positions in lists."""
-    for step in path.split("."):
-        if isinstance(record, dict) and step in record:
-            record = record[step]
-        elif isinstance(record, list) and step.isascii() and step.isdigit() and int(step) < len(record):
-            record = record[int(step)]
-        else:
-            return _WRONG
-    return record
-
-
-def plain(text: str | None) -> str | None:
-    """Return a text that can be encoded, escaping lone surrogates."""
-    return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
-def keyed(value: Any) -> Any:
-    """Return a short key of a list or an object, such as the messages of a conversation; else the value itself.
-
-    Examples
-    --------
-    >>> keyed([{"role": "user", "content": "Why?"}]) == keyed([{"content": "Why?", "role": "user"}]), keyed("q1")
-    (True, 'q1')
-    """
-    if not isinstance(value, list | dict) or not value:
-        return value
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
-
-
-def strings(values: Sequence[str | None]) -> pd.Series:
-    """Return a series of strings, escaping lone surrogates, which are not valid text."""
-    try:
-        return pd.Series(list(values), dtype="str")
-    except UnicodeEncodeError:
-        return pd.Series([plain(value) for value in values], dtype="str")
-
-
-def _id(value: Any) -> Any:
-    if isinstance(value, str) and value.strip():
-        return value
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _WRONG
-
-
-def _name(value: Any) -> Any:
-    return None if value is None or value != value else _id(value)
-
-
-def _number(value: Any) -> Any:
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return _WRONG
-    if isinstance(value, str) and not NUMERAL.fullmatch(value):
-        return _WRONG
-    try:
-        number = float(value)
-    except OverflowError:
-        return _WRONG
-    return _WRONG if math.isinf(number) else number
-
-
-def _flag(value: Any) -> Any:
-    read = _WORDS.get(value.lower()) if isinstance(value, str) else value
-    return read if isinstance(read, bool) else _WRONG
-
-
-class _Conversion(NamedTuple):
-    """Conversion to one type: description for messages, converter, placeholder and dtype."""
-
-    allowed: str
-    read: Callable[[Any], Any]
-    empty: Any
-    dtype: Any
-
-
-_CONVERSIONS: dict[Kind, _Conversion] = {
-    "id": _Conversion("a name or a whole number", _id, None, "str"),
-    "name": _Conversion("a name, a whole number or null", _name, None, "str"),
-    "text": _Conversion("a text or null", lambda v: v if v is None or isinstance(v, str) else _WRONG, None, "str"),
-    "number": _Conversion("a finite number or null", _number, math.nan, float),
-    "flag": _Conversion("true or false", _flag, False, bool),
-    "list": _Conversion("a list", lambda value: value if isinstance(value, list) else _WRONG, [], object),
-    "any": _Conversion("anything", lambda value: value, None, object),
-}

@@ -12,7 +12,7 @@ from biaslab.logs.readers.table_columns import COUNTS, KNOWN, Table, judge_name
 from biaslab.logs.readers.verdict_words import side_of
 
 _OWN = {"judge", "llm", "the", "final", "model", "auto", "evaluator", "grader"}
-_OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique"}
+_OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique", "raw", "reply"}
 _VERDICTS = 3  # different verdicts
 _MOST_GRADES, _LONGEST = 14, 40  # different grades in words, and characters of one
 
@@ -22,13 +22,13 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
     scores, people, judges = [], [], []
     for name in table.names:
         words = set(named.tokens(name))
-        if name in table.used or words & COUNTS or not table.is_numeric(name):
+        if name in table.used or words & COUNTS or name.endswith("#") or not table.is_numeric(name):
             continue
         if words & named.HUMAN and not words & {"judge", "llm"}:
             people.append(name)
         elif words & (named.SCORE | named.ATTRIBUTES) or (named.is_model(name) and table.distinct(name) <= 100):
             scores.append(name)
-        elif words & {"judge", "evaluator", "grader"}:
+        elif words & {"judge", "evaluator", "grader", "llm", "ai"}:
             judges.append(name)
     return _once(table, scores or [name for name in judges if table.distinct(name) > 1]), people
 
@@ -61,8 +61,7 @@ def grades_of_words(table: Table) -> dict[str, dict[str, int]]:
     for name in _graded(table):
         if (worth := worth_of_two(sorted(set(table.present(name))))) is not None:
             found[name] = worth
-    alike = len({tuple(worth.items()) for worth in found.values()}) == 1
-    return found if len(found) == 1 or (alike and all(map(is_attribute, found))) else {}
+    return found if len(found) == 1 or all(map(is_attribute, found)) else {}
 
 
 def graded_in_words(table: Table) -> Refusal | None:
@@ -75,6 +74,11 @@ def graded_in_words(table: Table) -> Refusal | None:
             or any("," in value or "->" in value for value in values)
         ):
             continue
+        if len(values) > 2 and (worth := _worth_of_some(values)) is not None:
+            others = ", ".join(value for value in values if value not in worth)
+            return Refusal(
+                f"{name} has grades in words", ((f"if {others} is no grade", _in_words(name, worth, "0-1")),)
+            )
         ordered = ranks(values)
         if ordered is not None and len(values) > 2:
             top = max(ordered.values())
@@ -93,6 +97,13 @@ def graded_in_words(table: Table) -> Refusal | None:
             f"{name} has {len(values)} words as grades", ((said, _in_words(name, numbers, f"1-{len(values)}")),)
         )
     return None
+
+
+def _worth_of_some(values: Sequence[str]) -> dict[str, int] | None:
+    """Return what two of several words are worth, if the others are no grades between them."""
+    pairs = (worth_of_two([one, two]) for at, one in enumerate(values) for two in values[at + 1 :])
+    known = next((worth for worth in pairs if worth is not None), None)
+    return known if known is not None and ranks(values) is None else None
 
 
 def _in_words(name: str, worth: Mapping[str, int], scale: str) -> Entries:
@@ -115,7 +126,7 @@ def score_texts(table: Table) -> list[str]:
         if name not in table.used
         and not table.is_numeric(name)
         and set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES | named.VERDICT | _OF_JUDGES)
-        and not named.first_named([name], (*named.CONTEXT, *named.ANSWER))
+        and not named.first_named([name], (*named.CONTEXT, *named.ANSWER, *named.JUDGE))
         and (values := table.present(name))
         and sum(any(sign.isdigit() for sign in value) for value in values) >= KNOWN * len(values)
     ]

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.field_values import at
 from biaslab.logs.readers.judged_scores import BY_CODE, number_of
-from biaslab.logs.readers.rows import Rows, at
+from biaslab.logs.readers.rows import Rows
 
 _NAMES = ("assessment_name", "metric_name", "annotation_name", "name", "key", "metric", "criterion", "criteria",
           "attribute", "aspect", "dimension", "path", "evaluator_name", "evaluator", "label_name")  # fmt: skip

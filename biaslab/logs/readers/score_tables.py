@@ -107,11 +107,14 @@ def _no_candidate(table: Table) -> Refusal | None:
 
 def _no_score(table: Table) -> Refusal | None:
     """Ask which column of numbers holds the scores, where none is called so."""
-    possible = [name for name in table.names if name not in table.used and table.is_numeric(name)
-                and 1 < table.distinct(name) <= _MOST and not is_called(name)]  # fmt: skip
-    options = tuple((f"if {name} is the judge's score", {"score": name}) for name in possible[:3])
+    free = [name for name in table.names if name not in table.used and table.distinct(name) > 1 and not is_called(name)]
+    flags = [name for name in free if {value.lower() for value in table.present(name)} == {"true", "false"}]
+    numbers = [name for name in free if table.is_numeric(name) and table.distinct(name) <= _MOST]
+    worth = {name: {"field": name, "values": _truth(table, name)} for name in flags[:2]}
+    options = [(f"if {name} is the judge's grade", {"score": worth[name], "scale": "=0-1"}) for name in worth]
+    options += [(f"if {name} is the judge's score", {"score": name}) for name in numbers[:3]]
     said = "no column has a common name for a score or a verdict"
-    return Refusal(said, options, is_guess=True) if options else None
+    return Refusal(said, tuple(options), is_guess=True) if options else None
 
 
 def _columns(table: Table) -> _Columns | Refusal:
@@ -139,7 +142,8 @@ def _of_columns(table: Table, entries: Entries, columns: _Columns) -> tuple[Entr
     if texts:
         return _of_texts(table, entries, texts)
     if grades:
-        table.told.append(f"scale 0-1: {', '.join(f'{v} = {n}' for v, n in next(iter(grades.values())).items())}")
+        worth = {value: number for grade in grades.values() for value, number in grade.items()}
+        table.told.append(f"scale 0-1: {', '.join(f'{value} = {number}' for value, number in worth.items())}")
         entries["scale"] = "=0-1"
     elif refusal := add_scale(table, entries, [name for name in scores or people if name], entries.get("attribute")):
         return refusal
@@ -239,3 +243,7 @@ def _scales_of_texts(table: Table, name: str) -> list[str]:
         return ["=0-100"]
     highest = max((float(number) for text in texts for number in _NUMBER.findall(text)), default=0)
     return [f"=1-{top}" for top in (5, 10, 100) if top >= highest][:2]
+
+
+def _truth(table: Table, name: str) -> dict[str, str]:
+    return {value: str(int(value.lower() == "true")) for value in sorted(set(table.present(name)), reverse=True)}

@@ -24,9 +24,10 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.scales import scale_named
+from biaslab.logs.readers.field_values import measured
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import number_on, probability
-from biaslab.logs.readers.rows import Rows, Source, measured
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"key", "model", "self_preference"})
 SCORE_FIELDS = frozenset({"key", "model", "target_model", "scores"})

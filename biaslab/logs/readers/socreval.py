@@ -15,9 +15,10 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.scales import scale_named
+from biaslab.logs.readers.field_values import plain
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import UNREAD, read_answer, scored
-from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.parsing.thoughts import begins_inside
 
 FIELDS = frozenset({"id", "human", "prompt", "responses"})

@@ -19,9 +19,10 @@ from biaslab.core import AT_LIMIT, UNUSABLE, Status
 from biaslab.core.csv_files import unguarded
 from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.field_values import plain
 from biaslab.logs.readers.log_columns import trials_of_several
 from biaslab.logs.readers.readings import UNREAD, read_answer, scored
-from biaslab.logs.readers.rows import Rows, Source, plain
+from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
 _MOST_MASS = 1 + 1e-3  # tolerance for rounding

@@ -13,9 +13,10 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import parse_expression, whole, written
+from biaslab.logs.readers.field_values import NUMERAL, keyed
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL, Rows, Source, keyed
+from biaslab.logs.readers.rows import Rows, Source
 from biaslab.logs.readers.verdict_words import side_of
 
 KNOWN = 0.9
@@ -157,6 +158,8 @@ def _length(values: Sequence[Any]) -> int:
     lengths = {len(value) for value in values}
     items = [item for value in values for item in value]
     objects = all(isinstance(item, dict) and item and not set(item) >= _TURN for item in items)
+    if objects and lengths == {2} and set(items[0]) & set(named.JUDGE):  # two judgements, and not two candidates
+        return 0
     texts = lengths == {2} and all(isinstance(item, str) for item in items)
     return lengths.pop() if len(lengths) == 1 and lengths <= set(_IN_LISTS) and (objects or texts) else 0
 
@@ -219,7 +222,8 @@ def no_context(table: Table, entries: Entries) -> Refusal:
     """Return the refusal of a table without a question column."""
     taken = {*fields_of(entries), *table.used}
     rest = [name for name in table.names if name not in taken and not name.endswith("#")]
-    possible = [name for name in rest if table.distinct(name) > 1 and not set(named.tokens(name)) & (_OTHERS | COUNTS)]
+    words = {name: set(named.tokens(name)) - ({"id"} if named.tokens(name)[-1:] == ("id",) else set()) for name in rest}
+    possible = [name for name in rest if table.distinct(name) > 1 and not words[name] & (_OTHERS | COUNTS)]
     most = max(map(table.distinct, possible), default=0)
     many = [name for name in possible if 2 * table.distinct(name) >= most]
     many.sort(key=table.is_numeric)  # texts first, in the order of the table, in which a question comes before answers

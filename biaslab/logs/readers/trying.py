@@ -27,6 +27,7 @@ _MOST = 6  # lines of a message
 _FIELDS = 20  # named in a message
 _SHOWN = 3  # files without records explained in a message
 _READ = 0.5  # share of the records that a mapping must read
+_DOTS = "…"  # for what only the user knows
 _READABLE = ("ok", "tie", "refused")
 
 
@@ -147,4 +148,7 @@ def _lines(refusal: Refusal | None, sample: Rows, mapping: LogMapping, closest: 
         tried = followed(closest, sample, mapping) or tried
     if tried is not None and refusal is not None:
         return Refusal(refusal.reason, tried.options).lines()
-    return (tried or (refusal if refusal is not None and not refusal.is_guess else closest)).lines()
+    if tried is not None or refusal is None:
+        return (tried or closest).lines()
+    dots = tuple((said, entries) for said, entries in refusal.options if _DOTS in str(entries))
+    return Refusal(refusal.reason, dots or closest.options).lines()

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.rows import NUMERAL
 from biaslab.logs.readers.table_columns import FEW, KNOWN
 from biaslab.logs.readers.verdict_words import side_of
 
@@ -91,6 +91,10 @@ def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tu
             (option("counted from 0", {0: "first", 1: "second", 2: "tie"}),
              option("0 is a tie", {0: "tie", 1: "first", 2: "second"})),
         )  # fmt: skip
+    if set(ranks) == {-1, 0, 1}:
+        zero = [option("counted from 0, and -1 is a tie", {0: "first", 1: "second", -1: "tie"})]
+    else:
+        zero = []
     if low < 0:
         end = max(-ranks[0], ranks[-1])
         places = range(-end, end + 1)
@@ -105,6 +109,7 @@ def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tu
         options.append(option("if 3 is a tie", {1: "first", 2: "second", 3: "tie"}))
     if list(places) == [1, 2]:
         options = [options[0], option("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})]
+    options += zero
     return Refusal(f"{name} runs from {ranks[0]} to {ranks[-1]}, and no name tells which end is whose", tuple(options))
 
 

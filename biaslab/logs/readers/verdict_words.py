@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from biaslab.logs.readers.common_names import SIDES
-from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.field_values import NUMERAL
 
 _KNOWN = 0.9  # share of the values of a column that words must be for numbers among them to be errors
 _NOUN = (
@@ -35,6 +35,7 @@ _TIE = re.compile(
 _DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
 _DEGREES |= {"1>2": "first", "2>1": "second", ">": "first", "<": "second"}
 _PICTURES = str.maketrans({"👈": "left", "👉": "right", "⬅": "left", "➡": "right", "🤝": "tie", "🅰": "a", "🅱": "b",
+                           "✅": "", "✔": "", "✓": "", "🏆": "", "⭐": "",
                            "\ufe0f": ""})  # fmt: skip
 _MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import written
-from biaslab.logs.readers.rows import NUMERAL, Rows
+from biaslab.logs.readers.field_values import NUMERAL
+from biaslab.logs.readers.rows import Rows
 
 _FEWEST = 2  # systems
 _SIDES = {word for sides in named.SIDES for word in sides if not word.isdigit()} | {"c", "d"}

@@ -163,7 +163,7 @@ def mapping_of(line):
 TWO_READINGS = {
     "0 and 1": (("question", "answer_a", "answer_b", "winner"), {"first": "0", "second": "1"}, {}, 2),
     "0, 1 and 2": (("question", "answer_a", "answer_b", "winner"), {"first": "0", "second": "1", "tie": "2"}, {}, 2),
-    "-1, 0 and 1": (("question", "answer_a", "answer_b", "label"), {"first": "1", "second": "-1", "tie": "0"}, {}, 2),
+    "-1, 0 and 1": (("question", "answer_a", "answer_b", "label"), {"first": "1", "second": "-1", "tie": "0"}, {}, 3),
 }
 
 

@@ -1,0 +1,146 @@
+"""Values of fields: their conversion to one type, paths to them, and keys of lists and objects."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+from biaslab.core.schema import count_words
+
+Kind = Literal["id", "name", "text", "number", "flag", "list", "any"]
+_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
+WRONG = object()
+"""What marks a value of another type, or none."""
+
+
+def read_value(value: Any, kind: Kind) -> Any:
+    """Convert a value to a type; None if it has another type.
+
+    Examples
+    --------
+    >>> read_value("4.5", "number"), read_value("yes", "flag"), read_value(3, "id")
+    (4.5, None, '3')
+    """
+    made = CONVERSIONS[kind].read(value)
+    return None if made is WRONG else made
+
+
+def measured(value: Any) -> float:
+    """Return a finite number; NaN for text, booleans and anything else."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return float(value) if number else math.nan
+
+
+def word_counts(texts: pd.Series) -> pd.Series:
+    """Return the number of words in each text; NaN if missing."""
+    return texts.map(count_words, na_action="ignore").astype(float)
+
+
+def at(record: Any, path: str) -> Any:
+    """Return the value at a dotted path of a record, or None.
+
+    Examples
+    --------
+    >>> at({"metadata": {"model": "m"}}, "metadata.model"), at({"metadata": None}, "metadata.model")
+    ('m', None)
+    """
+    value = value_at(record, path)
+    return None if value is WRONG else value
+
+
+def value_at(record: Any, path: str) -> Any:
+    """Return the value at a dotted path, keys of objects and positions in lists, or `WRONG` where there is none."""
+    for step in path.split("."):
+        if isinstance(record, dict) and step in record:
+            record = record[step]
+        elif isinstance(record, list) and step.isascii() and step.isdigit() and int(step) < len(record):
+            record = record[int(step)]
+        else:
+            return WRONG
+    return record
+
+
+def plain(text: str | None) -> str | None:
+    """Return a text that can be encoded, escaping lone surrogates."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def keyed(value: Any) -> Any:
+    """Return a short key of a list or an object, such as the messages of a conversation; else the value itself.
+
+    Examples
+    --------
+    >>> keyed([{"role": "user", "content": "Why?"}]) == keyed([{"content": "Why?", "role": "user"}]), keyed("q1")
+    (True, 'q1')
+    """
+    if not isinstance(value, list | dict) or not value:
+        return value
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def strings(values: Sequence[str | None]) -> pd.Series:
+    """Return a series of strings, escaping lone surrogates, which are not valid text."""
+    try:
+        return pd.Series(list(values), dtype="str")
+    except UnicodeEncodeError:
+        return pd.Series([plain(value) for value in values], dtype="str")
+
+
+def _id(value: Any) -> Any:
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else WRONG
+
+
+def _name(value: Any) -> Any:
+    return None if value is None or value != value else _id(value)
+
+
+def _number(value: Any) -> Any:
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return WRONG
+    if isinstance(value, str) and not NUMERAL.fullmatch(value):
+        return WRONG
+    try:
+        number = float(value)
+    except OverflowError:
+        return WRONG
+    return WRONG if math.isinf(number) else number
+
+
+def _flag(value: Any) -> Any:
+    read = _FLAGS.get(value.lower()) if isinstance(value, str) else value
+    return read if isinstance(read, bool) else WRONG
+
+
+class Conversion(NamedTuple):
+    """Conversion to one type: description for messages, converter, placeholder and dtype."""
+
+    allowed: str
+    read: Callable[[Any], Any]
+    empty: Any
+    dtype: Any
+
+
+CONVERSIONS: dict[Kind, Conversion] = {
+    "id": Conversion("a name or a whole number", _id, None, "str"),
+    "name": Conversion("a name, a whole number or null", _name, None, "str"),
+    "text": Conversion("a text or null", lambda v: v if v is None or isinstance(v, str) else WRONG, None, "str"),
+    "number": Conversion("a finite number or null", _number, math.nan, float),
+    "flag": Conversion("true or false", _flag, False, bool),
+    "list": Conversion("a list", lambda value: value if isinstance(value, list) else WRONG, [], object),
+    "any": Conversion("anything", lambda value: value, None, object),
+}
