@@ -96,15 +96,15 @@ def _difference(there: pd.DataFrame, again: pd.DataFrame) -> str:
     if missing or added:
         return f"{missing} of {len(there)} estimates do not come out again, and {added} are new"
     first, second = (table.sort_index() for table in tables)
-    close = np.isclose(first, second, rtol=_CLOSE, atol=1e-6, equal_nan=True)
-    cells = first.index[~close.all(axis=1)]
-    if not len(cells):
+    close = np.isclose(first.to_numpy(), second.to_numpy(), rtol=_CLOSE, atol=1e-6, equal_nan=True)
+    places = np.flatnonzero(~close.all(axis=1))
+    if not len(places):
         return ""
-    where = dict(zip(_CELL, cells[0], strict=True))
-    column = first.columns[int(np.argmin(close[first.index.get_loc(cells[0])]))]
-    values = [f"{table.loc[cells[0], column]:.6g}" for table in (first, second)]
-    number = f"{len(cells)} of {len(there)} estimates differ"
-    return f"{number}, such as {where['metric']} of {where['judge']}: {column} {values[0]}, now {values[1]}"
+    row, column = int(places[0]), int(np.argmin(close[places[0]]))
+    where = dict(zip(_CELL, first.index[row], strict=True))
+    values = [f"{table.to_numpy()[row, column]:.6g}" for table in (first, second)]
+    number = f"{len(places)} of {len(there)} estimates differ"
+    return f"{number}, such as {where['metric']} of {where['judge']}: {_COMPARED[column]} {values[0]}, now {values[1]}"
 
 
 def _by_cell(table: pd.DataFrame) -> pd.DataFrame:

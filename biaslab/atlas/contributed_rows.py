@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ _UNLABELLED = ("ratings", "annotators", "key")  # numbers with spaces between th
 _NAME = re.compile(r"[^\s=+@][^\n]{0,39}")  # of a system; a text is longer or stands in one context alone
 
 
-def rows_file(folder: str | Path, source: str) -> Path:
+def rows_file(folder: str | PathLike[str], source: str) -> Path:
     """Return the file of the judgements of a contribution."""
     return Path(folder) / f"{source}.parquet"
 
@@ -69,14 +70,14 @@ def require_row_labels(trials: pd.DataFrame) -> None:
     require_labels(trials, labels, "the judgements")
 
 
-def save_rows(trials: pd.DataFrame, folder: str | Path, source: str) -> Path:
+def save_rows(trials: pd.DataFrame, folder: str | PathLike[str], source: str) -> Path:
     """Write judgements that `coded` returned, and return the file."""
     file = rows_file(folder, source)
     write_rows(trials.drop(columns="key"), file)
     return file
 
 
-def load_rows(folder: str | Path, source: str) -> pd.DataFrame:
+def load_rows(folder: str | PathLike[str], source: str) -> pd.DataFrame:
     """Read what `save_rows` wrote."""
     return read_rows(rows_file(folder, source))
 

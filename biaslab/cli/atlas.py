@@ -96,6 +96,9 @@ def add(
     typer.echo(diagnosis.partition("\n\ncannot be estimated")[0].partition("\n\nnext: ")[0])
     endings = ".json, .csv, .md and .parquet" if made.log["carried"] else ".json, .csv and .md"
     typer.echo(f"\n{count(len(made.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
+    undated = [str(one["judge"]) for one in made.judges if not one["released"]]
+    if undated:
+        typer.echo(f"not dated, so not in plots by release: {', '.join(undated)} (--released MONTH --family NAME)")
     typer.echo(f"to see what would allow more: biaslab doctor {log}")
     typer.echo(f"to explore them: biaslab atlas explore --folder {folder}")
 

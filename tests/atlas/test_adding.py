@@ -180,5 +180,6 @@ def test_one_command_adds_a_log(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "can be estimated" in said
     assert "atlas/mine.json" in said
+    assert "not dated, so not in plots by release: me (--released MONTH --family NAME)" in said
     assert main(command) == 2
     assert main([*command, "--source", "others"]) == 2
