@@ -1,9 +1,9 @@
 """An atlas of recorded judges: published judgements as numbers, without any texts.
 
-`trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
-`estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
-`replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls;
-`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too.
+`trials` returns the judgements whose licences allow redistribution, `sources` their origins, and `judges` the judges;
+`estimates` returns biaslab's estimates for all of them, including sources that cannot be redistributed; `replications`
+compares them with the authors' printed values; `released` dates the judges, and `trend` tests whether a bias declines;
+`explorer` shows everything on one page. `add` turns a log into a contribution, which `estimates` can include.
 
 Examples
 --------

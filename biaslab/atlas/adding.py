@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from biaslab.stats import Resampling
 
-#: Licences of logs, by their SPDX identifiers; "none" for a log that is not published.
+#: Licences of logs, as SPDX identifiers; "none" for an unpublished log.
 LICENCES = (
     *("none", "CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "ODC-By-1.0", "ODbL-1.0"),
     *("CDLA-Permissive-2.0", "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "GPL-3.0-only", "Unlicense"),
@@ -35,8 +35,8 @@ _MONTH = re.compile(r"(?:20\d\d-(?:0[1-9]|1[0-2]))?")
 _UNNAMED = "unknown"  # data set of a log that does not name one
 _KEY = ["context_id", "candidate_id", "opponent_id", "attribute", "template", "configuration", "value"]
 _SAME = ["probe", "metric", "n_contexts", "n_trials", "estimate", "ci_low"]
-_TELLING = 5  # estimates that are the same in all digits, from which on a log is the same
-_SHARE = 0.5  # of the estimates
+_TELLING = 5  # minimum number of estimates that are equal in all digits for logs to be the same
+_SHARE = 0.5  # share of equal estimates above which logs are the same
 
 
 @checked
@@ -59,8 +59,9 @@ def add(
 ) -> Contribution:
     """Make a contribution to the atlas from a log: estimates of its judges, and a data card, without any text.
 
-    Checked before anything is written: more than half of the log can be read; the source has a new name and a licence;
-    neither its judgements nor their estimates are in the atlas or in the folder already; every label is a name.
+    Before anything is written it is checked that at least half of the log can be read; that the source has a new name
+    and a licence; that neither its judgements nor their estimates are already in the atlas or the folder; and that
+    every label is a name rather than a text.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def add(
     licence : str
         SPDX identifier of the log's licence, ``"LicenseRef-…"`` for another one, "none" if it is not published.
     folder : path
-        Where the files are written: ``SOURCE.json``, ``SOURCE.csv`` and ``SOURCE.md``.
+        Folder for the files ``SOURCE.json``, ``SOURCE.csv`` and ``SOURCE.md``.
     judge : str or mapping, optional
         The judge's name in the atlas; for a log with several, a mapping from the names in the log. By default as in
         the log.

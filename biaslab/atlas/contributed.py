@@ -30,8 +30,8 @@ SCHEMA = 1
 LABELS = ("source", "judge", "dataset", *(name for name in CONDITIONS if name != "score"))
 _NUMBERS = ("estimate", "ci_low", "ci_high", "n_contexts", "n_trials", "n_dropped")
 _NEEDED = ("source", "probe", "judge", "dataset", "metric", *_NUMBERS, "q_value", "method", "note", "version")
-_LETTERS, _WORDS = 60, 8  # of a label at most: more is a text
-_FORMULA = "=+@"  # with which a spreadsheet begins a formula
+_LETTERS, _WORDS = 60, 8  # maximum length of a label: anything longer is a text
+_FORMULA = "=+@"  # first characters of a spreadsheet formula
 _OF_SOURCE = ("name", "title", "repository", "licence")
 _OF_LOG = ("digest", "judgements", "readable", "contexts", "formats", "duplicates")
 
@@ -161,7 +161,7 @@ def _checked_table(file: Path) -> pd.DataFrame:
 
 
 def _require_labels(rows: pd.DataFrame, where: str) -> None:
-    """Raise `InputError` where a label is so long that it may be somebody's text."""
+    """Raise `InputError` if a label is long enough to be somebody's text."""
     for name in (name for name in LABELS if name in rows):
         for label in rows[name].dropna().astype(str).unique():
             plain = label.isprintable() and not label.startswith(tuple(_FORMULA))

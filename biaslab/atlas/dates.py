@@ -18,7 +18,7 @@ from biaslab.core.errors import InputError
 
 #: Origin of dates, which are counted in years, so that the intercept is for a judge released that day.
 ORIGIN = "2023-01"
-FEWEST = 4  # estimates beyond the coefficients, below which nothing is fitted
+FEWEST = 4  # minimum number of estimates in excess of the coefficients
 Floats = NDArray[np.float64]
 
 
@@ -95,7 +95,7 @@ def one_each(rows: pd.DataFrame) -> pd.DataFrame:
 def trend(
     estimates: pd.DataFrame, null: float | None = None, folder: str | PathLike[str] | None = None
 ) -> pd.DataFrame:
-    """Regress estimates of one metric on the judges' release date, and on whether they reason where some do.
+    """Regress estimates of one metric on the judges' release date, and on whether they reason, if some do.
 
     A random-effects meta-regression: judges differ by more than their standard errors, with τ² by the method of
     moments (DerSimonian & Laird) and inference by Knapp & Hartung's t.
@@ -116,8 +116,8 @@ def trend(
     -------
     pandas.DataFrame
         One row per term: ``term`` ("at 2023-01", "a year", "reasons"), ``estimate, ci_low, ci_high, p_value`` in the
-        metric's unit, ``tau`` (SD between judges), ``i_squared`` (share of the variance that is between judges, 0-1),
-        ``prediction_low, prediction_high`` (95 % for a new judge released with the latest one), ``n`` (estimates),
+        metric's unit, ``tau`` (SD between judges), ``i_squared`` (share of the variance between judges, 0-1),
+        ``prediction_low, prediction_high`` (95 % for a new judge with the latest release date), ``n`` (estimates),
         ``judges``.
 
     Raises

@@ -27,8 +27,8 @@ _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
 _PAIRS, _SCORES = "pairs", "scores"
 _FORMS = {"pair": _PAIRS, "score": _SCORES}
-_FEWEST_DATED = 12  # judges of whom it is told whether a bias has fallen
-#: What measures of logs read, where it is one thing only; probes and their metrics declare it.
+_FEWEST_DATED = 12  # minimum number of judges for reporting whether a bias has declined
+#: The form of answers that audit metrics use, if there is only one; probes and their metrics declare it.
 _OF_MEASURES = dict.fromkeys(("one_order", "pair_length", "subsets"), _PAIRS) | {"halo": _SCORES}
 
 
@@ -45,10 +45,10 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
     Returns
     -------
     dict
-        ``metrics`` (tested ones of enough dated judges with ``fallen``, whether the bias has, and ``line``, its mean
-        distance from fair in the first and last month), ``judges``, ``sources``, ``texts`` (data sets, conditions,
-        methods and notes), each once, and ``rows``, which name them by their place: metric, judge, source, data set,
-        form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note.
+        ``metrics`` (tested ones with enough dated judges have ``fallen``, whether the bias has declined, and ``line``,
+        its mean distance from the null in the first and last month), ``judges``, ``sources``, ``texts`` (data sets,
+        conditions, methods and notes), each once, and ``rows``, which refer to them by index: metric, judge, source,
+        data set, form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note.
     """
     forms = _forms(rows)
     plain = is_plain(rows)
@@ -125,7 +125,7 @@ class _Places:
 
 
 def _forms(rows: pd.DataFrame) -> list[str]:
-    """Return of each row whether pairs or scores were asked for; empty where nothing says."""
+    """Return for each row whether pairs or scores were requested; empty if unknown."""
     import pandas as pd
 
     asked = {named: _form_of(*named) for named in set(zip(rows["probe"], rows["metric"], strict=True))}
@@ -138,7 +138,7 @@ def _forms(rows: pd.DataFrame) -> list[str]:
 
 
 def _form_of(probe: str, metric: str) -> str | None:
-    """Return what a metric is of, as it, its probe or the measure of logs declares."""
+    """Return the form of answers of a metric, as declared by it, its probe or its audit."""
     form = find_metric(metric, probe).form
     kinds = available()[probe].asks_for if not form and probe in available() else ()
     return _FORMS.get(form or (kinds[0] if len(kinds) == 1 else "")) or _OF_MEASURES.get(probe)

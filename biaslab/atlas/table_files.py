@@ -18,7 +18,7 @@ CONDITIONS = (
     "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
     "likelihood_judge",
 )  # fmt: skip
-_WORDS = ("method", "note", "repository")  # empty where there is nothing to say
+_WORDS = ("method", "note", "repository")  # may be empty
 
 
 def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
