@@ -49,13 +49,14 @@ def replications() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per printed number: ``paper, table, row, column``, its location (see `biaslab.published`); ``source,
-        probe, metric, judge, dataset, attribute, template, subset`` of our estimate; ``printed``, the number as
-        printed; ``theirs``, the same in our unit; ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials,
-        n_dropped``, ours; ``equal``, whether they agree in all printed digits, or in the six that we keep;
-        ``outcome``, *equal*, *different*, or *not comparable* if the two are not the same quantity (another
-        coefficient, denominator or text, or other data), even if they agree; ``why`` it is not equal; ``converted``,
-        theirs converted to our definition, if the counts allow it; ``theirs_is, ours_is``, how each is computed.
+        One row per printed number: ``paper, table, row, column``, its location (see `biaslab.published`);
+        ``source, probe, metric, judge, dataset, attribute, template, subset`` of our estimate; ``printed``, the number
+        as printed; ``theirs``, the same in our unit;
+        ``estimate, ci_low, ci_high, ci_level, n_contexts, n_trials, n_dropped``, ours; ``equal``, whether they agree
+        in all printed digits, or in the six that we keep; ``outcome``, *equal*, *different*, or *not comparable* if
+        the two are not the same quantity (another coefficient, denominator or text, or other data), even if they
+        agree; ``why`` it is not equal; ``converted``, theirs converted to our definition, if the counts allow it;
+        ``theirs_is, ours_is``, how each is computed.
 
     Raises
     ------

@@ -93,8 +93,8 @@ def validate(
         Number of contexts in the population. The unbiased judge's metric equals its null only up to their sampling
         error, which adds about .11 × contexts / population to the type-I error.
     jobs : int
-        Number of processes; does not affect the result. Above 1, the calling script needs ``if __name__ ==
-        "__main__":``.
+        Number of processes; does not affect the result. Above 1, the calling script needs
+        ``if __name__ == "__main__":``.
     seed : int
         Seed of all random numbers.
     report : callable, optional

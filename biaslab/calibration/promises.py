@@ -71,7 +71,7 @@ def _card(rng: np.random.Generator, shift: float, contexts: int) -> pd.DataFrame
 
 def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, tests: int = 1) -> Floats:
     """Return the actual power at the shifts reported by plans from unbiased pilots, one per pilot."""
-    found = []
+    actual = []
     for sharpness in (1.0, 3.0, 8.0):
         biases = np.r_[0.0, np.geomspace(0.05, 8, 20)]
         nets = [_nets(rng, bias, sharpness, (200, _CONTEXTS)) for bias in biases]
@@ -82,8 +82,8 @@ def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, test
             first, second = (np.sum(wins[0] & wins[1], axis=-1), np.sum(~wins[0] & ~wins[1], axis=-1))
             deviation = float((first - second).std(ddof=1)) / (2 * _PAIRS)
             made = Flips(deviation, 1.0, "", np.full(pilot, _PAIRS), first, second, pilot=pilot)
-            found.append(float(np.interp(made.detectable(_CONTEXTS, alpha=0.05 / tests), shifts, powers)))
-    return np.array(found)
+            actual.append(float(np.interp(made.detectable(_CONTEXTS, alpha=0.05 / tests), shifts, powers)))
+    return np.array(actual)
 
 
 def _wins(

@@ -128,8 +128,8 @@ class Metric:
     null : float, optional
         Value without bias, or under chance alone.
     above, below : str
-        Verdict for an estimate above or below the null, to follow "the judge": ``"prefers the candidate shown
-        first"``.
+        Verdict for an estimate above or below the null, to follow "the judge":
+        ``"prefers the candidate shown first"``.
     advice : str or tuple of str
         What to do if the bias is shown; a pair if the advice differs for above and below.
     use : str or tuple of str

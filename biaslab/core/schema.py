@@ -33,8 +33,9 @@ class Dataset:
         text. Additional string columns, such as a rubric, are `variables`, which the slots of a `biaslab.Protocol` can
         show.
     human : pandas.DataFrame
-        One row per context × candidate × attribute × annotator: ``context_id, candidate_id, attribute, annotator,
-        score``. May be empty. Items that an annotator skipped have no row.
+        One row per context × candidate × attribute × annotator:
+        ``context_id, candidate_id, attribute, annotator, score``. May be empty. Items that an annotator skipped have
+        no row.
     attributes : mapping of str to str
         Attribute name → its definition, one sentence that a prompt can quote.
     scale : tuple of float

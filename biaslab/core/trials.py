@@ -21,7 +21,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 AT_LIMIT = "length"
 #: Finish reasons that mean the server or model declined to answer, whatever the text.
 DECLINED = frozenset({"content_filter", "refusal"})
-#: Finish reason of a reply whose label distribution is invalid, or has too little mass on labels that were shown.
+#: Finish reason of a reply whose label distribution is invalid, or does not bound the omitted labels enough.
 UNUSABLE: Status = "unusable"
 Scalar = str | int | float | bool | None
 _MANY = 10_000  # new objects: above this, scanning them costs as much as freezing them

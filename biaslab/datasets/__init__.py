@@ -1,7 +1,8 @@
 """Data sets: the schema, bundled constructed sets, and loaders for published ones.
 
-A loader is a module of this package named after its data set, with a function ``load(path=None, **options) ->
-Dataset`` whose one-line docstring is shown by `biaslab list`. No registration is needed.
+A loader is a module of this package named after its data set, with a function
+``load(path=None, **options) -> Dataset`` whose one-line docstring is shown by `biaslab list`. No registration is
+needed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose problems
 are repetition and contradiction. Their data are not bundled; these dialogues were written for biaslab, in
-``dialogues.json``, and have no human ratings. Chen et al. rate a whole set, from 1 (no issue) to 10 (severe problems);
+``dialogues.json``, and nobody rated them. Chen et al. rate a whole set, from 1 (no issue) to 10 (severe problems);
 here each dialogue is a candidate, and 10 is the best score.
 
 `tools.constructed` degrades one clean dialogue of eight turns, partly with stock replies; a score is 10 minus the

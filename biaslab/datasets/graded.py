@@ -1,7 +1,7 @@
 """96 constructed texts with six summaries each; their order on four attributes is known by construction.
 
-Texts, clean summaries and annotations were written for biaslab, in ``graded.json``; nothing is copied, and there are
-no human ratings. `tools.constructed` degrades each clean summary; a score is 5 minus the documented losses of the
+Texts, clean summaries and annotations were written for biaslab, in ``graded.json``; nothing is copied, and
+nobody rated anything. `tools.constructed` degrades each clean summary; a score is 5 minus the documented losses of the
 degradations applied. Row order carries no information: within a plan, every recipe occurs equally often in each of the
 six positions.
 """

@@ -38,9 +38,10 @@ def load(path: str | Path | None = None, annotators: Annotators = "expert") -> D
     Parameters
     ----------
     path : str or Path
-        Official file: one record per article × system with ``id, model_id, text, decoded, references,
-        expert_annotations`` (3) and ``turker_annotations`` (5). Means file: a dictionary by article with ``src``,
-        ``sys_summs`` (system → ``sys_summ``, ``scores``) and ``ref_summs``; its texts are tokenised differently.
+        Official file: one record per article × system with
+        ``id, model_id, text, decoded, references, expert_annotations`` (3) and ``turker_annotations`` (5). Means file:
+        a dictionary by article with ``src``, ``sys_summs`` (system → ``sys_summ``, ``scores``) and ``ref_summs``; its
+        texts are tokenised differently.
     annotators : {"expert", "turker", "all"}
         Whose scores to keep. Annotators are named by their position in the record, ``expert_0`` … ``turker_4``, so the
         same name may be different people. The means file only has ``expert_mean``.

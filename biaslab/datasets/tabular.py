@@ -40,9 +40,9 @@ def load(
         A file that ends in .csv, .tsv, .json (a list of objects), .jsonl, .ndjson or .parquet; text formats are UTF-8,
         optionally with .gz. A CSV file may be separated by commas, semicolons or tabs.
     columns : mapping of str to str, optional
-        Name in the schema → column of the file, for ``context_id, context, candidate_id, system, text, reference,
-        attribute, annotator, score`` and, in wide tables, each attribute. Columns that have the schema's name need no
-        entry; all others are ignored.
+        Name in the schema → column of the file, for
+        ``context_id, context, candidate_id, system, text, reference, attribute, annotator, score`` and, in wide
+        tables, each attribute. Columns that have the schema's name need no entry; all others are ignored.
     attributes : mapping of str to str, or sequence of str
         Attribute → definition that a prompt can quote; for a sequence the definition is "the <attribute> of the
         <noun>". For long tables the default is every attribute of the file; ratings of attributes that are not listed

@@ -1,24 +1,24 @@
 """Distil a judge into a small evaluator that judges, reranks and rewards (ECT; Wang et al. 2023).
 
 ======================= ===========================================================================================
-`Stars`                 ask a judge for one to five stars, or 0-100 (Fig. 2, Tables 7 and 8, Appendix 3)
-`annotate`              let a judge, or an evaluator, label a data set from 0 to 1
+`Stars`                 asks a judge for one to five stars, or 0-100 (Fig. 2, Tables 7 and 8, Appendix 3)
+`annotate`              labels a data set from 0 to 1 with a judge or an evaluator
 `find_aspect`           the aspects of Tables 7 and 8
-`examples`              trials of any scorer, probe or log → texts with labels
-`train`                 an encoder and a feed-forward head on them (Eqs. 7 and 8) → `Evaluator`
-`cross_fit`             one evaluator a fold of contexts → `Evaluators`, which judge what they have not seen
-`students`              the same for several attributes; `scores_of` them, and `rated_by` their teacher
-`learning_curve`        students that were taught on fewer texts (Figures 3 and 5)
+`examples`              turns trials of any scorer, probe or log into texts with labels
+`train`                 trains an `Evaluator`: an encoder with a feed-forward head (Eqs. 7 and 8)
+`cross_fit`             trains `Evaluators`, one per fold of contexts; each judges contexts it was not trained on
+`students`              the same for several attributes; `scores_of` students, `rated_by` their teacher
+`learning_curve`        students trained on fewer texts (Figures 3 and 5)
 `EvaluatorJudge`        an evaluator as a judge: answers `biaslab.core.Score`
-`load_evaluator`        from a folder of safetensors and JSON, and from nothing else
+`load_evaluator`        loads an evaluator from safetensors and JSON only
 `collect_samples`       candidates from a generation model (Table 6)
-`rerank`                best of N by one or several evaluators; `tune_weights`
+`rerank`                best of N by one or several evaluators; `tune_weights` for several
 `WeightedEvaluators`    several evaluators as one reward (Eq. 6)
 `reinforce`             minimum-risk training (Eqs. 3, 4 and 9), or REINFORCE (Eq. 2)
-`measure_texts`         reward, length and overlap of each text; `compare_texts` of several ways to write
-`add_overshoot`         what the reward gains and another judge does not see; `most_changed`
-`best_of_n`             what a choice by the reward is worth to somebody else, the more there are to choose from
-`bias_inheritance`      which biases of its teacher the student has
+`measure_texts`         reward, length and overlap of each text; `compare_texts` compares ways of writing
+`add_overshoot`         gain in reward that another judge does not confirm; `most_changed` texts
+`best_of_n`             other measures of the text with the highest reward among n, by n
+`bias_inheritance`      share of the teacher's biases that the student inherited
 ======================= ===========================================================================================
 
 Examples

@@ -25,9 +25,9 @@ class EvaluatorJudge(BaseJudge):
     Parameters
     ----------
     evaluators : Evaluator, Evaluators, WeightedEvaluators, or several of them
-        A list, each for the attribute it was trained on; or a mapping by attribute, as in ``{"coherence":
-        evaluator}``, which may assign an evaluator to another attribute. Cross-fitted ones answer a request about a
-        known source with an evaluator not trained on it.
+        A list, each for the attribute it was trained on; or a mapping by attribute, as in
+        ``{"coherence": evaluator}``, which may assign an evaluator to another attribute. Cross-fitted ones answer a
+        request about a known source with an evaluator not trained on it.
     name : str, optional
         Display name in tables and figures; prepended to the id.
 

@@ -43,9 +43,10 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     Returns
     -------
     pandas.DataFrame
-        One row per candidate and attribute with a usable score: ``context_id, candidate_id, attribute, text, source,
-        reference``; ``label``, the score mapped linearly from its scale to 0 to 1 (the paper's min-max normalisation);
-        ``human``, the mean human score on the data set's scale, NaN if unrated or if the data set lacks the attribute.
+        One row per candidate and attribute with a usable score:
+        ``context_id, candidate_id, attribute, text, source, reference``; ``label``, the score mapped linearly from its
+        scale to 0 to 1 (the paper's min-max normalisation); ``human``, the mean human score on the data set's scale,
+        NaN if unrated or if the data set lacks the attribute.
 
     Raises
     ------

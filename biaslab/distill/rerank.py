@@ -49,8 +49,8 @@ def rerank(
         them by name.
     weights : mapping of str to float, optional
         Weights by name, as returned by `tune_weights`; by default 1. A judge asked about several attributes, or a
-        frame with several, gives one score per attribute, named after it (with other judges present, ``"name:
-        attribute"``).
+        frame with several, gives one score per attribute, named after it (with other judges present,
+        ``"name: attribute"``).
     attributes : sequence of str
         Attributes to ask judges about; by default overall quality.
     reference : bool

@@ -69,8 +69,8 @@ def regenerate(
         as the type of the notebook's own value: ``"1,2"`` as a list of numbers if that is one, ``"none"`` as None.
     jobs : int
         Number of notebooks executed in parallel, each in its own processes; those with a long declared duration
-        (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, the calling script needs ``if __name__ ==
-        "__main__":``.
+        (``"biaslab": {"minutes": 5}`` in the metadata) start first. Above 1, the calling script needs
+        ``if __name__ == "__main__":``.
     out : str or path, optional
         Folder of the figures, created if missing. By default ``figures``; for a notebook executed with changed
         parameters a subfolder named after them, so that default figures are not overwritten.

@@ -30,10 +30,10 @@ class FunctionJudge(BaseJudge):
     Parameters
     ----------
     function : callable
-        Its argument names determine what it is asked: ``fn(context, first, second)`` compares two texts, ``fn(context,
-        candidate)`` scores one, ``fn(context, candidates)`` picks or ranks those in a list, and ``fn(prompt)`` answers
-        prompts, such as those of a `biaslab.Protocol`. It may also declare ``reference`` and ``attribute``; arguments
-        are passed by name.
+        Its argument names determine what it is asked: ``fn(context, first, second)`` compares two texts,
+        ``fn(context, candidate)`` scores one, ``fn(context, candidates)`` picks or ranks those in a list, and
+        ``fn(prompt)`` answers prompts, such as those of a `biaslab.Protocol`. It may also declare ``reference`` and
+        ``attribute``; arguments are passed by name.
     name : str
         Display name in tables and figures; by default the function's name.
     version : str

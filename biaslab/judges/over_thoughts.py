@@ -23,8 +23,8 @@ class MeanOverThoughts(RepeatingJudge):
     Parameters
     ----------
     judge : Judge
-        A judge that thinks before it answers and gives exact distributions, for example ``LocalJudge(…,
-        thinking=1024)``.
+        A judge that thinks before it answers and gives exact distributions, for example
+        ``LocalJudge(…, thinking=1024)``.
     k : int
         Number of thoughts per request.
 
@@ -97,8 +97,8 @@ class MeanOverThoughts(RepeatingJudge):
         Parameters
         ----------
         requests : sequence of Choice
-            Distinct requests with the same number of labels, such as ``[trial.request for trial in
-            probe.design(data)]``.
+            Distinct requests with the same number of labels, such as
+            ``[trial.request for trial in probe.design(data)]``.
         values, context, resampling
             As in `biaslab.stats.thought_variance`.
 

@@ -104,9 +104,9 @@ def log_odds_at_equal(
         if why_not := too_unreliable(error, shared):
             return undefined(why_not, contexts)
         spent = small_sample_error(error, shared)
-        found = Attenuated.of(coefficients, gram, spent)
-        given_back = _given_back(coefficients[:, -1], found.reliability, spent / rows)
-        corrected = Attenuated(found.product * given_back, found.reliability)
+        ratio = Attenuated.of(coefficients, gram, spent)
+        factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / rows)
+        corrected = Attenuated(ratio.product * factor, ratio.reliability)
         return corrected.estimate(resampling.level, "logistic regression, errors in variables", asked)
 
     return at
@@ -119,7 +119,7 @@ def _of_differences(sides: pd.DataFrame, codes: NDArray[np.intp], spread: Floats
     return RatingError(spread, 2 * error.error, error.estimated)
 
 
-def _given_back(slope: Floats, reliability: Floats, error: Floats) -> Floats:
+def _deattenuation(slope: Floats, reliability: Floats, error: Floats) -> Floats:
     """Return the factor that undoes the attenuation of log odds by the residual true difference, √(1 + .346 β²τ²).
 
     In terms of the estimated slope β_m = β / √(1 + .346 β²τ²), it is 1 / √(1 − .346 β_m²τ²).

@@ -150,9 +150,9 @@ def bootstrap_smooth(sums: Floats, function: Smooth, n: int, seed: int) -> tuple
     for weights in draw_weights(contexts, n, seed):
         moments = weights @ products
         with np.errstate(divide="ignore", invalid="ignore"):
-            found, gradient = function(moments[:, :k])
+            replicates, gradient = function(moments[:, :k])
             spread = np.sum(moments[:, k:] * (gradient[:, rows] * gradient[:, columns] * twice), axis=1)
-        values.append(found)
+        values.append(replicates)
         errors.append(np.sqrt(np.maximum(spread, 0.0) * contexts / (contexts - 1)))
     return np.concatenate(values), np.concatenate(errors)
 

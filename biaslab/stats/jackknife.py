@@ -4,7 +4,7 @@ A statistic is a function of weights: how often each context is counted. All one
 bootstrap replicate, and a single 0 leaves a context out. A paired difference subtracts two statistics with the same
 weights.
 
-Leaving out each of G contexts takes a G × G matrix of weights. With more than `MANY` contexts, statistics that are
+Leaving out each of G contexts takes a G × G matrix of weights. From `MANY` contexts on, statistics that are
 functions of sums over contexts obtain these sums by subtraction, and for other statistics contexts are left out in
 `GROUPS` random groups.
 """
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 Scale = Literal["fisher", "plain"]
 MANY = 2_000
-"""Number of contexts above which groups of contexts are left out together."""
+"""Number of contexts from which on groups of contexts are left out together."""
 
 GROUPS = 200
 """Number of random groups of contexts to leave out, one at a time, if there are many contexts."""

@@ -56,14 +56,14 @@ class Excess:
         >>> [round(Excess(0.2, 0.0).widening(at), 3) for at in (0.5, 0.55, 0.6, 0.7)]
         [1.0, 0.625, 1.0, 1.25]
         """
-        gap, found = 2 * at - 1, self.above - self.below
-        observed = self.above + self.below - found**2
+        gap, lead = 2 * at - 1, self.above - self.below
+        observed = self.above + self.below - lead**2
         if is_rounding(observed):
             return 1.0
-        linear = (2 - found) * gap - self.above - self.below
+        linear = (2 - lead) * gap - self.above - self.below
         root = math.sqrt(max(linear**2 + 8 * self.below * gap * (1 - gap), 0.0))
         variance = (root - linear) / 2 + gap * (1 - gap)
-        return (variance - (found - gap) ** 2) / observed
+        return (variance - (lead - gap) ** 2) / observed
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class FaultServer:
 
     Notes
     -----
-    The server runs in its own thread from ``with`` on. Answers depend only on the prompt (`answer_of`). ``python -m
-    biaslab.testing`` starts one in its own process, for clients in other languages.
+    The server runs in its own thread from ``with`` on. Answers depend only on the prompt (`answer_of`).
+    ``python -m biaslab.testing`` starts one in its own process, for clients in other languages.
 
     Examples
     --------

@@ -78,9 +78,9 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
         One row per case and attribute: ``bias`` (name of the probe), ``judge, dataset, attribute, metric, remedy``;
         ``null`` (value without bias); ``before, before_se, before_low, before_high`` and the same for ``after``;
         ``difference`` (after minus before) with ``se, ci_low, ci_high, ci_level, p_value`` (against 0: the remedy has
-        no effect; unlike in `biaslab.report.card`, not corrected for the number of remedies); ``tokens_before,
-        tokens_after`` (per judgement, NaN if unknown); ``n_contexts, method, note``. Undefined values are NaN with a
-        note.
+        no effect; unlike in `biaslab.report.card`, not corrected for the number of remedies);
+        ``tokens_before, tokens_after`` (per judgement, NaN if unknown); ``n_contexts, method, note``. Undefined values
+        are NaN with a note.
 
         All three are computed on the contexts in both sets of trials, with jackknife intervals over contexts and
         Student's t: each context is left out of both sets, and whatever the remedy fits is refitted without it. Fits

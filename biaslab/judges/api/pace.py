@@ -3,7 +3,7 @@
 The number grows by one per reply until the server shows that it is overloaded, then by one per round trip, and is
 halved if the server says so or no longer answers in time: additive increase, multiplicative decrease (Chiu and Jain
 1989), with TCP's slow start (Jacobson 1988). If half as many more requests in flight do not increase throughput,
-measured by Little's law as the number in flight over the latency, the number is reset.
+measured by Little's law as the number in flight over the latency, it returns to its earlier value.
 """
 
 from __future__ import annotations

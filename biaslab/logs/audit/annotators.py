@@ -21,7 +21,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
         From `biaslab.read_judgements`: either all ratings of an item in one row (``ratings``), or one rating per row
         with the annotator as ``judge``.
     resampling : Resampling, optional
-        Level and resampling of the estimates.
+        Confidence level and resampling of the estimates.
 
     Returns
     -------

@@ -21,7 +21,7 @@ class Measure(ABC):
     Parameters
     ----------
     resampling : Resampling
-        Level and resampling of the estimates.
+        Confidence level and resampling of the estimates.
 
     Attributes
     ----------

@@ -103,7 +103,7 @@ def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict
 
 
 def _balance(ranked: pd.DataFrame, k: int) -> float:
-    """Return the p-value of the test that systems stand equally often in each position; NaN if there are no systems."""
+    """Return the p-value of the test that systems occur equally often in each position; NaN if there are no systems."""
     counts = pd.crosstab(ranked["candidate_id"], ranked["place"])
     if counts.empty or counts.to_numpy().sum(axis=1).min() < _FEWEST:
         return np.nan

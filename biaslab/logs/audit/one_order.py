@@ -95,9 +95,9 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     Parameters
     ----------
     decided : pandas.DataFrame
-        One row per decision, with ``won`` 1 where the first shown won and 0 otherwise.
+        One row per decision, with ``won`` 1 if the first won and 0 otherwise.
     measure : OneOrder
-        Gives the level and the clusters by its resampling.
+        Its ``resampling`` gives the confidence level and the clusters.
     """
     contexts = decided["context_id"].nunique()
     if decided.empty:
@@ -143,7 +143,7 @@ def _always_first(decided: pd.DataFrame) -> str | None:
 
 
 def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
-    """Yield covariates that are known of all pairs and differ within some: first minus second."""
+    """Yield covariates that are known for all pairs and differ within some: first minus second."""
     if (decided[["words", "opponent_words"]] > 0).all(axis=None):
         ratios = pd.Series(np.log(decided["words"] / decided["opponent_words"]), decided.index)
         if ratios.any():

@@ -36,7 +36,7 @@ class PairLength(CellMeasure):
     ``longer_better`` (0–1)
         Share of the same pairs in which people, or the gold label, prefer the longer text.
     ``longer_wins_when_better``, ``longer_wins_when_worse`` (0–1)
-        ``longer_wins`` among pairs where people prefer the longer text, and where they prefer the shorter one.
+        ``longer_wins`` among pairs in which people prefer the longer text, and in which they prefer the shorter one.
     ``longer_wins_at_equal_gold`` (primary; 0–1, null ½)
         Unweighted mean of these two. It is ½ for a judge that is equally accurate whether the longer or the shorter
         text is better, whatever its accuracy and however often the longer text is better. In 800 simulated studies
@@ -86,7 +86,7 @@ class PairLength(CellMeasure):
 
 
 def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
-    """Return how many judgements say nothing of length, and why; nothing where all do."""
+    """Return how many judgements are uninformative about length, and why; empty if there are none."""
     if known.all():
         return ""
     equal = int((comparisons["words"] > 0).mul(comparisons["words"] == comparisons["opponent_words"]).sum())

@@ -31,19 +31,19 @@ class Replies(CellMeasure):
     ``readable_rate`` (0–1)
         Share of replies that give a verdict.
     ``first_position_rate`` (0–1)
-        Share of decisions, ties excluded, for the first. Unlike in `biaslab.probes.Position`, replies without the other
-        order count too, so the quality of candidates often shown first affects it; it has no test. ``n_trials`` counts
-        judgements with known order. `biaslab.audit` leaves it out, like ``comparative_accuracy``, if the probe has an
-        estimate of the same cell.
+        Share of decisions, ties excluded, for the first. Unlike in `biaslab.probes.Position`, replies without the
+        other order count too, so the quality of candidates often shown first affects it; it has no test. ``n_trials``
+        counts judgements with known order. `biaslab.audit` drops it, like ``comparative_accuracy``, if the probe has
+        an estimate of the same cell.
     ``first_label_rate`` (0–1)
-        How often the first label is the likelier one, if a log has its probability. The order of the candidates need
-        not be known.
+        How often the first label is the more likely one, if a log has its probability. The order of the candidates
+        need not be known.
     ``comparative_accuracy`` (0–1)
         Share of decisions between candidates with different human scores that agree with humans.
     ``accuracy_both_orders`` (0–1)
         Share of pairs decided in agreement with humans in both orders.
     ``win_rate`` (0–1; column ``system``)
-        Mean probability that a system wins, ties counting ½; candidates that are single texts have none.
+        Mean probability that a system wins, counting ties as ½; not defined for candidates that are single texts.
     ``accuracy_shown_first`` (0–1; column ``system``)
         ``comparative_accuracy`` among pairs where this candidate is shown first.
     """
@@ -161,10 +161,10 @@ def both_orders(trials: pd.DataFrame, won: pd.Series) -> Ratio:
 
 
 def _systems(trials: pd.DataFrame) -> list[str]:
-    """Return the candidates that have a win rate: systems, which stand in several contexts.
+    """Return the candidates that have a win rate: systems, which occur in several contexts.
 
-    Where most candidates stand in one context they are texts; one of them that stands in half of the contexts, as a
-    baseline does, is a system, and others are the same short answer to several questions.
+    If most candidates occur in a single context, they are texts; only those in at least half of the contexts, such as
+    a baseline, are then systems, because others may be the same short answer to several questions.
     """
     sides = [trials[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
     stands = pd.concat(sides).drop_duplicates()

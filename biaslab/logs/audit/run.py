@@ -58,29 +58,29 @@ def audit(
     human : Dataset, optional
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
-        Probes to run; all, and "replies", "human_agreement", "halo", "pair_length",
-        "one_order", "one_list" and "subsets", by default.
+        Probes to run; by default all, and "replies", "human_agreement", "halo", "pair_length", "one_order", "one_list"
+        and "subsets".
     resampling : Resampling, optional
-        Level and resampling of the estimates.
+        Confidence level and resampling of the estimates.
     breakdowns : bool
         Keep rows for single bins of the human score gap (column ``human_gap``).
 
     Returns
     -------
     pandas.DataFrame
-        The estimates of all probes that could run, one below the other; a condition that a probe does not have is NaN.
-        q-values are over the tests of all of them together. P(A) and accuracy of a cell have one row: that of
-        "position", over pairs judged in both orders, where it is defined, else that of "replies", over all replies.
-        ``attrs["not_run"]`` says of each other probe why, in one line; ``attrs["notes"]`` what was left out of one that
-        ran; ``attrs["additions"]`` which addition to the log would allow each that gave no estimate;
-        ``attrs["read"]`` what was read of a file; ``attrs["missing"]``, where more than 5 % of the judgements of an
-        estimate are missing, how many and why. A judge of whose replies more than half could not be read is left
-        out, and ``not_run`` says so.
+        The estimates of all probes that could run, concatenated; conditions that a probe does not have are NaN.
+        q-values are computed over all tests together. P(A) and accuracy of a cell have a single row: that of
+        "position", over pairs judged in both orders, if defined, else that of "replies", over all replies.
+        ``attrs["not_run"]`` gives for every other probe the reason, in one line; ``attrs["notes"]`` what was left out
+        of those that ran; ``attrs["additions"]`` the addition to the log that would allow each missing estimate;
+        ``attrs["read"]`` how a file was read; ``attrs["missing"]`` the number of missing judgements and the reasons,
+        if they are more than 5 % of an estimate's. Judges with more than half of their replies unreadable are left
+        out, as noted in ``not_run``.
 
     Raises
     ------
     InputError
-        If a probe is unknown, or the data set has no human scores of what was judged.
+        If a probe is unknown, or the data set has no human scores for what was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
@@ -187,7 +187,7 @@ def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
 
 
 def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:
-    """Return the estimates and a note; add warnings of missing judgements to those of others, and warn all the same."""
+    """Return the estimates and a note; collect warnings of missing judgements, and issue them all the same."""
     accepted = measure.accepts(trials)
     if accepted.trials.empty:
         return accepted.trials, accepted.note
@@ -202,7 +202,7 @@ def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None
 
 
 def prepared(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with all needed columns, and without attrs, which pandas would copy each time."""
+    """Return the trials with all required columns, and without attrs, which pandas would copy each time."""
     frame = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
     frame.attrs = {}
     missing = trials_of({name: frame[name] for name in _READ}, frame.index)
@@ -221,9 +221,9 @@ def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _said_once(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Leave out of all replies what is estimated of pairs in both orders, where no candidate is shown first more often.
+    """Drop the rates over all replies in cells that have the balanced ones, over pairs in both orders.
 
-    Probes have the same metrics, of which one row a cell is kept: judge, data set, attribute, template.
+    Probes share these metrics; one row per cell (judge, data set, attribute, template) is kept.
     """
     if not {"human_gap", "system"} <= set(estimates.columns):
         return estimates

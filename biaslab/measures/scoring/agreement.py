@@ -46,8 +46,9 @@ def agreement(
     Parameters
     ----------
     scores : pandas.DataFrame
-        A scores frame (`biaslab.scoring.scores`), a ranking (`biaslab.ranking.rank`), or any other frame with ``judge,
-        dataset, attribute, context_id, candidate_id, score``; if it has a column ``scorer``, scorers are kept apart.
+        A scores frame (`biaslab.scoring.scores`), a ranking (`biaslab.ranking.rank`), or any other frame with
+        ``judge, dataset, attribute, context_id, candidate_id, score``; if it has a column ``scorer``, scorers are kept
+        apart.
     dataset : Dataset or mapping of str to Dataset, optional
         The data set that was scored. By default the frame itself holds the human scores, in a column ``human``, and
         the candidates' systems, in ``system``. With several data sets by name, for example one with a teacher's scores

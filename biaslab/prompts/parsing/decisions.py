@@ -29,7 +29,7 @@ def decided(masked: str) -> set[int]:
     ({1}, set())
     """
     merged = phrases.TOGETHER.sub(lambda match: "neither of them" if match[1] else "they", masked.lower())
-    sentences = [part for part in phrases.SENTENCE.split(merged) if part and part.strip(" *_#-")]
+    sentences = [piece for piece in phrases.SENTENCE.split(merged) if piece and piece.strip(" *_#-")]
     stated = [sentence for sentence in sentences if not sentence.endswith("?")]
     return _on_the_whole(stated) or _compared(stated) or _implied(merged, stated)
 

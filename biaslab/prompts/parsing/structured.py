@@ -71,8 +71,8 @@ def _unclosed(text: str, start: int, end: int) -> list[int]:
 def json_scores(text: str, scale: Scale, named: Callable[[str], bool], inner: Callable[[str], bool]) -> list[float]:
     """Return the values under the keys that ``named`` accepts, in every JSON object of a text.
 
-    If the value of such a key is an object, its entries that ``inner`` accepts are returned instead: ``{"coherence":
-    {"score": 3, "reasons": "…"}}``. Strings are parsed as numerals; anything else is ignored.
+    If the value of such a key is an object, its entries that ``inner`` accepts are returned instead:
+    ``{"coherence": {"score": 3, "reasons": "…"}}``. Strings are parsed as numerals; anything else is ignored.
     """
     return [value for pairs in objects(text) for value in _search(pairs, scale, named, inner)]
 

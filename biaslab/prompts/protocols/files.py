@@ -85,8 +85,8 @@ def _arguments(path: Path, text: str, name: str | None) -> Arguments:
 
 def _of_text(template: Any, text: str) -> Arguments:
     """Return the format of replies that a prompt itself describes."""
-    found = (of_text(text) for of_text in TEXT_FORMATS)
-    return {"template": template} | next((arguments for arguments in found if arguments is not None), {})
+    formats = (of_text(text) for of_text in TEXT_FORMATS)
+    return {"template": template} | next((arguments for arguments in formats if arguments is not None), {})
 
 
 def _structured(path: Path, text: str, name: str | None) -> Arguments:

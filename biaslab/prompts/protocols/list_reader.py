@@ -40,8 +40,8 @@ class Places(Reader):
     Parameters
     ----------
     replies : {"best", "order", "json", "ranks"}
-        ``[2]``; ``[2] > [1] > [3]``, or with commas; ``["[2]", "[1]", "[3]"]``; or a list of objects like ``{"model":
-        "[2]", "rank": 1}``.
+        ``[2]``; ``[2] > [1] > [3]``, or with commas; ``["[2]", "[1]", "[3]"]``; or a list of objects like
+        ``{"model": "[2]", "rank": 1}``.
     names : str
         Names of candidates in prompt and reply: ``{n}`` is the position from 1, ``{A}`` its letter. A bare name counts
         if it is alone on a line, or after a colon, at the end of the reply.

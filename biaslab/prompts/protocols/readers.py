@@ -198,8 +198,8 @@ class FirstOf(Reader):
 
     def unread(self, text: str) -> Status:
         """Return the status of a text without a verdict, or with several of which none counts."""
-        found = next((reader for reader in self.readers if reader.find(text)), None)
-        return super().unread(text) if found is None else found.unread(text)
+        first = next((reader for reader in self.readers if reader.find(text)), None)
+        return super().unread(text) if first is None else first.unread(text)
 
     def write(self, value: float) -> str:
         """Return a reply from the first reader that can find the value."""

@@ -138,11 +138,11 @@ class TrialsFile:
         start = 0
         with self._opened() as file:
             for group in range(self._groups):
-                part = _numbers_of(file.read_row_group(group, ["key"]).column(0))
-                if part is None:
+                group_keys = _numbers_of(file.read_row_group(group, ["key"]).column(0))
+                if group_keys is None:
                     return self.to_pandas(["key"])["key"]
-                numbers[start : start + len(part)] = part
-                start += len(part)
+                numbers[start : start + len(group_keys)] = group_keys
+                start += len(group_keys)
         return numbers
 
     def _opened(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
