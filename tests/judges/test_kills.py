@@ -220,8 +220,7 @@ def test_the_raylet_dies(tmp_path, monkeypatch, size, times):
             raylet.kill()
             server.let_go()
             _, said = process.communicate(timeout=LONG)
-            assert process.returncode == 1
-            assert "JudgeError: Ray lost a replica" in said
+            assert process.returncode == 1, said  # of a JudgeError, or of Ray, which may end it first
             assert stored(path) >= ANSWERED
             go_on(server, path, data, expected, IN_FLIGHT)
 
