@@ -36,7 +36,7 @@ def widget_class() -> Any:
     import anywidget
     import traitlets
 
-    class PageWidget(anywidget.AnyWidget):  # type: ignore[misc]
+    class PageWidget(anywidget.AnyWidget):
         """A page in a frame of its own; ``selection`` follows its filters and its order.
 
         Attributes
