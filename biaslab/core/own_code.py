@@ -42,10 +42,10 @@ def own_object(kind: str, name: str, wanted: type = object) -> Any:
     if not {"", str(Path.cwd())} & set(sys.path):  # a console command has the folder of Python's programs instead
         sys.path.append(str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(parts[0]), parts[1])
+        own = getattr(importlib.import_module(parts[0]), parts[1])
     except (ImportError, AttributeError) as error:
         remedy = "run biaslab in the folder of the module, or add that folder to PYTHONPATH"
         raise InputError(kind, name, f"an importable object ({error})", remedy) from error
-    if not isinstance(found, wanted):
-        raise InputError(kind, name, f"the name of a {wanted.__name__}; this is a {type(found).__name__}")
-    return found
+    if not isinstance(own, wanted):
+        raise InputError(kind, name, f"the name of a {wanted.__name__}; this is a {type(own).__name__}")
+    return own

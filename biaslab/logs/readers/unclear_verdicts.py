@@ -61,56 +61,49 @@ def _guesses(
 
 def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
     low, high = numbers[0], numbers[-1]
-    ends = (
-        (0, 1)
-        if low >= 0 and high <= 1
-        else (1, 2)
-        if low >= 1 and high <= 2
-        else (-1, 1)
-        if -low <= 1 >= high
-        else None
-    )
-    whole = all(number.is_integer() for number in numbers)
-    if not whole or high > FEW or -low > FEW:
-        return _of_shares(name, ends or ((0, 100) if low >= 0 and high <= 100 else (low, high)), entries, shown)
+    if not all(number.is_integer() for number in numbers) or high > FEW or -low > FEW:
+        return _of_shares(name, _ends(low, high), entries, shown)
     ranks = [int(number) for number in numbers]
-    first, second = shown[:2]
+    readings, said = _readings(ranks, *shown[:2])
+    options = [
+        (words, entries | {"winner": {"field": name, "values": {str(k): side for k, side in sides.items()}}})
+        for words, sides in readings
+    ]
+    return Refusal(f"{name} {said}", tuple(options))
 
-    def option(said: str, sides: Mapping[int, str]) -> tuple[str, Entries]:
-        return said, entries | {"winner": {"field": name, "values": {str(k): side for k, side in sides.items()}}}
 
+def _ends(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of the narrowest usual range that holds the numbers, else the numbers' own."""
+    usual = ((0, 1), (1, 2), (-1, 1), (0, 100))
+    return next(((least, most) for least, most in usual if least <= low and high <= most), (low, high))
+
+
+def _readings(ranks: Sequence[int], first: str, second: str) -> tuple[list[tuple[str, dict[int, str]]], str]:
+    """Return what a few whole numbers may say of two sides, and what is unclear about them."""
     if set(ranks) <= {0, 1}:
-        return Refusal(
-            f"{name} is 0 and 1, which may be places or flags",
-            (option("counted from 0", {0: "first", 1: "second"}),
-             option("1 says that the first wins", {0: "second", 1: "first"})),
-        )  # fmt: skip
+        flags = [
+            ("counted from 0", {0: "first", 1: "second"}),
+            ("1 says that the first wins", {0: "second", 1: "first"}),
+        ]
+        return flags, "is 0 and 1, which may be places or flags"
     if set(ranks) <= {0, 1, 2} and 0 in ranks:
-        return Refusal(
-            f"{name} is 0, 1 and 2, which may be counted from 0 or not",
-            (option("counted from 0", {0: "first", 1: "second", 2: "tie"}),
-             option("0 is a tie", {0: "tie", 1: "first", 2: "second"})),
-        )  # fmt: skip
-    if set(ranks) == {-1, 0, 1}:
-        zero = [option("counted from 0, and -1 is a tie", {0: "first", 1: "second", -1: "tie"})]
-    else:
-        zero = []
-    if low < 0:
-        end = max(-ranks[0], ranks[-1])
-        places = range(-end, end + 1)
-    else:
-        places = range(min(ranks[0], 1), max(ranks[-1], 2) + 1)
+        from_0 = {0: "first", 1: "second", 2: "tie"}
+        counts = [("counted from 0", from_0), ("0 is a tie", {0: "tie", 1: "first", 2: "second"})]
+        return counts, "is 0, 1 and 2, which may be counted from 0 or not"
+    end = max(-ranks[0], ranks[-1])
+    places = range(-end, end + 1) if ranks[0] < 0 else range(min(ranks[0], 1), max(ranks[-1], 2) + 1)
     middle = (places[0] + places[-1]) / 2
     rising = {at: "tie" if at == middle else "first" if at < middle else "second" for at in places}
     falling = {at: {"first": "second", "second": "first"}.get(side, side) for at, side in rising.items()}
-    options = [option(f"if {places[0]} is {first} and {places[-1]} is {second}", rising),
-               option(f"if {places[0]} is {second} and {places[-1]} is {first}", falling)]  # fmt: skip
+    readings = [(f"if {places[0]} is {first} and {places[-1]} is {second}", rising),
+                (f"if {places[0]} is {second} and {places[-1]} is {first}", falling)]  # fmt: skip
     if list(places) == [1, 2, 3]:
-        options.append(option("if 3 is a tie", {1: "first", 2: "second", 3: "tie"}))
+        readings.append(("if 3 is a tie", {1: "first", 2: "second", 3: "tie"}))
     if list(places) == [1, 2]:
-        options = [options[0], option("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})]
-    options += zero
-    return Refusal(f"{name} runs from {ranks[0]} to {ranks[-1]}, and no name tells which end is whose", tuple(options))
+        readings[1] = ("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})
+    if set(ranks) == {-1, 0, 1}:
+        readings.append(("counted from 0, and -1 is a tie", {0: "first", 1: "second", -1: "tie"}))
+    return readings, f"runs from {ranks[0]} to {ranks[-1]}, and no name tells which end is whose"
 
 
 def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
