@@ -13,7 +13,7 @@ from scipy import stats
 
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.correct import correct
-from biaslab.probes import Edit
+from biaslab.probes.edit import Edit
 from biaslab.report.remedy import best_remedy
 from biaslab.report.verdicts import findings
 
@@ -71,7 +71,7 @@ def worth_covered(rng: np.random.Generator, studies: int) -> Floats:
 def _worth(contexts: int, seed: int) -> pd.Series:
     trials = generate(GENERATORS["shown"], "edit", contexts, planted=True, seed=(seed,))
     rows = Edit(edits=["authority"]).estimate(trials, ["score_worth"])
-    return rows.iloc[0]
+    return pd.Series(rows.iloc[0])
 
 
 def remedy_named(rng: np.random.Generator, studies: int, bias: float, effects: tuple[float, ...]) -> Floats:

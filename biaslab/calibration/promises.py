@@ -133,7 +133,7 @@ PROMISES = {
     ),
     **{
         f"{name}_{correction}": Promise(
-            f"the interval of the {name.replace('_', ' ')} corrected by {correction} covers, 24 of 96 contexts labelled",
+            f"the interval of {name.replace('_', ' ')} corrected by {correction} covers, 24 of 96 contexts labelled",
             _COVERED,
             partial(covered, what=name, correction=correction),
         )
@@ -254,7 +254,8 @@ def render_promises(found: pd.DataFrame, command: str, day: str) -> str:
     1
     """
     head = (
-        f"# Promises of cards, plans, corrections and remedies\n\nSimulated on {day} with\n\n```bash\n{command}\n```\n\n"
+        "# Promises of cards, plans, corrections and remedies\n\n"
+        f"Simulated on {day} with\n\n```bash\n{command}\n```\n\n"
         "Studies are made by numpy, without a simulated judge. **Bold** shares leave their band by more than the\n"
         "Monte-Carlo error. Metrics and their own promises are in [The calibration table](table.md).\n\n"
         "| promise | sentence | studies | share | 95 % interval | band |\n|---|---|---:|---:|---:|---:|\n"
