@@ -43,8 +43,8 @@ FLOORS = (
     {"measures", "study"},
     {"probes", "distill"},
     {"correct", "logs"},
-    {"report", "calibration", "atlas"},
-    {"figures"},
+    {"report", "atlas"},
+    {"figures", "calibration"},
     {"cli"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -1,4 +1,4 @@
-"""Promises of cards, plans, corrections and sure judges, simulated by one command; populations shown otherwise."""
+"""Promises of cards, plans, corrections, remedies and sure judges, simulated by one command; texts shown otherwise."""
 
 import numpy as np
 import pytest
@@ -50,6 +50,7 @@ def test_promises_are_kept(name):
     assert found["kept"].all(), found.to_string()
 
 
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 @pytest.mark.parametrize("generator", SHOWN)
 def test_texts_that_are_shown_otherwise_are_read_by_their_probes(generator):
     for probe in GENERATORS[generator].probes:
@@ -60,6 +61,14 @@ def test_texts_that_are_shown_otherwise_are_read_by_their_probes(generator):
         assert np.isfinite(found["estimate"]).all()
         again = generate(GENERATORS[generator], probe, 12, planted=True)
         assert again.equals(trials)
+
+
+def test_verdicts_for_the_second_are_lost_more_often():
+    whole = generate(GENERATORS["shown"], "vacuum", 400, planted=False)
+    trials = generate(GENERATORS["shown_missing"], "vacuum", 400, planted=False)
+    lost, second = (trials["status"] == "refused").to_numpy(), (whole["value"] < 0.5).to_numpy()
+    assert lost.mean() == pytest.approx(0.15, abs=0.04)
+    assert lost[second].mean() > 2.5 * lost[~second].mean()
 
 
 def test_a_sure_judge_rarely_differs():

@@ -121,8 +121,14 @@ def _compared(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> Gener
     return Generator(about, COMPARED, PairFeatures(**texts), modes=modes, guarded=True)
 
 
-def _shown(about: str, probes: tuple[str, ...] = SHOWN, modes: tuple[str, ...] = ("exact",), **texts: Any) -> Generator:
-    return Generator(about, probes, ShownOtherwise(**texts), modes=modes)
+def _shown(
+    about: str,
+    probes: tuple[str, ...] = SHOWN,
+    modes: tuple[str, ...] = ("exact",),
+    missing: float = 0.0,
+    **texts: Any,
+) -> Generator:
+    return Generator(about, probes, ShownOtherwise(**texts), missing=missing, modes=modes)
 
 
 _LOST = "% of replies are lost, not at random"
@@ -176,6 +182,7 @@ GENERATORS = {
         heavy=True,
         reliability=0.5,
     ),
+    "shown_missing": _shown(f"a text beside itself, 15 {_LOST}", SHOWN[2:], _BOTH, missing=0.15),
     "shown_sure": _shown("the same, a judge that is sure: nearly all differences are 0", SHOWN[:2], sure=True),
     "compared": _compared("comparisons of texts that differ in length or perplexity"),
     "compared_unequal": _compared(

@@ -64,7 +64,8 @@ class ShownOtherwise:
         """
         of = _Drawing(self, contexts, _EFFECT[probe] * planted, draws)
         made = {"edit": of.edits, "template": of.prompts, "vacuum": of.nothing}[probe]()
-        return made.assign(replicate=0, status="ok", low=False)
+        second = made["value"] < 0.5 if probe == "vacuum" else False
+        return made.assign(replicate=0, status="ok", low=second)
 
 
 class _Drawing:
