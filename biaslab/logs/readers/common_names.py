@@ -41,7 +41,8 @@ SCORE = frozenset(["score", "scores", "rating", "ratings", "grade", "mark", "mar
 HUMAN = frozenset(["human", "humans", "annotator", "annotators", "annotation", "annotations", "expert", "experts",
                    "crowd", "people", "gold", "worker", "workers", "turker", "turkers", "rater", "raters", "user",
                    "reference", "truth", "majority"])  # fmt: skip
-ATTRIBUTES = frozenset(["accuracy", "adequacy", "clarity", "coherence", "completeness", "complexity", "conciseness",
+ATTRIBUTES = frozenset(["accuracy", "adequacy", "adherence", "clarity", "coherence", "completeness", "complexity",
+                        "conciseness",
                         "consistency", "correctness", "creativity", "depth", "empathy", "engagement", "engagingness",
                         "factuality", "faithfulness", "fluency", "grammar", "groundedness", "harmlessness",
                         "helpfulness", "honesty", "informativeness", "insightfulness", "instruction", "interestingness",
@@ -59,7 +60,7 @@ ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", 
 #: Words beside one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
 _PLAIN = frozenset(["text", "texts", "full", "user", "original", "actual", "evaluated", "generated", "inference",
                     "final", "llm", "model", "bot", "student", "predicted", "the", "raw", "string", "content", "value",
-                    "request", "case", "asked", "shown", "message", "test"])  # fmt: skip
+                    "request", "case", "asked", "shown", "message", "test", "node", "span", "trace"])  # fmt: skip
 JUDGE = ("judge", "judge_model", "judge_name", "judge_id", "evaluator", "evaluator_model", "grader", "grader_model",
          "llm_judge", "scorer")  # fmt: skip
 CANDIDATE = ("candidate_id", "system", "system_id", "model", "model_id", "model_name", "generator", "candidate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,8 +85,7 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
     if expression.compared:
         return strings(expression.greater(rows))
     if len(expression.fields) > 1:
-        parts = [rows.take(each, "id") for each in expression.fields]
-        return strings(["/".join(map(str, values)) for values in zip(*parts, strict=True)])
+        return _together(rows, expression.fields)
     if expression.is_plain and name in _IDENTITY:
         return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
     if expression.is_plain:
@@ -100,6 +99,17 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
         whole = rows.take(field, "id")
         texts = [said if text is None else text for text, said in zip(texts, whole, strict=True)]
     return _converted(texts, KINDS[name])
+
+
+def _together(rows: Rows, fields: Sequence[str]) -> pd.Series:
+    """Return what several fields name together; one may be empty, such as the input of an instruction."""
+    parts = []
+    for field in fields:
+        values = [None if value == "" else keyed(value) for value in rows.values(field)]
+        parts.append(rows.convert(values, field, "name"))
+    empty = np.logical_and.reduce([part.isna().to_numpy() for part in parts])
+    rows.refuse(empty, f"{', '.join(fields)} are empty")
+    return strings(["/".join(map(str, values)) for values in zip(*(part.fillna("") for part in parts), strict=True)])
 
 
 def _converted(texts: list[Any], kind: Kind) -> pd.Series:

@@ -27,6 +27,7 @@ _REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "jud
 _SURE = 1e-6
 _LONG = 10  # characters of a reply
 _MOST_WORDS = 6  # of verdicts
+_NUMBERS_OF_SIDES = {"-1", "0", "1", "2"}
 
 
 def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
@@ -50,7 +51,7 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
             continue
         sides = mostly_sides(table, name) or _names_both(table, name)
         if (words & named.HUMAN or _beside_a_person(table, name)) and (
-            is_verdict or sides or _names_candidates(table, name, entries)
+            is_verdict or sides or _names_candidates(table, name, entries) or _counts_sides(table, name, words)
         ):
             people.append(name)
         elif sides:
@@ -75,6 +76,12 @@ def _beside_a_person(table: Table, name: str) -> bool:
     """Return whether the object that holds a verdict names a person, too."""
     head, dot, _ = name.rpartition(".")
     return bool(dot) and any(f"{head}.{person}" in table.names for person in _PERSONS)
+
+
+def _counts_sides(table: Table, name: str, words: set[str]) -> bool:
+    """Return whether a column called after a person alone, such as ``annotator1``, holds the numbers of two sides."""
+    plain = all(word in named.HUMAN or word.isdigit() for word in words)
+    return plain and table.distinct(name) > 1 and set(table.present(name)) <= _NUMBERS_OF_SIDES
 
 
 def _names_both(table: Table, name: str) -> bool:

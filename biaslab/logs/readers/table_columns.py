@@ -37,7 +37,7 @@ _PARTS_OF_ITEMS = ("turn", "task", "category", "subset", "domain", "split", "lan
 #: Words of columns of numbers that are no judgement.
 COUNTS = frozenset(["scale", "max", "min", "count", "length", "len", "tokens", "words", "chars", "id", "idx", "norm",
                     "normalized", "index", "latency", "cost", "price", "time", "timestamp", "tstamp", "duration",
-                    "seconds", "ms", "temperature", "seed", "version", "year", "step", "turn", "confidence",
+                    "seconds", "ms", "num", "temperature", "seed", "version", "year", "step", "turn", "confidence",
                     "threshold", "unnamed", "elo", "replicate", "run", "trial", "rep"])  # fmt: skip
 
 
@@ -141,6 +141,9 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
     for name in names:
         inner = [value[name] for value in values if value.get(name) is not None]
         objects = [item for item in inner if isinstance(item, dict) and item]
+        if objects and len(objects) == len(inner) and all(set(item) >= _TURN for item in objects):
+            yield f"{path}{name}.content"  # a message, of which the others say who wrote it
+            continue
         deeper = depth < _DEEPEST and "." not in name
         if not objects or not deeper or any("." in str(key) for item in objects for key in item):
             yield f"{path}{name}"
@@ -189,6 +192,8 @@ def context_of(table: Table) -> str | None:
     chosen = next(iter([*texts, *possible]), None)
     if chosen is None or len(table.rows.records) < 2:
         return chosen
+    if (given := _input_of(table, chosen)) is not None:
+        return f"{chosen}, {given}"
     asked = next((name for name in texts if name != chosen and is_asked(name)), None)
     parts = [name for name in named.first_named(table.names, _PARTS_OF_ITEMS)
              if name != chosen and 1 < table.distinct(name) <= FEW]  # fmt: skip
@@ -203,6 +208,14 @@ def context_of(table: Table) -> str | None:
     rows = len(table.present(chosen))
     per_row = table.distinct(chosen) == rows and _FEWEST_TEXTS <= table.distinct(asked) <= _PER_ROW * rows
     return asked if per_row else chosen
+
+
+def _input_of(table: Table, instruction: str) -> str | None:
+    """Return the column of what an instruction is about, where several stand beside the same instruction."""
+    if "instruction" not in named.tokens(instruction):
+        return None
+    inputs = [name for name in named.first_named(table.names, ("input",)) if not table.is_numeric(name)]
+    return next((name for name in inputs if name not in table.used and not table.is_within(name, instruction)), None)
 
 
 def is_asked(name: str) -> bool:
