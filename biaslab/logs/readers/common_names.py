@@ -89,6 +89,7 @@ _MODELS = re.compile(
     re.IGNORECASE,
 )
 _OF_JUDGES = frozenset(["judge", "evaluator", "grader", "scorer"])
+CONVERSATIONS = frozenset(["conversation", "conv", "dialogue", "dialog", "transcript", "messages", "chat"])
 _INPUTS, _OUTPUTS = ("input", "inputs"), ("output", "outputs")
 _OF_REFERENCES = frozenset(["reference", "expected", "gold", "ideal", "target", "truth"])
 
@@ -222,6 +223,11 @@ def like_judge(name: str) -> bool:
 def is_text(words: Iterable[str]) -> bool:
     """Return whether words of a column's name say that it holds texts, such as ``("responses",)``."""
     return any(word in TEXT or word.removesuffix("s") in TEXT for word in words)
+
+
+def is_compared(words: Iterable[str]) -> bool:
+    """Return whether words of the name of one of two columns say that it holds texts or whole conversations."""
+    return is_text(words) or bool(set(words) & CONVERSATIONS)
 
 
 def is_model(name: str) -> bool:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
+from biaslab.logs.readers.conversations import answered
 from biaslab.logs.readers.expressions import LISTS, TOGETHER, Expression, parse_expression
 from biaslab.logs.readers.field_values import NUMERAL, Kind, keyed, read_value, strings, word_counts
 from biaslab.logs.readers.log_columns import SCHEMA
@@ -88,6 +89,8 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
         return _together(rows, expression.fields)
     if expression.is_plain and name in _IDENTITY:
         return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
+    if expression.is_plain and name in TEXTS:
+        return rows.convert([answered(value) for value in rows.values(field)], field, "text")
     if expression.is_plain:
         return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)
     texts = expression.texts(rows, field, numbers=KINDS[name] == "number")

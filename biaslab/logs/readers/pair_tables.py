@@ -133,7 +133,7 @@ def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]
     if not possible or {"id"} & {word for words in pairs for word in words}:
         known = {words: pair for words, pair in pairs.items() if "id" in words and not set(words) & (_COUNTED - {"id"})}
         possible |= {words: pair for words, pair in known.items() if set(words) & named.SYSTEM or not possible}
-    texts = next((pair for words, pair in possible.items() if named.is_text(words)), None)
+    texts = next((pair for words, pair in possible.items() if named.is_compared(words)), None)
     systems = next((pair for words, pair in possible.items() if set(words) & named.SYSTEM and pair != texts), None)
     if texts is None and () in possible and table.distinct(possible[()][0]) > FEW:
         texts = possible[()]

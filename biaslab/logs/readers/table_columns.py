@@ -81,7 +81,7 @@ class Table:
         paths = dict.fromkeys(_paths(list(self.rows.records[:50])))
         self.names = [path for path in paths if path][:_MOST]  # a column without a name cannot be mapped
         for name in self.names:
-            context = bool(named.first_named([name], named.CONTEXT))
+            context = bool(named.first_named([name], named.CONTEXT) or set(named.tokens(name)) & named.CONVERSATIONS)
             values = [written(keyed(value) if context else value) for value in self.rows.values(name)]
             self.columns[name] = [None if value is None or not value.strip() else whole(value) for value in values]
         self.used = set(fields_of(self.given))
@@ -279,7 +279,8 @@ def judged_by_people(table: Table, entries: Entries) -> Refusal | None:
     if 2 * len(people) <= len(values) or any(map(named.is_model, people)):
         return None
     said = f"{name} names people ({', '.join(people[:3])}{', …' if len(people) > 3 else ''})"
-    return Refusal(said, (("if they are to be audited as judges", {"judge": name}),))
+    one = ("if they are to be audited together, as one judge", {"judge": "=people"})
+    return Refusal(said, (("if they are to be audited as judges", {"judge": name}), one))
 
 
 def is_outcome(table: Table, name: str) -> bool:
