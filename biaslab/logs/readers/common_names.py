@@ -49,14 +49,17 @@ ATTRIBUTES = frozenset(["accuracy", "adequacy", "adherence", "clarity", "coheren
                         "likability", "naturalness", "novelty", "overall", "politeness", "quality", "readability",
                         "relevance", "safety", "specificity", "style", "tone", "toxicity", "truthfulness",
                         "understandability", "usefulness", "verbosity"])  # fmt: skip
-CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id", "doc_id", "document_id",
-           "item_id", "question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article",
-           "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
-           "session_id", "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
-           "uid", "span_id", "run_id", "key", "doc", "problem", "post", "passage", "dialogue")  # fmt: skip
+CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id", "doc_id",
+           "document_id", "item_id", "task_id", "problem_id", "question", "q", "instruction", "query",
+           "prompt", "user_prompt", "source", "src", "document", "article", "conversation", "input",
+           "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx", "session_id",
+           "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
+           "uid", "span_id", "run_id", "key", "doc", "problem", "post", "passage", "dialogue",
+           "dialogue_id", "record_id", "request_id", "entry_id", "row_id", "pair_id", "comparison_id",
+           "battle_id")  # fmt: skip
 #: Those of `CONTEXT` that hold what was asked itself.
-ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input", "doc",
-         "problem", "post", "passage", "dialogue")  # fmt: skip
+ASKED = ("question", "q", "instruction", "query", "prompt", "user_prompt", "source", "src", "document",
+         "article", "input", "doc", "problem", "post", "passage", "dialogue")  # fmt: skip
 #: Words beside one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
 _PLAIN = frozenset(["text", "texts", "full", "user", "original", "actual", "evaluated", "generated", "inference",
                     "final", "llm", "model", "bot", "student", "predicted", "the", "raw", "string", "content", "value",
@@ -65,8 +68,9 @@ JUDGE = ("judge", "judge_model", "judge_name", "judge_id", "evaluator", "evaluat
          "llm_judge", "scorer")  # fmt: skip
 CANDIDATE = ("candidate_id", "system", "system_id", "model", "model_id", "model_name", "generator", "candidate",
              "answer_model", "response_model", "engine", "bot", "agent")  # fmt: skip
-ANSWER = ("answer", "response", "output", "completion", "summary", "candidate", "reply", "generation", "text",
-          "model_output", "model_answer", "model_response", "translation", "story", "essay", "outputs")  # fmt: skip
+ANSWER = ("answer", "hypothesis", "mt", "response", "output", "completion", "summary", "candidate",
+          "reply", "generation", "text", "model_output", "model_answer", "model_response", "translation",
+          "story", "essay", "outputs")  # fmt: skip
 ATTRIBUTE = ("attribute", "aspect", "criterion", "criteria", "dimension", "metric", "metric_name")
 REPLICATE = ("replicate", "repetition", "rep", "run", "trial", "sample_index", "iteration")
 TEMPLATE = ("template", "prompt_name", "prompt_version", "prompt_template", "judge_prompt_id", "configuration")

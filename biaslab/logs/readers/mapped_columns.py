@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.conversations import answered
 from biaslab.logs.readers.expressions import LISTS, TOGETHER, Expression, parse_expression
-from biaslab.logs.readers.field_values import NUMERAL, Kind, keyed, read_value, strings, word_counts
+from biaslab.logs.readers.field_values import NUMERAL, Kind, is_no_value, keyed, read_value, strings, word_counts
 from biaslab.logs.readers.log_columns import SCHEMA
 from biaslab.logs.readers.outcomes import human_ratings
 from biaslab.logs.readers.rows import Rows, field_names
@@ -27,6 +27,7 @@ TEXTS = {"text": "words", "opponent_text": "opponent_words"}
 KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
 KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
 KINDS |= {"opponent_text": "text", "swapped": "flag", "shown_first": "name"}
+_SCORES = ("score", "p_first")
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
@@ -91,6 +92,8 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
         return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
     if expression.is_plain and name in TEXTS:
         return rows.convert([answered(value) for value in rows.values(field)], field, "text")
+    if expression.is_plain and name in _SCORES:
+        return rows.convert([_or_none(value) for value in rows.values(field)], field, "number")
     if expression.is_plain:
         return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)
     texts = expression.texts(rows, field, numbers=KINDS[name] == "number")
@@ -102,6 +105,11 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
         whole = rows.take(field, "id")
         texts = [said if text is None else text for text, said in zip(texts, whole, strict=True)]
     return _converted(texts, KINDS[name])
+
+
+def _or_none(value: Any) -> Any:
+    """Return None for a text that says that there is no value, such as that of an error."""
+    return None if isinstance(value, str) and (not value.strip() or is_no_value(value)) else value
 
 
 def _together(rows: Rows, fields: Sequence[str]) -> pd.Series:

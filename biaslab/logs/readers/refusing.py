@@ -28,6 +28,12 @@ _NO_CANDIDATE = {
     "tokens",
     "score",
     "rating",
+    "rank",
+    "place",
+    "votes",
+    "cost",
+    "latency",
+    "time",
 }  # words in names of other columns
 _PARTS = ("language_pair", "lang_pair", "language", "lang", "subset", "task", "split")
 _SCALES = {1: "=0-1", 5: "=1-5", 10: "=1-10", 100: "=0-100"}

@@ -123,6 +123,20 @@ def _no_score(table: Table) -> Refusal | None:
     return Refusal(said, tuple(options), is_guess=True) if options else None
 
 
+def _best_of_list(table: Table) -> Refusal | None:
+    """Refuse what says which of three or more candidates of a list is the best."""
+    seen = table.rows.records[:FEW]
+    for name in seen[0] if seen else ():
+        lists = [record.get(name) for record in seen]
+        texts = all(isinstance(given, list) and all(isinstance(text, str) for text in given) for given in lists)
+        if texts and min(len(given or ()) for given in lists) > 2 and named.is_text([str(name).lower()]):
+            verdict = next((each for each in table.names if set(named.tokens(each)) & named.VERDICT), None)
+            if verdict is not None and name not in table.used:
+                said = f"{verdict} names the best of a list, {name}, and only whole rankings of lists are read"
+                return Refusal(f"{said}: candidates and ranking, a list of names or places from the best on")
+    return None
+
+
 def _columns(table: Table) -> _Columns | Refusal:
     """Return the columns of scores, of which those that the user maps go before all others."""
     scores, people = score_columns(table)
@@ -131,6 +145,8 @@ def _columns(table: Table) -> _Columns | Refusal:
         mapped = fields_of({name: table.given[name] for name in given})
         own = [name for name in mapped if name in table.names and table.is_numeric(name)]
         return _Columns(own or scores or [""], people, {}, [])
+    if not scores and (refusal := _best_of_list(table)) is not None:
+        return refusal
     if not scores:
         scores = verdict_numbers(table)
         if len(scores) > 1:

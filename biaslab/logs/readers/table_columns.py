@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import parse_expression, whole, written
-from biaslab.logs.readers.field_values import NUMERAL, keyed
+from biaslab.logs.readers.field_values import NUMERAL, is_no_value, keyed
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import Rows, Source
@@ -90,13 +90,19 @@ class Table:
         """Return the non-empty values of a column."""
         return [value for value in self.columns[name] if value is not None]
 
+    def valued(self, name: str) -> list[str]:
+        """Return the values of a column that do not say that there is none, if those are at least half."""
+        values = self.present(name)
+        said = [value for value in values if not is_no_value(value)]
+        return said if 2 * len(said) >= len(values) else values
+
     def distinct(self, name: str) -> int:
         """Return the number of different values in a column."""
         return len(set(self.present(name)))
 
     def is_numeric(self, name: str) -> bool:
         """Return whether nearly all values of a column are numbers."""
-        values = self.present(name)
+        values = self.valued(name)
         return bool(values) and sum(NUMERAL.fullmatch(value) is not None for value in values) >= KNOWN * len(values)
 
     def is_within(self, name: str, *others: str) -> bool:
