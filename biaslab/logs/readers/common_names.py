@@ -41,31 +41,36 @@ SCORE = frozenset(["score", "scores", "rating", "ratings", "grade", "mark", "mar
 HUMAN = frozenset(["human", "humans", "annotator", "annotators", "annotation", "annotations", "expert", "experts",
                    "crowd", "people", "gold", "worker", "workers", "turker", "turkers", "rater", "raters", "user",
                    "reference", "truth", "majority"])  # fmt: skip
-ATTRIBUTES = frozenset(["accuracy", "adequacy", "clarity", "coherence", "completeness", "complexity", "conciseness",
+ATTRIBUTES = frozenset(["accuracy", "adequacy", "adherence", "clarity", "coherence", "completeness", "complexity",
+                        "conciseness",
                         "consistency", "correctness", "creativity", "depth", "empathy", "engagement", "engagingness",
                         "factuality", "faithfulness", "fluency", "grammar", "groundedness", "harmlessness",
                         "helpfulness", "honesty", "informativeness", "insightfulness", "instruction", "interestingness",
                         "likability", "naturalness", "novelty", "overall", "politeness", "quality", "readability",
                         "relevance", "safety", "specificity", "style", "tone", "toxicity", "truthfulness",
                         "understandability", "usefulness", "verbosity"])  # fmt: skip
-CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id", "doc_id", "document_id",
-           "item_id", "question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article",
-           "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
-           "session_id", "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
-           "uid", "span_id", "run_id", "key", "doc", "problem", "post", "passage", "dialogue")  # fmt: skip
+CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id", "doc_id",
+           "document_id", "item_id", "task_id", "problem_id", "question", "q", "instruction", "query",
+           "prompt", "user_prompt", "source", "src", "document", "article", "conversation", "input",
+           "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx", "session_id",
+           "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
+           "uid", "span_id", "run_id", "key", "doc", "problem", "post", "passage", "dialogue",
+           "dialogue_id", "record_id", "request_id", "entry_id", "row_id", "pair_id", "comparison_id",
+           "battle_id")  # fmt: skip
 #: Those of `CONTEXT` that hold what was asked itself.
-ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input", "doc",
-         "problem", "post", "passage", "dialogue")  # fmt: skip
+ASKED = ("question", "q", "instruction", "query", "prompt", "user_prompt", "source", "src", "document",
+         "article", "input", "doc", "problem", "post", "passage", "dialogue")  # fmt: skip
 #: Words beside one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
 _PLAIN = frozenset(["text", "texts", "full", "user", "original", "actual", "evaluated", "generated", "inference",
                     "final", "llm", "model", "bot", "student", "predicted", "the", "raw", "string", "content", "value",
-                    "request", "case", "asked", "shown", "message", "test"])  # fmt: skip
+                    "request", "case", "asked", "shown", "message", "test", "node", "span", "trace"])  # fmt: skip
 JUDGE = ("judge", "judge_model", "judge_name", "judge_id", "evaluator", "evaluator_model", "grader", "grader_model",
          "llm_judge", "scorer")  # fmt: skip
 CANDIDATE = ("candidate_id", "system", "system_id", "model", "model_id", "model_name", "generator", "candidate",
              "answer_model", "response_model", "engine", "bot", "agent")  # fmt: skip
-ANSWER = ("answer", "response", "output", "completion", "summary", "candidate", "reply", "generation", "text",
-          "model_output", "model_answer", "model_response", "translation", "story", "essay", "outputs")  # fmt: skip
+ANSWER = ("answer", "hypothesis", "mt", "response", "output", "completion", "summary", "candidate",
+          "reply", "generation", "text", "model_output", "model_answer", "model_response", "translation",
+          "story", "essay", "outputs")  # fmt: skip
 ATTRIBUTE = ("attribute", "aspect", "criterion", "criteria", "dimension", "metric", "metric_name")
 REPLICATE = ("replicate", "repetition", "rep", "run", "trial", "sample_index", "iteration")
 TEMPLATE = ("template", "prompt_name", "prompt_version", "prompt_template", "judge_prompt_id", "configuration")
@@ -88,6 +93,7 @@ _MODELS = re.compile(
     re.IGNORECASE,
 )
 _OF_JUDGES = frozenset(["judge", "evaluator", "grader", "scorer"])
+CONVERSATIONS = frozenset(["conversation", "conv", "dialogue", "dialog", "transcript", "messages", "chat"])
 _INPUTS, _OUTPUTS = ("input", "inputs"), ("output", "outputs")
 _OF_REFERENCES = frozenset(["reference", "expected", "gold", "ideal", "target", "truth"])
 
@@ -221,6 +227,11 @@ def like_judge(name: str) -> bool:
 def is_text(words: Iterable[str]) -> bool:
     """Return whether words of a column's name say that it holds texts, such as ``("responses",)``."""
     return any(word in TEXT or word.removesuffix("s") in TEXT for word in words)
+
+
+def is_compared(words: Iterable[str]) -> bool:
+    """Return whether words of the name of one of two columns say that it holds texts or whole conversations."""
+    return is_text(words) or bool(set(words) & CONVERSATIONS)
 
 
 def is_model(name: str) -> bool:

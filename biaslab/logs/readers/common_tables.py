@@ -33,7 +33,8 @@ def read_table(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal |
     pairs = named.find_pairs(table.names)
     candidates = {
         words: pair for words, pair in pairs.items()
-        if not words or named.is_text((words[0], words[-1])) or {words[0], words[-1]} & named.SYSTEM
+        if (not words and not any(map(table.is_numeric, pair[:2])))
+        or (words and (named.is_compared((words[0], words[-1])) or {words[0], words[-1]} & named.SYSTEM))
     }  # fmt: skip
     if candidates and (third := named.third_candidate(table.names, candidates)) is not None:
         return Refusal(f"it compares more than two candidates ({third}): make a row of every two of them")

@@ -17,6 +17,7 @@ from biaslab.logs.readers import (
     cobbler,
     collected,
     deepeval,
+    galileo,
     helm,
     judgebench,
     langfuse,
@@ -33,6 +34,7 @@ from biaslab.logs.readers import (
     phoenix,
     prometheus,
     promptfoo,
+    promptfoo_tables,
     ragas,
     rankings,
     reife,
@@ -41,6 +43,7 @@ from biaslab.logs.readers import (
     store_export,
     summeval_pairs,
     summeval_scores,
+    trulens,
 )
 from biaslab.logs.readers.overriding import Reader, overridden
 
@@ -97,6 +100,11 @@ FORMATS: dict[str, Format] = {
     "openai_evals": Format(openai_evals.FIELDS, openai_evals.read, "events of OpenAI evals, model-graded"),
     "promptfoo": Format(promptfoo.FIELDS, promptfoo.read, "promptfoo results.json", promptfoo.tells),
     "promptfoo_lines": Format(promptfoo.LINE_FIELDS, promptfoo.read, "promptfoo results.jsonl", promptfoo.tells),
+    "promptfoo_table": Format(
+        promptfoo_tables.FIELDS, promptfoo_tables.read, "promptfoo results.csv", promptfoo_tables.tells
+    ),
+    "galileo": Format(galileo.FIELDS, galileo.read, "Galileo records with metric_info", galileo.tells),
+    "trulens": Format(trulens.FIELDS, trulens.read, "TruLens records with feedback", trulens.tells),
     "langfuse": Format(langfuse.FIELDS, langfuse.read, "Langfuse scores", langfuse.tells),
     "phoenix": Format(phoenix.FIELDS, phoenix.read, "Phoenix annotations of spans"),
     "phoenix_spans": Format(

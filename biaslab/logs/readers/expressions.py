@@ -119,7 +119,7 @@ def parse_expression(name: str, entry: Any) -> Expression:
         return Expression((field.strip(),), pattern=compiled(pattern, where))
     field, bar, meanings = entry.partition("|")
     if bar and "->" in meanings:
-        return Expression((field.strip(),), values=_meanings(where, meanings))
+        return Expression(_fields(name, field.strip()), values=_meanings(where, meanings))
     if name in _COMPARED and (compared := _GREATER.fullmatch(entry.strip())) is not None:
         return Expression((compared["one"], compared["two"]), compared=True)
     return Expression(_fields(name, entry))

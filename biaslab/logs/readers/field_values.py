@@ -17,6 +17,11 @@ from biaslab.core.schema import count_words
 Kind = Literal["id", "name", "text", "number", "flag", "list", "any"]
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 NUMERAL = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
+_NO_VALUE = re.compile(
+    r"n/?a|nan|null|none|nil|-+|\?+|invalid|missing|unknown|unpars(?:e?able|ed)|timed out|refused|no (?:score|verdict)"
+    r"|(?:\w+[ _]){0,3}(?:error|failed|failure|timeout)(?:\W.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
 WRONG = object()
 """What marks a value of another type, or none."""
 
@@ -31,6 +36,17 @@ def read_value(value: Any, kind: Kind) -> Any:
     """
     made = CONVERSIONS[kind].read(value)
     return None if made is WRONG else made
+
+
+def is_no_value(text: str) -> bool:
+    """Return whether a text stands for a value that is missing, such as ``N/A`` or the words of an error.
+
+    Examples
+    --------
+    >>> is_no_value("N/A"), is_no_value("ERROR: rate limit"), is_no_value("4"), is_no_value("neither")
+    (True, True, False, False)
+    """
+    return _NO_VALUE.fullmatch(text.strip()) is not None
 
 
 def measured(value: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError
+from biaslab.logs.readers.conversations import answered
 from biaslab.logs.readers.expressions import LISTS, TOGETHER, Expression, parse_expression
-from biaslab.logs.readers.field_values import NUMERAL, Kind, keyed, read_value, strings, word_counts
+from biaslab.logs.readers.field_values import NUMERAL, Kind, is_no_value, keyed, read_value, strings, word_counts
 from biaslab.logs.readers.log_columns import SCHEMA
 from biaslab.logs.readers.outcomes import human_ratings
 from biaslab.logs.readers.rows import Rows, field_names
@@ -26,6 +27,7 @@ TEXTS = {"text": "words", "opponent_text": "opponent_words"}
 KINDS: dict[str, Kind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
 KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
 KINDS |= {"opponent_text": "text", "swapped": "flag", "shown_first": "name"}
+_SCORES = ("score", "p_first")
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
@@ -85,10 +87,13 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
     if expression.compared:
         return strings(expression.greater(rows))
     if len(expression.fields) > 1:
-        parts = [rows.take(each, "id") for each in expression.fields]
-        return strings(["/".join(map(str, values)) for values in zip(*parts, strict=True)])
+        return _together(rows, expression.fields)
     if expression.is_plain and name in _IDENTITY:
         return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
+    if expression.is_plain and name in TEXTS:
+        return rows.convert([answered(value) for value in rows.values(field)], field, "text")
+    if expression.is_plain and name in _SCORES:
+        return rows.convert([_or_none(value) for value in rows.values(field)], field, "number")
     if expression.is_plain:
         return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)
     texts = expression.texts(rows, field, numbers=KINDS[name] == "number")
@@ -100,6 +105,22 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
         whole = rows.take(field, "id")
         texts = [said if text is None else text for text, said in zip(texts, whole, strict=True)]
     return _converted(texts, KINDS[name])
+
+
+def _or_none(value: Any) -> Any:
+    """Return None for a text that says that there is no value, such as that of an error."""
+    return None if isinstance(value, str) and (not value.strip() or is_no_value(value)) else value
+
+
+def _together(rows: Rows, fields: Sequence[str]) -> pd.Series:
+    """Return what several fields name together; one may be empty, such as the input of an instruction."""
+    parts = []
+    for field in fields:
+        values = [None if value == "" else keyed(value) for value in rows.values(field)]
+        parts.append(rows.convert(values, field, "name"))
+    empty = np.logical_and.reduce([part.isna().to_numpy() for part in parts])
+    rows.refuse(empty, f"{', '.join(fields)} are empty")
+    return strings(["/".join(map(str, values)) for values in zip(*(part.fillna("") for part in parts), strict=True)])
 
 
 def _converted(texts: list[Any], kind: Kind) -> pd.Series:

@@ -65,8 +65,10 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     order = order_of(table, shown, {name: readings[name] for name in verdicts if name in readings}, people, readings)
     if isinstance(order, Refusal):
         return order
-    if refusals := [said for said in readings.values() if isinstance(said, Refusal)]:
+    if refusals := [readings[name] for name in verdicts if isinstance(readings.get(name), Refusal)]:
         return refusals[0]
+    if refusals := [readings[name] for name in people if isinstance(readings[name], Refusal)]:
+        return _of_people(refusals[0], people, bool(verdicts), entries)
     entries = {**entries, **order}
     if people and not {"preference", "human_gap"} & set(table.given):
         preferred: Any = readings[people[0]] if len(people) == 1 else _several(readings, people)
@@ -79,6 +81,20 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     table.aside(made)
     told = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.told]
     return TableReading(made, "; ".join(filter(None, told)))
+
+
+def _of_people(refusal: Refusal, people: Sequence[str], judged: bool, entries: Entries) -> Refusal:
+    """Return the readings of people's verdicts that are unclear: beside a judge's, or one person's as a judge's."""
+    options: list[tuple[str, Entries]] = []
+    for said, option in refusal.options:
+        reading = option.get("winner")
+        if not isinstance(reading, dict):
+            return refusal
+        said_by = {"fields": list(people if judged else people[1:]), "values": reading["values"]}
+        one = {} if judged else {"judge": f"={people[0]}", "winner": {**reading, "field": people[0]}}
+        as_judge = "" if judged else f", to audit {people[0]} as a judge beside the others"
+        options.append((f"{said}{as_judge}", entries | one | ({"preference": said_by} if said_by["fields"] else {})))
+    return Refusal(refusal.reason, tuple(options))
 
 
 def _in_both_orders(
@@ -117,7 +133,7 @@ def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]
     if not possible or {"id"} & {word for words in pairs for word in words}:
         known = {words: pair for words, pair in pairs.items() if "id" in words and not set(words) & (_COUNTED - {"id"})}
         possible |= {words: pair for words, pair in known.items() if set(words) & named.SYSTEM or not possible}
-    texts = next((pair for words, pair in possible.items() if named.is_text(words)), None)
+    texts = next((pair for words, pair in possible.items() if named.is_compared(words)), None)
     systems = next((pair for words, pair in possible.items() if set(words) & named.SYSTEM and pair != texts), None)
     if texts is None and () in possible and table.distinct(possible[()][0]) > FEW:
         texts = possible[()]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
-from biaslab.logs.readers.field_values import NUMERAL
+from biaslab.logs.readers.field_values import NUMERAL, is_no_value
 from biaslab.logs.readers.pairs_of_columns import OUTCOMES
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
@@ -22,11 +22,13 @@ _PERSONS = {"user_id", "annotator", "annotator_id", "worker_id", "completed_by",
 _SIDE_MEASURES = {"prob", "probability", "p", "win", "wins", "won", "better", "preferred", "prefers", "pref", "winner",
                   "score", "scores", "rating", "ratings", "reward", "rewards", "logprob", "likelihood", "votes",
                   "vote"}  # fmt: skip
+_DEGREES = named.SCORE | named.VERDICT | {"strength", "margin", "degree", "gap", "difference", "diff", "delta"}
 _CHOSEN_WINS = ("results", "result", "correct", "accuracy", "is_correct")  # RewardBench's: 1 where the chosen one wins
 _REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "judge", "critique", "explanation"}
 _SURE = 1e-6
 _LONG = 10  # characters of a reply
 _MOST_WORDS = 6  # of verdicts
+_NUMBERS_OF_SIDES = {"-1", "0", "1", "2"}
 
 
 def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
@@ -50,7 +52,7 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
             continue
         sides = mostly_sides(table, name) or _names_both(table, name)
         if (words & named.HUMAN or _beside_a_person(table, name)) and (
-            is_verdict or sides or _names_candidates(table, name, entries)
+            is_verdict or sides or _names_candidates(table, name, entries) or _counts_sides(table, name, words)
         ):
             people.append(name)
         elif sides:
@@ -77,6 +79,12 @@ def _beside_a_person(table: Table, name: str) -> bool:
     return bool(dot) and any(f"{head}.{person}" in table.names for person in _PERSONS)
 
 
+def _counts_sides(table: Table, name: str, words: set[str]) -> bool:
+    """Return whether a column called after a person alone, such as ``annotator1``, holds the numbers of two sides."""
+    plain = all(word in named.HUMAN or word.isdigit() for word in words)
+    return plain and table.distinct(name) > 1 and set(table.present(name)) <= _NUMBERS_OF_SIDES
+
+
 def _names_both(table: Table, name: str) -> bool:
     """Return whether a column of few words names both sides, and has one other word, which may be a tie's."""
     values = set(table.present(name))
@@ -88,7 +96,8 @@ def _names_both(table: Table, name: str) -> bool:
 
 def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
     """Return the expression that reads a column of verdicts, or why it cannot be told."""
-    values = Counter(table.present(name))
+    values = Counter(value for value in table.present(name) if side_of(value) is not None or not is_no_value(value))
+    values = values or Counter(table.present(name))
     candidates = {*table.present(shown[0]), *table.present(shown[1])}
     by_name = sum(n for value, n in values.items() if value in candidates or side_of(value) == "tie")
     sides = meanings(values, shown[2])
@@ -133,16 +142,40 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
             return {"p_first": judged[0], "order_known": "=false", "preference": "=candidate"}
     if (of_one := _of_one(table, free, shown[2])) is not None:
         return of_one
-    signed = [name for name in free if set(named.tokens(name)) & named.SCORE and _has_both_signs(table, name)]
-    if len(signed) != 1:
+    return _ranks(table, free, shown, entries) or _degrees(table, free, shown, entries)
+
+
+def _degrees(
+    table: Table, free: Sequence[str], shown: tuple[str, str, int], entries: Entries
+) -> Entries | Refusal | None:
+    """Return how a column of degrees of preference is read: of both signs, or a few whole numbers."""
+    signed = [name for name in free if set(named.tokens(name)) & _DEGREES and _has_both_signs(table, name)]
+    degrees = signed or [name for name in free if set(named.tokens(name)) & _DEGREES and _is_scale(table, name)]
+    if len(degrees) != 1:
         return None
-    reading = of_verdict(table, signed[0], entries, shown)
+    reading = of_verdict(table, degrees[0], entries, shown)
     return reading if isinstance(reading, Refusal) else {"winner": reading}
+
+
+def _ranks(table: Table, free: Sequence[str], shown: tuple[str, str, int], entries: Entries) -> Refusal | None:
+    """Ask whether the lower of two ranks wins."""
+    for words, (one, two, place) in named.find_pairs(free).items():
+        if place == shown[2] and set(words) & {"rank", "ranking"} and table.is_numeric(one) and table.is_numeric(two):
+            lower = ("if 1 is the best", entries | {"winner": f"{two} > {one}"})
+            return Refusal(f"{one} and {two} are ranks", (lower,))
+    return None
+
+
+def _is_scale(table: Table, name: str) -> bool:
+    """Return whether a column holds a few whole numbers, as degrees of preference do."""
+    numbers = [float(value) for value in table.valued(name) if NUMERAL.fullmatch(value)]
+    whole = bool(numbers) and all(number.is_integer() for number in numbers) and min(numbers) >= 0
+    return table.is_numeric(name) and whole and 2 <= len(set(numbers)) <= FEW and max(numbers) <= FEW
 
 
 def _has_both_signs(table: Table, name: str) -> bool:
     numbers = [float(value) for value in table.present(name) if NUMERAL.fullmatch(value)]
-    return table.is_numeric(name) and min(numbers) < 0 < max(numbers)
+    return table.is_numeric(name) and bool(numbers) and min(numbers) < 0 < max(numbers)
 
 
 def reply_columns(table: Table, entries: Entries) -> list[str]:

@@ -28,7 +28,15 @@ _NO_CANDIDATE = {
     "tokens",
     "score",
     "rating",
+    "rank",
+    "place",
+    "votes",
+    "cost",
+    "latency",
+    "time",
 }  # words in names of other columns
+_PARTS = ("language_pair", "lang_pair", "language", "lang", "subset", "task", "split")
+_SCALES = {1: "=0-1", 5: "=1-5", 10: "=1-10", 100: "=0-100"}
 _QUOTED = set(" |<>&;()$`\"'*?[]#~\\!")  # characters special to a shell
 
 
@@ -67,11 +75,10 @@ def map_line(entries: Mapping[str, Any]) -> str:
 
 
 def _quoted(name: str, expression: Any) -> str:
-    if isinstance(expression, Mapping) and "fields" in expression:
-        expression = ", ".join(expression["fields"])
-    elif isinstance(expression, Mapping):
-        said = ", ".join(f"{value} -> {meaning}" for value, meaning in expression["values"].items())
-        expression = f"{expression['field']} | {said}"
+    if isinstance(expression, Mapping):
+        field = ", ".join(expression["fields"]) if "fields" in expression else expression["field"]
+        said = ", ".join(f"{value} -> {meaning}" for value, meaning in expression.get("values", {}).items())
+        expression = f"{field} | {said}" if said else field
     text = f"{name}={expression}"
     if set(text) & set("$`\\!"):
         return shlex.quote(text)
@@ -138,6 +145,9 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
     rest = [name for name in names if candidates is None or name not in candidates]
     context = _context_among(records, rest)
     rest = [name for name in rest if name != context]
+    if candidates is None and (lists := _lists_of_scores(records)):
+        said = "the scores stand in lists, one for each part of an item"
+        return Refusal(said, tuple(_of_list(records, name, context, rest) for name in lists[:3]))
     if candidates is None:
         entries = _of_scores(context, rest)
     else:
@@ -207,6 +217,27 @@ def _of_scores(context: str, rest: Sequence[str]) -> Entries:
     candidate = next(iter([*own, *rest, "FIELD"]))
     score = next((name for name in rest if set(named.tokens(name)) & (named.SCORE | named.ATTRIBUTES)), None)
     return {"context_id": context, "candidate_id": candidate, "score": score or "FIELD", "scale": "=LOW-HIGH"}
+
+
+def _lists_of_scores(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fields that hold lists of numbers, some of them of several."""
+    lists = {name: [record.get(name) or [] for record in records] for name in (records[0] if records else {})}
+    return [
+        str(name) for name, given in lists.items()
+        if all(isinstance(value, list) for value in given) and max(map(len, given)) > 1
+        and all(isinstance(item, int | float | None) for value in given for item in value)
+    ]  # fmt: skip
+
+
+def _of_list(records: Sequence[Mapping[str, Any]], name: str, context: str, rest: Sequence[str]) -> tuple[str, Entries]:
+    """Return a row per item of a list of scores: the context is the item's place, too, and its language."""
+    about = [each for each in named.first_named(rest, _PARTS) if each != context]
+    highest = max((item for record in records for item in record.get(name) or [] if item is not None), default=0)
+    scale = next((scale for top, scale in _SCALES.items() if top >= highest), "=LOW-HIGH")
+    entries = {"explode": name, "context_id": ", ".join([context, *about, f"{name}#"])}
+    return f"if {name} holds a judge's scores", {**entries, **_of_scores(context, rest), "score": name,
+                                               "judge": f"={name}", "scale": scale,
+                                               "context_id": entries["context_id"]}  # fmt: skip
 
 
 def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str, str] | None:

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.attribute_columns import PLAIN, attribute_of, is_attribute, is_explained, within_scores
 from biaslab.logs.readers.grade_words import is_graded, ranks, worth_of_two
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import COUNTS, KNOWN, Table, judge_name
 from biaslab.logs.readers.verdict_words import side_of
 
-_OWN = {"judge", "llm", "the", "final", "model", "auto", "evaluator", "grader"}
 _OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique", "raw", "reply"}
 _VERDICTS = 3  # different verdicts
 _MOST_GRADES, _LONGEST = 14, 40  # different grades in words, and characters of one
@@ -26,7 +26,11 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
             continue
         if words & named.HUMAN and not words & {"judge", "llm"}:
             people.append(name)
-        elif words & (named.SCORE | named.ATTRIBUTES) or (named.is_model(name) and table.distinct(name) <= 100):
+        elif (
+            words & (named.SCORE | named.ATTRIBUTES)
+            or (named.is_model(name) and table.distinct(name) <= 100)
+            or (table.distinct(name) > 1 and (within_scores(name) or is_explained(table, name)))
+        ):
             scores.append(name)
         elif words & {"judge", "evaluator", "grader", "llm", "ai"}:
             judges.append(name)
@@ -61,7 +65,14 @@ def grades_of_words(table: Table) -> dict[str, dict[str, int]]:
     for name in _graded(table):
         if (worth := worth_of_two(sorted(set(table.present(name))))) is not None:
             found[name] = worth
-    return found if len(found) == 1 or all(map(is_attribute, found)) else {}
+    return found if len(found) == 1 or all(is_attribute(table, name) for name in found) else {}
+
+
+def flags_within_scores(table: Table) -> dict[str, dict[str, int]]:
+    """Return the columns of true and false that stand in one object with scores, and what these are worth."""
+    names = [name for name in table.names if within_scores(name) and name not in table.used]
+    flags = [name for name in names if {value.lower() for value in table.present(name)} == {"true", "false"}]
+    return {name: {value: int(value.lower() == "true") for value in sorted(set(table.present(name)))} for name in flags}
 
 
 def graded_in_words(table: Table) -> Refusal | None:
@@ -132,12 +143,12 @@ def score_texts(table: Table) -> list[str]:
     ]
 
 
-def whose(columns: Sequence[str]) -> Refusal | None:
+def whose(table: Table, columns: Sequence[str]) -> Refusal | None:
     """Ask what columns are of which no name says it, where there are several."""
     if len(columns) < 2:
         return None
-    plain = [name for name in columns if not named.is_model(name) and not is_attribute(name)]
-    unclear = [name for name in plain if not set(named.tokens(name)) <= named.SCORE | _OWN]
+    plain = [name for name in columns if not named.is_model(name) and not is_attribute(table, name)]
+    unclear = [name for name in plain if not set(named.tokens(name)) <= named.SCORE | PLAIN]
     if unclear:
         kinds = tuple((f"only {name}", {"score": name}) for name in columns[:3])
         return Refusal(f"{', '.join(unclear)} may be an attribute's or a judge's score", kinds)
@@ -145,34 +156,16 @@ def whose(columns: Sequence[str]) -> Refusal | None:
     if plain and judges:
         options = ((f"if {plain[0]} is people's", {"ratings": plain[0]}), (f"only {plain[0]}", {"score": plain[0]}))
         return Refusal(f"{plain[0]} may be people's or a judge's, beside {', '.join(judges)}", options)
-    whose = Counter((judge_name(name) if named.is_model(name) else "", attribute_of(name)) for name in columns)
+    whose = Counter((judge_name(name) if named.is_model(name) else "", attribute_of(table, name)) for name in columns)
     twice = [
-        name for name in columns if whose[judge_name(name) if named.is_model(name) else "", attribute_of(name)] > 1
+        name
+        for name in columns
+        if whose[judge_name(name) if named.is_model(name) else "", attribute_of(table, name)] > 1
     ]
     if twice:
         kinds = tuple((f"only {name}", {"score": name}) for name in twice[:3])
         return Refusal(f"{', '.join(twice)} are scores of one attribute", kinds)
     return None
-
-
-def is_attribute(name: str) -> bool:
-    """Return whether a column is called after an attribute."""
-    return bool(set(named.tokens(name)) & named.ATTRIBUTES or _within_scores(name))
-
-
-def _within_scores(name: str) -> str:
-    """Return the name of a score within an object of scores, such as ``scores.depth``; nothing for another one."""
-    *heads, tail = name.split(".")
-    for at, head in enumerate(heads):
-        if set(named.tokens(head)) & (named.SCORE | {"metrics", "ratings"}):
-            return (*heads, tail)[at + 1]
-    return ""
-
-
-def attribute_of(name: str) -> str:
-    """Return the attribute after which a column is called; "overall" for none."""
-    words = list(dict.fromkeys(word for word in named.tokens(name) if word in named.ATTRIBUTES))
-    return _within_scores(name).lower() or " ".join(words) or "overall"
 
 
 def _may_be_verdicts(values: Sequence[str]) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from biaslab.logs.readers.attribute_columns import attribute_of
 from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.score_columns import attribute_of
 from biaslab.logs.readers.table_columns import FEW, Table
 
 _TOPS = (5, 10, 100, 7)  # of scales that start at 1, or at 0 where a 0 stands in the table
+_ENDS = {1, 3, 4, *_TOPS}  # of attributes on a scale of their own
 _NEGATIVE = 0.1  # share of scores that may be errors
 _SMALLER, _MANY = 0.75, 20  # a scale that ends so much lower in so many scores is another one
 
@@ -24,15 +25,16 @@ def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute:
         return None
     if attribute is None and (flags := _flags_beside_scores(table, columns)):
         table.own_scales |= dict.fromkeys(flags, "=0-1")
-        table.told.append(f"scale 0-1 of {', '.join(flags)}, which are 0 or 1")
+        table.told.append(f"scale 0-1 of {', '.join(flags)}, which are from 0 to 1")
         columns = [name for name in columns if name not in flags]
     scale = _scale(table, columns)
-    if isinstance(scale, Refusal):
-        return scale
-    top = float(scale.rpartition("-")[2])
     groups = _by_attribute(table, columns, attribute)
     own = {about: max(values) for about, values in groups.items() if len(values) >= _MANY}
-    other = {about: high for about, high in own.items() if high <= _SMALLER * top and high in {1, 3, *_TOPS}}
+    if isinstance(scale, Refusal):
+        apart = attribute is None and own and min(own.values()) <= _SMALLER * max(own.values())
+        return _each_on_its_own(table, columns) or scale if apart else scale
+    top = float(scale.rpartition("-")[2])
+    other = {about: high for about, high in own.items() if high <= _SMALLER * top and high in _ENDS}
     if other:
         ends = {about: f"1-{other.get(about, top):.0f}" if other.get(about, top) > 1 else "0-1" for about in groups}
         whole = ("if all have one scale", {"scale": scale})
@@ -43,7 +45,7 @@ def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute:
         each = tuple(
             (f"only {name}", {"score": name, "attribute": f"={about}", "scale": f"={ends[about]}"})
             for name in columns
-            if (about := attribute_of(name)) in ends
+            if (about := attribute_of(table, name)) in ends
         )
         return Refusal(said, (whole, *each[:4]))
     entries["scale"] = scale
@@ -51,11 +53,24 @@ def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute:
 
 
 def _flags_beside_scores(table: Table, columns: Sequence[str]) -> list[str]:
-    """Return the columns that are 0 or 1 beside others whose scores all start at 1."""
+    """Return the columns that are from 0 to 1 beside others whose scores all start at 1."""
     values = {name: {float(value) for value in table.present(name) if NUMERAL.fullmatch(value)} for name in columns}
-    flags = [name for name in columns if values[name] == {0.0, 1.0}]
-    rest = [min(values[name]) for name in columns if name not in flags]
-    return flags if flags and rest and min(rest) >= 1 else []
+    flags = [name for name in columns if 0 <= min(values[name]) < 1 and max(values[name]) <= 1 < len(values[name])]
+    rest = [values[name] for name in columns if name not in flags]
+    return flags if flags and rest and min(map(min, rest)) >= 1 and max(map(max, rest)) > 1 else []
+
+
+def _each_on_its_own(table: Table, columns: Sequence[str]) -> Refusal | None:
+    """Ask for one of several columns whose scores end far apart, and for its scale."""
+    options: list[tuple[str, Entries]] = []
+    for name in columns:
+        about, alone = {"score": name, "attribute": f"={attribute_of(table, name)}"}, _scale(table, [name])
+        if isinstance(alone, Refusal):
+            options += [(f"only {name}, {said}", {**about, **more}) for said, more in alone.options[:2]]
+        else:
+            table.told.pop()  # which is said of a table that is read
+            options.append((f"only {name}", {**about, "scale": alone}))
+    return Refusal(f"the scores of {', '.join(columns)} end far apart", tuple(options)) if options else None
 
 
 def other_scale_of_people(table: Table, scale: str, people: Sequence[str]) -> Refusal | None:
@@ -76,7 +91,11 @@ def other_scale_of_people(table: Table, scale: str, people: Sequence[str]) -> Re
 def _by_attribute(table: Table, columns: Sequence[str], attribute: str | None) -> dict[str, list[float]]:
     groups: dict[str, list[float]] = defaultdict(list)
     for name in columns:
-        abouts = table.columns[attribute] if attribute is not None else [attribute_of(name)] * len(table.columns[name])
+        abouts = (
+            table.columns[attribute]
+            if attribute is not None
+            else [attribute_of(table, name)] * len(table.columns[name])
+        )
         for about, value in zip(abouts, table.columns[name], strict=True):
             if about is not None and value is not None and NUMERAL.fullmatch(value):
                 groups[about].append(float(value))

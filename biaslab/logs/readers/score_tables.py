@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.attribute_columns import attribute_of, is_attribute
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.score_columns import (
-    attribute_of,
+    flags_within_scores,
     graded_in_words,
     grades_of_words,
-    is_attribute,
     score_columns,
     score_texts,
     verdict_numbers,
@@ -21,6 +21,7 @@ from biaslab.logs.readers.score_columns import (
 )
 from biaslab.logs.readers.score_scales import add_scale, other_scale_of_people
 from biaslab.logs.readers.table_columns import (
+    FEW,
     GIVEN_OUTCOMES,
     Table,
     TableReading,
@@ -99,10 +100,15 @@ def _no_candidate(table: Table) -> Refusal | None:
     if context is None:
         return Refusal(refusal.reason, refusal.options, is_guess=True)
     texts = [name for name in table.names if name not in (context, *table.used) and not table.is_numeric(name)
-             and table.distinct(name) > 1 and not is_called(name)]  # fmt: skip
+             and table.distinct(name) > 1 and not is_called(name) and not _is_verdict(table, name)]  # fmt: skip
     options = [(f"if {name} was judged, or wrote it", {"candidate_id": name}) for name in texts[:3]]
     options += [("if each item has one answer, which is not in the table", {"candidate_id": "=answer"})]
     return Refusal("no column has a common name for what was judged (answer, model, …)", tuple(options), is_guess=True)
+
+
+def _is_verdict(table: Table, name: str) -> bool:
+    """Return whether a column holds a few verdicts, such as decisions, by its name."""
+    return bool(set(named.tokens(name)) & named.VERDICT) and table.distinct(name) <= FEW
 
 
 def _no_score(table: Table) -> Refusal | None:
@@ -117,6 +123,20 @@ def _no_score(table: Table) -> Refusal | None:
     return Refusal(said, tuple(options), is_guess=True) if options else None
 
 
+def _best_of_list(table: Table) -> Refusal | None:
+    """Refuse what says which of three or more candidates of a list is the best."""
+    seen = table.rows.records[:FEW]
+    for name in seen[0] if seen else ():
+        lists = [record.get(name) for record in seen]
+        texts = all(isinstance(given, list) and all(isinstance(text, str) for text in given) for given in lists)
+        if texts and min(len(given or ()) for given in lists) > 2 and named.is_text([str(name).lower()]):
+            verdict = next((each for each in table.names if set(named.tokens(each)) & named.VERDICT), None)
+            if verdict is not None and name not in table.used:
+                said = f"{verdict} names the best of a list, {name}, and only whole rankings of lists are read"
+                return Refusal(f"{said}: candidates and ranking, a list of names or places from the best on")
+    return None
+
+
 def _columns(table: Table) -> _Columns | Refusal:
     """Return the columns of scores, of which those that the user maps go before all others."""
     scores, people = score_columns(table)
@@ -125,11 +145,13 @@ def _columns(table: Table) -> _Columns | Refusal:
         mapped = fields_of({name: table.given[name] for name in given})
         own = [name for name in mapped if name in table.names and table.is_numeric(name)]
         return _Columns(own or scores or [""], people, {}, [])
+    if not scores and (refusal := _best_of_list(table)) is not None:
+        return refusal
     if not scores:
         scores = verdict_numbers(table)
         if len(scores) > 1:
             return _judge_or_people(scores)
-    grades = {} if scores else grades_of_words(table)
+    grades = flags_within_scores(table) if scores else grades_of_words(table)
     if not (scores or grades) and (refusal := graded_in_words(table)) is not None:
         return refusal
     return _Columns(scores, people, grades, [] if scores or people or grades else score_texts(table))
@@ -141,16 +163,20 @@ def _of_columns(table: Table, entries: Entries, columns: _Columns) -> tuple[Entr
     given = bool(GIVEN_OUTCOMES & set(table.given))
     if texts:
         return _of_texts(table, entries, texts)
-    if grades:
+    if grades and scores:
+        table.own_scales |= dict.fromkeys(grades, "=0-1")
+        table.told.append(f"true and false of {', '.join(grades)} are 1 and 0")
+    elif grades:
         worth = {value: number for grade in grades.values() for value, number in grade.items()}
         table.told.append(f"scale 0-1: {', '.join(f'{value} = {number}' for value, number in worth.items())}")
         entries["scale"] = "=0-1"
-    elif refusal := add_scale(table, entries, [name for name in scores or people if name], entries.get("attribute")):
+    numbers = [name for name in scores or ([] if grades else people) if name]
+    if refusal := add_scale(table, entries, numbers, entries.get("attribute")):
         return refusal
     if refusal := _with_people(table, entries, scores, people):
         return refusal
-    names = [""] if given or not (scores or grades) else scores or list(grades)
-    if refusal := whose(names):
+    names = [""] if given or not (scores or grades) else [*scores, *grades]
+    if refusal := whose(table, names):
         return refusal
     return tuple(_of_score(table, entries, name, people, grades.get(name)) for name in names)
 
@@ -178,11 +204,14 @@ def _with_people(table: Table, entries: Entries, scores: Sequence[str], people: 
     """Add human scores of the one attribute that is judged; of several, each has those that are named after it."""
     if not people or {"ratings", "human"} & set(table.given):
         return None
-    attributes, judged = {attribute_of(name) for name in people}, sorted({attribute_of(name) for name in scores})
+    attributes, judged = (
+        {attribute_of(table, name) for name in people},
+        sorted({attribute_of(table, name) for name in scores}),
+    )
     if len(judged) > 1 and not attributes <= set(judged):
         said = f"it is not clear which of {', '.join(judged)} people rated in {', '.join(people)}"
         options = tuple(
-            (f"{people[0]} is of {attribute_of(name)}", {"score": name, "ratings": people[0]}) for name in scores
+            (f"{people[0]} is of {attribute_of(table, name)}", {"score": name, "ratings": people[0]}) for name in scores
         )
         return Refusal(said, options)
     if len(attributes) > 1 and len(judged) < 2:
@@ -208,10 +237,10 @@ def _of_score(
     if named.is_model(name):
         made["judge"] = f"={judge_name(name)}"
         table.told.append(f"judge {judge_name(name)} = {name}")
-    if is_attribute(name) and "attribute" not in entries:
-        made["attribute"] = f"={attribute_of(name)}"
-        table.told.append(f"attribute {attribute_of(name)} = {name}")
-        own = [human for human in people if attribute_of(human) == attribute_of(name)]
+    if is_attribute(table, name) and "attribute" not in entries:
+        made["attribute"] = f"={attribute_of(table, name)}"
+        table.told.append(f"attribute {attribute_of(table, name)} = {name}")
+        own = [human for human in people if attribute_of(table, human) == attribute_of(table, name)]
         if own and "ratings" not in entries:
             made["ratings"] = {"fields": own}
     return made

@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.expressions import parse_expression, whole, written
-from biaslab.logs.readers.field_values import NUMERAL, keyed
+from biaslab.logs.readers.field_values import NUMERAL, is_no_value, keyed
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.rows import Rows, Source
@@ -37,7 +37,7 @@ _PARTS_OF_ITEMS = ("turn", "task", "category", "subset", "domain", "split", "lan
 #: Words of columns of numbers that are no judgement.
 COUNTS = frozenset(["scale", "max", "min", "count", "length", "len", "tokens", "words", "chars", "id", "idx", "norm",
                     "normalized", "index", "latency", "cost", "price", "time", "timestamp", "tstamp", "duration",
-                    "seconds", "ms", "temperature", "seed", "version", "year", "step", "turn", "confidence",
+                    "seconds", "ms", "num", "temperature", "seed", "version", "year", "step", "turn", "confidence",
                     "threshold", "unnamed", "elo", "replicate", "run", "trial", "rep"])  # fmt: skip
 
 
@@ -81,7 +81,7 @@ class Table:
         paths = dict.fromkeys(_paths(list(self.rows.records[:50])))
         self.names = [path for path in paths if path][:_MOST]  # a column without a name cannot be mapped
         for name in self.names:
-            context = bool(named.first_named([name], named.CONTEXT))
+            context = bool(named.first_named([name], named.CONTEXT) or set(named.tokens(name)) & named.CONVERSATIONS)
             values = [written(keyed(value) if context else value) for value in self.rows.values(name)]
             self.columns[name] = [None if value is None or not value.strip() else whole(value) for value in values]
         self.used = set(fields_of(self.given))
@@ -90,13 +90,19 @@ class Table:
         """Return the non-empty values of a column."""
         return [value for value in self.columns[name] if value is not None]
 
+    def valued(self, name: str) -> list[str]:
+        """Return the values of a column that do not say that there is none, if those are at least half."""
+        values = self.present(name)
+        said = [value for value in values if not is_no_value(value)]
+        return said if 2 * len(said) >= len(values) else values
+
     def distinct(self, name: str) -> int:
         """Return the number of different values in a column."""
         return len(set(self.present(name)))
 
     def is_numeric(self, name: str) -> bool:
         """Return whether nearly all values of a column are numbers."""
-        values = self.present(name)
+        values = self.valued(name)
         return bool(values) and sum(NUMERAL.fullmatch(value) is not None for value in values) >= KNOWN * len(values)
 
     def is_within(self, name: str, *others: str) -> bool:
@@ -141,6 +147,9 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
     for name in names:
         inner = [value[name] for value in values if value.get(name) is not None]
         objects = [item for item in inner if isinstance(item, dict) and item]
+        if objects and len(objects) == len(inner) and all(set(item) >= _TURN for item in objects):
+            yield f"{path}{name}.content"  # a message, of which the others say who wrote it
+            continue
         deeper = depth < _DEEPEST and "." not in name
         if not objects or not deeper or any("." in str(key) for item in objects for key in item):
             yield f"{path}{name}"
@@ -189,6 +198,8 @@ def context_of(table: Table) -> str | None:
     chosen = next(iter([*texts, *possible]), None)
     if chosen is None or len(table.rows.records) < 2:
         return chosen
+    if (given := _input_of(table, chosen)) is not None:
+        return f"{chosen}, {given}"
     asked = next((name for name in texts if name != chosen and is_asked(name)), None)
     parts = [name for name in named.first_named(table.names, _PARTS_OF_ITEMS)
              if name != chosen and 1 < table.distinct(name) <= FEW]  # fmt: skip
@@ -203,6 +214,14 @@ def context_of(table: Table) -> str | None:
     rows = len(table.present(chosen))
     per_row = table.distinct(chosen) == rows and _FEWEST_TEXTS <= table.distinct(asked) <= _PER_ROW * rows
     return asked if per_row else chosen
+
+
+def _input_of(table: Table, instruction: str) -> str | None:
+    """Return the column of what an instruction is about, where several stand beside the same instruction."""
+    if "instruction" not in named.tokens(instruction):
+        return None
+    inputs = [name for name in named.first_named(table.names, ("input",)) if not table.is_numeric(name)]
+    return next((name for name in inputs if name not in table.used and not table.is_within(name, instruction)), None)
 
 
 def is_asked(name: str) -> bool:
@@ -266,7 +285,8 @@ def judged_by_people(table: Table, entries: Entries) -> Refusal | None:
     if 2 * len(people) <= len(values) or any(map(named.is_model, people)):
         return None
     said = f"{name} names people ({', '.join(people[:3])}{', …' if len(people) > 3 else ''})"
-    return Refusal(said, (("if they are to be audited as judges", {"judge": name}),))
+    one = ("if they are to be audited together, as one judge", {"judge": "=people"})
+    return Refusal(said, (("if they are to be audited as judges", {"judge": name}), one))
 
 
 def is_outcome(table: Table, name: str) -> bool:

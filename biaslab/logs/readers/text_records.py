@@ -18,6 +18,8 @@ _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
 _DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # where fields are separated by semicolons, as where commas are points
 _NOT_JSON = (ValueError, RecursionError)
+#: Names that promptfoo repeats, beside the outputs of each provider.
+_REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])
 
 
 def from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]], bool]:
@@ -124,7 +126,7 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         if not row:
             continue
         if names is None:
-            names = [name.strip() for name in row]
+            names = _numbered([name.strip() for name in row])
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
                 log.refuse(line, f"duplicate column name: {twice or 'an empty one'}; rename one of the two")
@@ -136,6 +138,14 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         else:
             cells = [_DECIMAL.sub(r"\1.\2", cell) for cell in row] if decimal else row
             yield line, dict(zip(names, cells, strict=True))
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Return names of columns, with the number of the repetition after those that promptfoo repeats."""
+    return [
+        f"{name} #{1 + names[:at].count(name)}" if name in _REPEATED and name in names[:at] else name
+        for at, name in enumerate(names)
+    ]
 
 
 def _no_text(log: Log) -> str:

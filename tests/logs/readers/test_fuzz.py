@@ -191,8 +191,9 @@ def a_numbered_winner(trial, sources):
     return trial.value == 0.5 or re.search(rf'"winner": "?{number}\b', sources) is not None
 
 
-TOOLS = ("promptfoo_lines", "promptfoo", "deepeval", "langfuse", "phoenix", "phoenix_spans", "opik", "ragas",
-         "langsmith", "langsmith_table", "mlflow", "lm_eval_samples", "helm", "helm_state")  # fmt: skip
+TOOLS = ("promptfoo_lines", "promptfoo", "promptfoo_table", "galileo", "trulens", "deepeval", "langfuse", "phoenix",
+         "phoenix_spans", "opik", "ragas", "langsmith", "langsmith_table", "mlflow", "lm_eval_samples", "helm",
+         "helm_state")  # fmt: skip
 
 
 def a_share(trial, sources):

@@ -103,6 +103,12 @@ MADE = {
     "pandalm": lambda n: {"idx": n, "gpt_result": str(n % 3), "gpt_reason": "r"},
     "promptfoo": lambda n: {"results": {"results": [promptfoo(n)]}},
     "promptfoo_lines": promptfoo,
+    "promptfoo_table": lambda n: {"question": f"q{n}", "[m] {{question}}": "o", "Status": "PASS",
+                                  "Score": f"{0.25 * (n % 5):.2f}", "Named Scores": "", "Grader Reason": "r"},
+    "galileo": lambda n: {"id": f"t{n}", "input": f"q{n}", "output": "o", "metric_info": {
+        "m": {"status_type": "success", "value": 0.25 * (n % 5), "explanation": "r", "model_alias": "j"}}},
+    "trulens": lambda n: {"record_id": f"r{n}", "app_id": "a", "input": f"q{n}", "output": "o",
+                          "m": 0.25 * (n % 5), "m_calls": []},
     "langfuse": lambda n: {"traceId": f"t{n}", "name": "m", "value": 0.25 * (n % 5), "source": "EVAL"},
     "phoenix": lambda n: {"span_id": f"s{n}", "name": "m", "annotator_kind": "LLM",
                           "result": {"score": 0.25 * (n % 5)}},

@@ -143,7 +143,7 @@ def test_a_gold_label_is_not_taken_for_the_judge():
 
 def test_people_in_the_column_of_judges_are_no_judges():
     given = table({"first": "A", "second": "B", "tie": "tie"}, judge=lambda n: f"expert_{n % 7}")
-    assert refused(given) == [{"judge": "judge"}]
+    assert refused(given) == [{"judge": "judge"}, {"judge": "=people"}]
 
 
 def test_a_model_beside_two_candidates_may_be_the_judge():

@@ -1,0 +1,55 @@
+"""Attributes after which columns of scores are called, by words, by the object of scores they stand in, or a reason."""
+
+from __future__ import annotations
+
+import re
+
+from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.table_columns import Table
+
+PLAIN = frozenset({"judge", "llm", "the", "final", "model", "auto", "evaluator", "grader"})
+"""Words beside "score" that name no attribute."""
+
+_SCORES = named.SCORE | {"metrics", "metric", "feedback", "evals", "evaluations"}
+_REASONS = frozenset(["reason", "reasons", "reasoning", "rationale", "explanation", "justification", "critique",
+                      "explained", "why"])  # fmt: skip
+_BETWEEN = re.compile(r"[./]")
+
+
+def is_attribute(table: Table, name: str) -> bool:
+    """Return whether a column is called after an attribute."""
+    return bool(set(named.tokens(name)) & named.ATTRIBUTES or within_scores(name)) or is_explained(table, name)
+
+
+def attribute_of(table: Table, name: str) -> str:
+    """Return the attribute after which a column is called; "overall" for none."""
+    words = list(dict.fromkeys(word for word in named.tokens(name) if word in named.ATTRIBUTES))
+    if not words and is_explained(table, name):
+        words = [word for word in named.tokens(name) if word not in named.SCORE]
+    return within_scores(name).lower() or " ".join(words) or "overall"
+
+
+def within_scores(name: str) -> str:
+    """Return the name of a score within an object of scores; nothing for another one.
+
+    Examples
+    --------
+    >>> within_scores("scores.depth"), within_scores("metrics/brand_voice"), within_scores("depth")
+    ('depth', 'brand_voice', '')
+    """
+    *heads, tail = _BETWEEN.split(name)
+    for at, head in enumerate(heads):
+        if set(named.tokens(head)) & _SCORES:
+            return (*heads, tail)[at + 1]
+    return ""
+
+
+def is_explained(table: Table, name: str) -> bool:
+    """Return whether a text stands beside a column under its name with "reason" or a like word: a judge's score."""
+    own = set(named.tokens(name))
+    if not own - named.SCORE - PLAIN or named.is_model(name):
+        return False
+    return any(
+        own < (words := set(named.tokens(other))) and words - own <= _REASONS and not table.is_numeric(other)
+        for other in table.names
+    )
