@@ -67,7 +67,7 @@ class ReplicationPage(Page):
         pairs = [_pair(record, names, places) for record in self.rows.to_dict("records")]
         outcomes = [each for each in (EQUAL, DIFFERENT, INCOMPARABLE) if (self.rows["outcome"] == each).any()]
         papers = {name: _CITED[name][0] for name in dict.fromkeys(self.rows["paper"])}
-        return _template().render(pairs=pairs, outcomes=outcomes, papers=papers, told=self._told())
+        return _template().render(pairs=pairs, outcomes=outcomes, papers=papers, told=self.finding)
 
     def _heading(self) -> str:
         return _TITLE
@@ -75,7 +75,9 @@ class ReplicationPage(Page):
     def _rows_at(self, places: list[int]) -> pd.DataFrame:
         return self.rows.iloc[places]
 
-    def _told(self) -> str:
+    @property
+    def finding(self) -> str:
+        """How many comparable numbers are equal, and how many printed ones are another quantity than ours."""
         outcomes = self.rows["outcome"]
         alike = outcomes != INCOMPARABLE
         if not alike.any():
@@ -90,7 +92,7 @@ class ReplicationPage(Page):
         return f'<iframe title="{_TITLE}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
 
     def __repr__(self) -> str:
-        return f"ReplicationPage, {self._told()}; save(path) writes the page"
+        return f"ReplicationPage, {self.finding}; save(path) writes the page"
 
 
 @checked

@@ -25,12 +25,13 @@ def length() -> Panel:
     rows = _by_kind(every[every["ci_low"].notna()])  # the others' scores reach an end of the scale: no test
     models, people = _kinds(rows)
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
+    left_out = len(every) - len(rows)
+    ends = f"; {left_out} cells are left out, whose scores lie at an end of the scale" if left_out else ""
     return Panel(
         rows,
         f"At equal expert score, longer summaries score higher with models in {_above(models)} of {len(models)} cells "
         f"and with single experts in {_above(people)} of {len(people)} (intervals above 0), by up to "
-        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}); "
-        f"{len(every) - len(rows)} cells are left out, whose scores lie at an end of the scale.",
+        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}){ends}.",
     )
 
 
