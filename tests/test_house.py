@@ -54,6 +54,9 @@ NAMED = re.compile(r"biaslab(\.\w+)+(:\w+)?")
 #: Texts that look so: groups of entry points, and a file.
 NO_MODULES = {"biaslab.metrics", "biaslab.probes", "biaslab.judges", "biaslab.references", "biaslab.toml"}
 
+#: Files whose words people read.
+TEXTS = {".py", ".md", ".ipynb", ".j2", ".toml"}
+
 
 def imports_of(path):
     """Modules of the package that a file imports, wherever the statement stands: also for types, and by text."""
@@ -181,3 +184,18 @@ def test_input_errors_say_everything():
         "write 0.95",
     )
     assert "x" * 500 not in str(errors.InputError("text", "x" * 500, "short text"))
+
+
+def test_percent_is_written_with_a_space():
+    """As in "80 % power", in every text of ours; style sheets have "width: 100%"."""
+    joined = re.compile(r"(?<!%)\d%(?!\d)|:[.\d]*%\}")
+    of_style = re.compile(r"\b(?:width|flex|inset|minmax|color-mix)\b[^;{]*?\d%")
+    folders = ("biaslab", "docs", "notebooks", "tools", "benchmarks")
+    paths = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in TEXTS)
+    written = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *paths]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if joined.search(of_style.sub("", line)) and path.name != "numerals.py"  # what a judge may write
+    ]
+    assert written == []

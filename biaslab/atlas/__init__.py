@@ -2,9 +2,9 @@
 
 `trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
 `estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
-`replications` sets them beside what authors printed; `released` dates the judges, `trend` asks whether a bias falls;
-`explorer` shows all of them on one page. `add` makes a contribution of a log, which `estimates` reads too, and `check`
-estimates it again.
+`replications` sets them beside what authors printed, and `replication_page` opens each pair to how both are computed;
+`released` dates the judges, `trend` asks whether a bias falls; `explorer` shows all of them on one page. `add` makes a
+contribution of a log, which `estimates` reads too, and `check` estimates it again.
 
 Examples
 --------
@@ -27,12 +27,14 @@ from biaslab.atlas.dates import released, trend
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.explore_page import Explorer, explorer
 from biaslab.atlas.replicating import replications
+from biaslab.atlas.replication_page import ReplicationPage, replication_page
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.checked import checked
 
 __all__ = [
     "Contribution",
     "Explorer",
+    "ReplicationPage",
     "add",
     "check",
     "contributions",
@@ -40,6 +42,7 @@ __all__ = [
     "explorer",
     "judges",
     "released",
+    "replication_page",
     "replications",
     "sources",
     "trend",

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from biaslab.atlas.contributed import contributions
 from biaslab.atlas.estimates_table import estimates as all_estimates
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_extra
 from biaslab.core.errors import InputError
-from biaslab.core.output import count, replacing, require_file
+from biaslab.core.output import count
+from biaslab.core.page_widget import Page
 from biaslab.stats import require_columns
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _HEIGHT = 760  # pixels of the page in a notebook
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Explorer:
+class Explorer(Page):
     """A page to filter and sort estimates of judges; displayed in JupyterLab.
 
     Attributes
@@ -56,36 +55,11 @@ class Explorer:
         facts = {"judges": self.estimates["judge"].nunique(), "sources": self.estimates["source"].nunique()}
         return _templates().get_template("explorer.html.j2").render(data=_script_safe(data), **facts)
 
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write the page and return its path.
+    def _heading(self) -> str:
+        return _TITLE
 
-        Raises
-        ------
-        InputError
-            If the path does not end in ``.html``, or its folder cannot be created.
-        """
-        target = require_file("path", path, ".html")
-        with replacing(target) as partial:
-            partial.write_text(self.to_html(), encoding="utf-8")
-        return target
-
-    def widget(self) -> Any:
-        """Return the page as an anywidget widget, whose ``selection`` is the frame of the displayed rows.
-
-        Raises
-        ------
-        MissingDependencyError
-            If anywidget is not installed.
-
-        Examples
-        --------
-        >>> widget = explorer().widget()  # doctest: +SKIP
-        >>> widget.selection  # doctest: +SKIP
-        """
-        require_extra("widgets", "the explorer as a widget")
-        from biaslab.core.page_widget import widget_class
-
-        return widget_class()(self.to_html(), _TITLE, lambda shown: self.estimates.iloc[shown])
+    def _rows_at(self, places: list[int]) -> pd.DataFrame:
+        return self.estimates.iloc[places]
 
     def _repr_html_(self) -> str:
         page = escape(self.to_html(), quote=True)

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from biaslab.atlas.carried import WAYS, names, ways
 from biaslab.atlas.compared import PEOPLE, is_plain, of_models
 from biaslab.atlas.contributed import contributions
 from biaslab.atlas.dates import dated_by, has_fallen, one_each, regressed, released, with_judges
 from biaslab.atlas.forms import forms
+from biaslab.atlas.named import JudgementNames
 from biaslab.atlas.sources import SOURCES
 from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core import find_metric
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
 _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
-_ACROSS = ("template",)  # probes that compare ways to ask, and read all of them
 _FEWEST_DATED = 12  # judges of whom it is told whether a bias has fallen
 
 
@@ -51,7 +50,7 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
     """
     asked = forms(rows)
     plain = is_plain(rows)
-    judgements = _Judgements()
+    judgements = JudgementNames()
     metrics, judges, sources, texts = (_Places() for _ in range(4))
     table = []
     for record, form, is_whole in zip(rows.to_dict("records"), asked, plain, strict=True):
@@ -110,23 +109,6 @@ def finding(record: Mapping[Any, Any], null: float | None) -> str:
     note = record.get("note")
     reliability = needed_reliability(note if isinstance(note, str) else "")
     return "open" if is_above(reliability, LEAST_RELIABILITY) else side
-
-
-class _Judgements:
-    """Names of judges whose judgements the package has: what `biaslab audit` reads, and gives the same estimates."""
-
-    def __init__(self) -> None:
-        self._named, self._ways = names(), ways()
-
-    def name(self, record: Mapping[Any, Any]) -> str:
-        """Return ``atlas:JUDGE@SOURCE?template=…``, or "" where the package has no such rows."""
-        name = self._named.get((record["source"], record["dataset"], record["judge"]), "")
-        for way in WAYS if name and record["probe"] not in _ACROSS else ():
-            value = str(record.get(way))
-            asked = (record["source"], record["dataset"], record["judge"], way, value)
-            if value != "recorded" and asked in self._ways:
-                name += f"{'&' if '?' in name else '?'}{way}={value}"
-        return name
 
 
 class _Places:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
-from biaslab.atlas.carried import trials
+from biaslab.atlas.carried import WAYS, names, trials, ways
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.logs.recorded import RecordedJudge, rows_where
@@ -12,6 +15,7 @@ from biaslab.logs.recorded import RecordedJudge, rows_where
 PREFIX = "atlas:"
 #: Columns that describe how a judge was asked, of which one value has to be chosen.
 _WAYS = ("dataset", "template", "configuration")
+_ACROSS = ("template",)  # probes that compare ways to ask, and read all of them
 _NONE = "recorded"  # value of a column that does not apply
 
 
@@ -47,6 +51,23 @@ def rows_named(name: str, one_way: bool = False) -> pd.DataFrame:
     if one_way:
         _require_one_way(name, rows)
     return rows
+
+
+class JudgementNames:
+    """Names of judges whose judgements the package has: what `biaslab audit` reads, and gives the same estimates."""
+
+    def __init__(self) -> None:
+        self._named, self._ways = names(), ways()
+
+    def name(self, record: Mapping[Any, Any]) -> str:
+        """Return ``atlas:JUDGE@SOURCE?template=…``, or "" where the package has no such rows."""
+        name = self._named.get((record["source"], record["dataset"], record["judge"]), "")
+        for way in WAYS if name and record["probe"] not in _ACROSS else ():
+            value = str(record.get(way))
+            asked = (record["source"], record["dataset"], record["judge"], way, value)
+            if value != "recorded" and asked in self._ways:
+                name += f"{'&' if '?' in name else '?'}{way}={value}"
+        return name
 
 
 def load_judge(name: str, dataset: Dataset | None) -> RecordedJudge:

@@ -8,6 +8,7 @@ from biaslab.atlas.compared import reference
 from biaslab.atlas.dates import has_fallen, one_each, trend, with_dates
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import WRITTEN, Panel, choose, excludes, joined, labelled, largest
+from biaslab.core.output import percent
 
 _HALF = 0.5
 _SINCE = "2024-05"  # release month from which judges count as recent
@@ -84,9 +85,9 @@ def order_beside_noise() -> Panel:
     order, again = (both["estimate", name].mean() for name in _ORDER)
     return Panel(
         labelled(rows, "judge"),
-        f"Swapping the two answers changes {1 - order:.0%} of the winners and asking again {1 - again:.0%}, on average "
-        f"over {len(both)} pairs of judge and data set; in {apart.sum()} of them order matters more than chance "
-        "(intervals apart).",
+        f"Swapping the two answers changes {percent(1 - order, 2)} of the winners and asking again "
+        f"{percent(1 - again, 2)}, on average over {len(both)} pairs of judge and data set; in {apart.sum()} of them "
+        "order matters more than chance (intervals apart).",
     )
 
 
@@ -119,15 +120,13 @@ def length() -> Panel:
     return Panel(
         rows,
         f"At equal gold label, the longer answer wins more than half of the time in {len(longer)} of {len(rows)} cells "
-        f"(intervals above ½), most often with {most['judge']}: {most['estimate']:.0%}.",
+        f"(intervals above ½), most often with {most['judge']}: {percent(most['estimate'], 2)}.",
     )
 
 
 def _named_shares(rows: pd.DataFrame) -> str:
     """Write judges with their shares: "a (61 %) and b (59 %)"."""
-    named = [
-        f"{judge} ({share:.0%})".replace("%", " %") for judge, share in zip(rows["name"], rows["estimate"], strict=True)
-    ]
+    named = [f"{judge} ({percent(share, 2)})" for judge, share in zip(rows["name"], rows["estimate"], strict=True)]
     return joined(named) if named else "no judge"
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from biaslab.atlas.carried import trials
 from biaslab.atlas.compared import reference
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import Panel, choose, joined, labelled
+from biaslab.core.output import percent
+from biaslab.logs.audit import audit
 
 _SUMMEVAL = ("summeval_judges", "summeval_experts")
 _RATED = ("coherence", "consistency")  # the attributes of SummEval that models were asked about
@@ -22,12 +25,13 @@ def length() -> Panel:
     rows = _by_kind(every[every["ci_low"].notna()])  # the others' scores reach an end of the scale: no test
     models, people = _kinds(rows)
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
+    left_out = len(every) - len(rows)
+    ends = f"; {left_out} cells are left out, whose scores lie at an end of the scale" if left_out else ""
     return Panel(
         rows,
         f"At equal expert score, longer summaries score higher with models in {_above(models)} of {len(models)} cells "
         f"and with single experts in {_above(people)} of {len(people)} (intervals above 0), by up to "
-        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}); "
-        f"{len(every) - len(rows)} cells are left out, whose scores lie at an end of the scale.",
+        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}){ends}.",
     )
 
 
@@ -111,9 +115,24 @@ def null_model() -> Panel:
     real = rows[(rows["system"] != "null_model") & (rows["judge"] == constant["judge"])].iloc[0]
     return Panel(
         rows,
-        f"One constant answer to every question wins {constant['estimate']:.0%} of its comparisons with "
+        f"One constant answer to every question wins {percent(constant['estimate'], 2)} of its comparisons with "
         f"{constant['judge']} as judge; the answers of {_ANSWERS[real['system']]}, a real model, win "
-        f"{real['estimate']:.0%}.",
+        f"{percent(real['estimate'], 2)}.",
+    )
+
+
+def constant_answer() -> Panel:
+    """Show how often the constant answer wins, over all questions and by the place in which it stood."""
+    given = trials("null_model")
+    first, second = (given[given[who] == "null_model"] for who in ("candidate_id", "opponent_id"))
+    stood = {"anywhere": given, "shown first": first, "shown second": second}
+    rows = pd.concat([audit(part, only=["replies"]).assign(role=where) for where, part in stood.items()])
+    rows = choose(rows.assign(subset=None), metric="win_rate", system="null_model")
+    anywhere, *by_place = (percent(share, 2) for share in rows["estimate"])
+    return Panel(
+        labelled(rows, "role"),
+        f"{rows['judge'].iloc[0]} prefers one constant answer to real ones in {anywhere} of "
+        f"{rows['n_contexts'].iloc[0]} questions: in {by_place[0]} where it is shown first, in {by_place[1]} second.",
     )
 
 

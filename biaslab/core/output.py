@@ -48,6 +48,17 @@ def number(value: Any, digits: int = 3) -> str:
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
+def percent(share: float, digits: int = 4) -> str:
+    """Format a share as a percentage of so many significant digits.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.03769, digits=2), percent(1, 2)
+    ('95 %', '3.8 %', '100 %')
+    """
+    return f"{float(f'{100 * share:.{digits}g}'):g} %"
+
+
 def html_table(caption: str, facts: Iterable[Sequence[str]], style: str = "") -> str:
     """Format name–value facts as an HTML table; ``style`` is the CSS of its cells.
 

@@ -1,10 +1,17 @@
-"""A page as a widget of JupyterLab, VS Code and Colab, whose selection is a DataFrame."""
+"""A page about rows of a frame: saved as a file, shown as a widget whose selection is a DataFrame."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from biaslab.core.checked import checked
+from biaslab.core.checks import require_extra
+from biaslab.core.output import replacing, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +35,52 @@ export default {
   },
 };
 """
+
+
+@checked
+class Page(ABC):
+    """A self-contained page about rows of a frame, which needs no server and fetches nothing."""
+
+    @abstractmethod
+    def to_html(self) -> str:
+        """Return the page."""
+
+    @abstractmethod
+    def _heading(self) -> str:
+        """Return the title of the frame around the page."""
+
+    @abstractmethod
+    def _rows_at(self, places: list[int]) -> pd.DataFrame:
+        """Return the rows in the places that the page reports as displayed."""
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page to a file and return its path.
+
+        Raises
+        ------
+        InputError
+            If the path does not end in ``.html``, or its folder cannot be created.
+        """
+        target = require_file("path", path, ".html")
+        with replacing(target) as partial:
+            partial.write_text(self.to_html(), encoding="utf-8")
+        return target
+
+    def widget(self) -> Any:
+        """Return the page as an anywidget widget, whose ``selection`` is the frame of the displayed rows.
+
+        Raises
+        ------
+        MissingDependencyError
+            If anywidget is not installed.
+
+        Examples
+        --------
+        >>> widget = page.widget()  # doctest: +SKIP
+        >>> widget.selection  # doctest: +SKIP
+        """
+        require_extra("widgets", "a page as a widget")
+        return widget_class()(self.to_html(), self._heading(), self._rows_at)
 
 
 @cache

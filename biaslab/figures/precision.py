@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.core import find_metric, is_primary
 from biaslab.core.csv_files import read_csv, write_csv
-from biaslab.core.output import count
+from biaslab.core.output import count, percent
 
 FILE = "precision.csv"
 _NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}
@@ -88,7 +88,7 @@ def describe_precision(table: pd.DataFrame) -> str:
     total, told, recorded = (int(table[name].sum()) for name in ("intervals", "told", "recorded"))
     of_them = f", {recorded:,} of them of recorded judges" if recorded else ""
     return (
-        f"{told:,} of {count(total, 'interval')} of primary metrics ({share_told(table):.0%}) "
+        f"{told:,} of {count(total, 'interval')} of primary metrics ({percent(share_told(table), 2)}) "
         f"can tell: narrower than what matters on both sides, or of a recorded judge{of_them}"
     )
 

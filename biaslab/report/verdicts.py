@@ -13,6 +13,7 @@ import pandas as pd
 from biaslab.core import Metric, find_metric
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
+from biaslab.core.output import percent
 from biaslab.report.comparing import find_peers, judges_of
 from biaslab.report.decisions import Doubt, Finding, decide, excludes, is_never, reason, share_unseen
 from biaslab.report.wording import (
@@ -24,7 +25,6 @@ from biaslab.report.wording import (
     fair,
     interval as bounds_of,
     of_metrics,
-    percent,
     probability,
     size as written,
     varying,

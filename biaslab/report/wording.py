@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
-from biaslab.core.output import MISSING, count, number
+from biaslab.core.output import MISSING, count, number, percent
 from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
 
 if TYPE_CHECKING:
@@ -194,17 +194,6 @@ def correction(estimates: pd.DataFrame) -> str:
     metrics, judges = len(tested[["probe", "metric"]].drop_duplicates()), tested["judge"].nunique()
     of = [count(metrics, "metric")] * (metrics > 1) + [count(judges, "judge")] * (judges > 1)
     return " of ".join(filter(None, [count(len(tested), "test"), " and ".join(of)]))
-
-
-def percent(share: float, digits: int = 4) -> str:
-    """Format a share as a percentage.
-
-    Examples
-    --------
-    >>> percent(0.95), percent(0.03769, digits=2)
-    ('95 %', '3.8 %')
-    """
-    return f"{100 * share:.{digits}g} %"
 
 
 def levels(rows: pd.DataFrame) -> str:

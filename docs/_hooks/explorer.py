@@ -1,6 +1,6 @@
-"""The atlas's explorer as a page of the site, made as the site is built.
+"""The atlas's explorer and its replications as pages of the site, made as the site is built.
 
-``<!-- explorer: words -->`` becomes a link to it with these words.
+``<!-- explorer: words -->`` and ``<!-- replications: words -->`` become links to them with these words.
 """
 
 import posixpath
@@ -12,16 +12,17 @@ from mkdocs.structure.files import File
 
 import biaslab as bl
 
-PAGE = "guides/explorer.html"
-MARK = re.compile(r"<!-- explorer: (.+?) -->")
+PAGES = {"explorer": bl.atlas.explorer, "replications": bl.atlas.replication_page}
+MARK = re.compile(rf"<!-- ({'|'.join(PAGES)}): (.+?) -->")
 
 
 def on_files(files: Any, config: Any) -> None:
-    """Add the page."""
-    files.append(File.generated(config, PAGE, content=bl.atlas.explorer().to_html()))
+    """Add the pages."""
+    for name, make in PAGES.items():
+        files.append(File.generated(config, f"guides/{name}.html", content=make().to_html()))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Link the page where a page asks for it."""
-    place = posixpath.relpath(PAGE, PurePosixPath(page.file.src_uri).parent)
-    return MARK.sub(lambda mark: f"[{mark[1]}]({place})", markdown)
+    """Link the pages where a page asks for it."""
+    here = PurePosixPath(page.file.src_uri).parent
+    return MARK.sub(lambda mark: f"[{mark[2]}]({posixpath.relpath(f'guides/{mark[1]}.html', here)})", markdown)

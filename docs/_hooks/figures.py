@@ -18,6 +18,7 @@ from mkdocs.structure.files import File
 import biaslab as bl
 from biaslab.atlas import pair_panels, score_panels
 from biaslab.atlas.panel import Panel
+from biaslab.core.output import percent
 from biaslab.distill import bias_inheritance
 
 MARK = "<!-- figure -->"
@@ -145,7 +146,7 @@ def inheritance() -> Drawn:
     )
     found = bias_inheritance(probe, teacher, student, ["first_position_logit"], progress=False)
     [share] = found.loc[found["metric"] == "bias_share", "estimate"]
-    tells = f"A simulated student keeps {share:.0%} of its teacher's bias".replace("%", " %")
+    tells = f"A simulated student keeps {percent(share, 2)} of its teacher's bias"
     return bl.plots.inherited(found, "logits"), found, tells, "a simulated teacher and a student with half of its bias"
 
 

@@ -32,7 +32,7 @@ def value_of(panel, **where):
 
 
 def test_there_is_a_panel_for_each_question():
-    assert len(PANELS) == 14
+    assert len(PANELS) == 15
 
 
 @pytest.mark.parametrize("name", PANELS)
@@ -115,7 +115,10 @@ def test_reasons_before_the_score_lower_it_as_published():
 def test_the_null_model_wins_as_published():
     panel = score_panels.null_model()
     assert value_of(panel, system="null_model") == pytest.approx(0.76920, abs=5e-6)
-    assert "wins 77%" in panel.finding
+    by_place = score_panels.constant_answer()
+    assert value_of(by_place, role="anywhere") == pytest.approx(0.76920, abs=5e-6)
+    assert by_place.rows.loc[by_place.rows["role"] != "anywhere", "n_contexts"].sum() == 805
+    assert "wins 77 %" in panel.finding
 
 
 def test_experts_agree_as_published():

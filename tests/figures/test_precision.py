@@ -76,7 +76,7 @@ def test_the_table_is_written_and_said(tmp_path):
     draw(tmp_path, "position__rate", rate(0.05), rate(0.2, "gpt-4"), rate(0.2, attribute="b"))
     table = write_precision(tmp_path)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "precision.csv"), table)
-    said = "2 of 3 intervals of primary metrics (67%) can tell: narrower than what matters on both sides, "
+    said = "2 of 3 intervals of primary metrics (67 %) can tell: narrower than what matters on both sides, "
     assert describe_precision(table) == f"{said}or of a recorded judge, 1 of them of recorded judges"
     page = write_index(tmp_path).read_text(encoding="utf-8")
     assert said in page

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from os import PathLike
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from jinja2 import Environment
 
 from biaslab.core.checked import checked
-from biaslab.core.checks import require_extra
-from biaslab.core.output import count, replacing, require_file
+from biaslab.core.output import count
+from biaslab.core.page_widget import Page
 from biaslab.report.evidence.exhibits import Exhibit
 from biaslab.report.evidence.marking import Segment
 from biaslab.report.wording import templates
@@ -30,7 +27,7 @@ _FILTERS = ("probe", "judge", "dataset", "attribute")
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Shown(Page):
     """Judgements as cards; JupyterLab, VS Code and Colab show them with filters, search and sort.
 
     Attributes
@@ -57,40 +54,16 @@ class Shown:
         shown = len(self.exhibits)
         return count(shown, "card") if shown == self.n_cards else f"{shown:,} of {count(self.n_cards, 'card')}"
 
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Save the cards as one self-contained offline page with filters; return its path.
+    def to_html(self) -> str:
+        """Return the cards as a self-contained page with filters."""
+        return page_html(self)
 
-        Raises
-        ------
-        InputError
-            If the path does not end in ``.html``, or its folder cannot be created.
-        """
-        target = require_file("path", path, ".html")
-        with replacing(target) as partial:
-            partial.write_text(page_html(self), encoding="utf-8")
-        return target
+    def _heading(self) -> str:
+        return f"Judgements: {self.summary}"
 
-    def widget(self) -> Any:
-        """Return the page as a widget of anywidget, whose ``selection`` is the trials on the cards that are shown.
-
-        Raises
-        ------
-        MissingDependencyError
-            If anywidget is not installed.
-
-        Examples
-        --------
-        >>> widget = shown.widget()  # doctest: +SKIP
-        >>> widget.selection  # doctest: +SKIP
-        """
-        require_extra("widgets", "judgements as a widget")
-        from biaslab.core.page_widget import widget_class
-
-        return widget_class()(page_html(self), f"Judgements: {self.summary}", self._on_cards)
-
-    def _on_cards(self, cards: list[int]) -> pd.DataFrame:
-        """Return the judgements on some cards, in the order of these."""
-        ranks = self.trials["card"].map({card: rank for rank, card in enumerate(cards)}).to_numpy(float)
+    def _rows_at(self, places: list[int]) -> pd.DataFrame:
+        """Return the judgements on the cards in these places, in their order."""
+        ranks = self.trials["card"].map({card: rank for rank, card in enumerate(places)}).to_numpy(float)
         return self.trials.iloc[np.argsort(ranks, kind="stable")[: np.isfinite(ranks).sum()]]  # the others rank last
 
     def _repr_html_(self) -> str:

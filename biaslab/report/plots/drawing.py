@@ -15,6 +15,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.names import written
+from biaslab.core.output import percent
 from biaslab.report.plots.backdrop import draw_judges
 from biaslab.report.plots.grid import fit_text
 from biaslab.report.plots.headline import remember_rows
@@ -118,7 +119,8 @@ def intervals(
         draw_judges(drawn, chosen, places, reference)
     draw_marks(drawn, chosen, places, hue, order=hue_order)
     remember_rows(drawn, chosen, label, null)
-    drawn.set_yticks(range(len(levels)), [row_name(by, level) for level in levels], parse_math=False)
+    names = [row_name(by, level) for level in levels]
+    drawn.set_yticks(range(len(levels)), names, parse_math=False, va="center")  # the default hangs below its row
     drawn.set_ylim(len(levels) - 0.5, -0.5)
     _finish(drawn, chosen, title, label, null)
     if ax is None:
@@ -199,7 +201,7 @@ def caption(rows: pd.DataFrame, title: str | None) -> str:
     level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
     marks = sorted({marked(str(judge)) for judge in rows.get("judge", ())} - {"", *(title or "").split(", ")})
     about = [*marks, *(map(written, names) if len(names) == 1 else [])]
-    facts = " · ".join([*about, f"n = {n} contexts", f"{level:.0%} intervals"])
+    facts = " · ".join([*about, f"n = {n} contexts", f"{percent(level)} intervals"])
     return facts if title is None else f"{title}\n{facts}"
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ACROSS = 4  # panels in a row
 _PAIR, _LETTERS = 2, 150  # panels as wide as a column, letters across a page
 _DENSE, _ROWS, _LEAST = 25, 20, 20  # letters of an inch of a line above and of a row's name; the least of a line above
+_LINES = 0.7  # centimetres of the lines above and below that narrow panels break into
 _LABEL = 0.2  # inches of a line of the vertical axis' label, and of what keeps names and axis apart
 _LONG = 26  # letters of a row's name, beside axes of a column's width
 
@@ -52,6 +53,7 @@ def each_panel(
         height = (
             3.0 + most * (0.33 + 0.27 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
         )
+        height += _LINES if columns > _PAIR else 0.0
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
     axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)

@@ -9,6 +9,7 @@ import pandas as pd
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.core.names import written
+from biaslab.core.output import percent
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.figure import Drawn
 from biaslab.report.plots.grid import fit_text
@@ -76,5 +77,5 @@ def heaps(
         return Drawn((ax,))
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
     study, _, rest = name.partition("__")
-    told = f"{top['estimate']:.0%} of the scores of {judge_words(judge)} are {top['label']:g}"
+    told = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
     return Drawn((ax,), tuple(save([ax], rows, study, rest, out, finding=told)))

@@ -34,8 +34,16 @@ def test_intervals_shows_estimates_and_their_intervals(estimates):
     assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.5, 0.5]]
     assert "P(A)" in ax.get_xlabel()
     above = ax.get_title(loc="left").replace("\n", " ")
-    assert above == "simulated judge · graded (constructed) · n = 8 contexts · 95% intervals"
+    assert above == "simulated judge · graded (constructed) · n = 8 contexts · 95 % intervals"
     assert len(ax.figure.legends[0].get_texts()) == 3
+
+
+def test_names_of_rows_stand_beside_their_marks(estimates):
+    ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
+    ax.figure.canvas.draw()
+    for place, name in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True):
+        box = name.get_window_extent()
+        assert (box.y0 + box.y1) / 2 == pytest.approx(ax.transData.transform((0, place))[1], abs=0.5)
 
 
 def test_intervals_finds_what_varies_by_itself(estimates):
@@ -254,7 +262,7 @@ def test_the_line_above_ends_where_the_figure_does_and_breaks_between_facts(esti
     assert ax._left_title.get_fontfamily()[0] == "Roboto Condensed"
     lines = ax.get_title(loc="left").splitlines()
     facts = [fact for line in lines for fact in line.removesuffix(" ·").split(" · ")]
-    assert [facts[0], facts[-1]] == ["toy judge (SmolLM2-135M)", "95% intervals"]  # each of them whole
+    assert [facts[0], facts[-1]] == ["toy judge (SmolLM2-135M)", "95 % intervals"]  # each of them whole
     assert lines[0].endswith(" ·")
 
 
