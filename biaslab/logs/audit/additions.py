@@ -10,20 +10,20 @@ from biaslab.logs.audit.holdings import Holdings
 from biaslab.stats.power import expected_power
 from biaslab.stats.t_inference import FEWEST
 
-#: Assumed standard deviation over contexts, by the unit of the metric. For rates over both orders of a pair, that of
-#: one pair in three decided by its order.
+#: Assumed standard deviation over contexts, by the unit of the metric; for rates over both orders of a pair, that
+#: which results if the order decides one pair in three.
 _DEVIATIONS = {"share": 0.5, "probability": 0.5, "log odds": 2.0, "logits": 2.0}
 _BOTH_ORDERS = 0.5 / 3**0.5
-_OF_LISTS = "one_list"  # for which lists in balanced orders are better: what the probe of lists needs
+_OF_LISTS = "one_list"  # has no addition of its own, because lists in balanced orders, for the list probe, are better
 _SPREAD, _POWER, _MATTERS, _STEP = 1.0, 0.8, 0.1, 1.05
-#: For biases that can only be measured by asking the judge.
+#: The addition for biases that can be measured only by asking the judge.
 STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
 #: Steps: the text before a colon names one step that allows several estimates; the text after it, what each needs.
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
 def addition_for(metric: str, probe: str, held: Holdings) -> str:
-    """Return a short instruction on what a log would need for a metric.
+    """Return a short instruction on what to add to a log to estimate a metric.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def addition_for(metric: str, probe: str, held: Holdings) -> str:
     -------
     str
         Empty if the log allows a better estimate. Counts are those needed to detect the smallest shift that matters
-        with 80 % power at level .05, at least 6 contexts, and at most what the log contains.
+        with 80 % power at level .05, but at least 6 contexts and at most the number of items in the log.
 
     Examples
     --------

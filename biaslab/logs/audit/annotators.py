@@ -61,7 +61,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 
 
 def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per rating, for items with all ratings in one row; annotators are identified by position."""
+    """Return one row per rating of items with all ratings in one row; unnamed annotators are numbered by position."""
     items = trials[trials["ratings"].fillna("").ne("")].drop_duplicates([*_CELL, *ITEM])
     annotators = items["annotators"].where(items["annotators"] != "", items["ratings"].map(_places))
     parts = items[[*_CELL, *ITEM]].assign(score=items["ratings"].str.split(), annotator=annotators.str.split())

@@ -1,4 +1,4 @@
-"""The diagnosis of a log and how it prints."""
+"""The diagnosis of a log, and its display as text."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Diagnosis:
     Parameters
     ----------
     told : tuple of str
-        Lines on how the log was read.
+        Lines that describe how the log was read.
     holdings : Holdings
         Counts of the log's content.
     unread : pandas.DataFrame
         One row per kind of unreadable reply: ``status, n, examples`` (at most five).
     advice : tuple of str
-        How to read them.
+        Suggestions for reading the unreadable replies.
     biases : pandas.DataFrame
         One row per judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, if it cannot be
         estimated, ``why`` and ``addition``, the smallest addition to the log that would allow it.
@@ -45,7 +45,7 @@ class Diagnosis:
     command: str
 
     def __str__(self) -> str:
-        """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and what to run."""
+        """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and the next step."""
         lines = [*self.told, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
         return "\n".join([*lines, "", f"next: {self.command}"])
 
@@ -84,8 +84,8 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
     Parameters
     ----------
     named : sequence of (str, str, str)
-        The addition, the estimate it would allow, and why the log does not allow it. Additions with the same text
-        before a colon are one step. A reason that only repeats the addition is left out.
+        The addition, the estimate that it would allow, and why the log does not allow this estimate yet. Additions with
+        the same text before a colon are one step. Reasons that start with "needs" repeat the addition and are omitted.
     width : int
         Characters per line.
 
@@ -133,7 +133,7 @@ def _holdings(held: Holdings) -> list[str]:
         orders = {"in both orders": held.both_orders, "in one order": held.one_order,
                   "in unknown order": held.unknown_order}  # fmt: skip
         shown = ", ".join(f"{number:,} {what}" for what, number in orders.items() if number)
-        known = f"with people's preference {held.rated_pairs:,}, with lengths {held.long_pairs:,}"
+        known = f"with human preference {held.rated_pairs:,}, with lengths {held.long_pairs:,}"
         lines.append(f"  {count(held.pairs, 'pair')}: {shown}; {known}")
     if held.scores:
         known = f"with human scores {held.rated_items:,}, with lengths {held.long_items:,}"
@@ -148,6 +148,7 @@ def _name(probe: object) -> str:
 
 
 def _of_judges(some: pd.Series, whole: pd.Series) -> str:
+    """Name the judges of some rows in brackets, or count them if more than three; empty if these are all judges."""
     judges = some.drop_duplicates()
     total = whole.nunique()
     if len(judges) == total:

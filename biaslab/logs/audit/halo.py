@@ -1,4 +1,4 @@
-"""Halo effect: a judge's scores of two attributes correlate more than the humans' do."""
+"""Halo effect: a judge's scores of two attributes correlate more than human scores do."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from biaslab.stats import (
 
 @dataclass(frozen=True)
 class Halo(CellMeasure):
-    """Halo effect: correlation of a judge's scores of two attributes, compared with the humans'.
+    """Halo effect: correlation of a judge's scores of two attributes, compared with that of human scores.
 
     Notes
     -----
     Estimates, one per judge × data set × configuration × scale × pair of attributes (``attribute``, ``other``), from
-    items with all four scores. Correlations are Spearman's ρ within contexts, averaged over contexts in which all
-    scores vary:
+    items that judge and humans scored on both. Correlations are Spearman's ρ within contexts, averaged over contexts in
+    which all four scores vary:
 
     ``halo_judge``, ``halo_human`` (-1 to 1)
-        Correlation between both attributes in the judge's mean scores, and in the mean human scores.
+        Correlation of the two attributes in the judge's mean scores, and in the mean human scores.
     ``halo_excess`` (primary; -2 to 2, null 0)
         ``halo_judge`` minus ``halo_human``. Above 0: the judge distinguishes the attributes less than humans do.
     """
