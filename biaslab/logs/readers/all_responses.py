@@ -1,8 +1,8 @@
 """Scores with several samples per item: ``source, system_output, prompt, all_responses`` and, mostly, ``scores``.
 
 The format of G-Eval (Liu et al. 2023, arXiv 2303.16634) and of *A Closer Look into Automatic Evaluation Using LLMs*
-(Chiang & Lee 2023, arXiv 2310.05657), a JSON list. Attribute, scale, output order and the presence of evaluation steps
-(auto-CoT) are read from the prompt; the judge is the part of the file name before the first underscore.
+(Chiang & Lee 2023, arXiv 2310.05657), a JSON list. The prompt gives attribute, scale, output order and whether there
+are evaluation steps (auto-CoT); the judge is the part of the file name before the first underscore.
 """
 
 from __future__ import annotations
