@@ -131,7 +131,7 @@ def _read(
 
 
 def _of_files(reading: Reading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
-    """Return the trials of the files at a path; in folders and archives, read tables by column names only if `alone`."""
+    """Return the trials of the files at a path; tables in folders are read by their column names only if `alone`."""
     parts: list[pd.DataFrame] = []
     for document in documents(path):
         reading.alone = alone or document.name == Path(path).name

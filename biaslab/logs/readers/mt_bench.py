@@ -1,9 +1,9 @@
 """Judgements that FastChat's ``gen_judgment.py`` writes for MT-Bench: pairs in both orders, or single scores.
 
-Pairs: ``question_id, model_1, model_2, g1_judgment, g2_judgment``; in the first game model_1 is shown first, in the
-second model_2; without texts ``g1_winner`` and ``g2_winner`` say who won, as they are numbered in the first. Singles:
-``question_id, model, judgment``, with ``[[8]]`` on a scale of 1 to 10. ``judge`` is a list of model and prompt;
-``turn`` is part of the context.
+Pairs: ``question_id, model_1, model_2, g1_judgment, g2_judgment``; the first game shows model_1 first, the second
+model_2. Files without texts have ``g1_winner`` and ``g2_winner``: "model_1", "model_2" or "tie", numbered alike in both
+games. Single scores: ``question_id, model, judgment``, with ``[[8]]`` on a scale of 1 to 10. ``judge`` is a list of
+model and prompt; ``turn`` is part of the context.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 
 
 def read_winners(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return two pair trials a record, one a game."""
+    """Return two pair trials per record, one per game."""
     models = {name: rows.take(name, "id") for name in ("model_1", "model_2")}
     common = _common(rows)
     parts = []
