@@ -28,7 +28,7 @@ _NO_CANDIDATE = {
     "tokens",
     "score",
     "rating",
-}  # words in column names that exclude a candidate
+}  # words in names of other columns
 _QUOTED = set(" |<>&;()$`\"'*?[]#~\\!")  # characters special to a shell
 
 

@@ -77,12 +77,12 @@ def require_sense(
         remedy = f"{items} seems to identify the items: {map_line({'context_id': items})}"
         raise _implausible("context_id", contexts.pop(), "more than one context", remedy, {"context_id": items})
     if clash or apart is not None:
-        said = f"{twice:,} judgements that stand twice, {many:,} of which say something else"
+        said = f"{twice:,} duplicate judgements, {many:,} of which contradict the first"
         pairs = bool(whole["opponent_id"].notna().any())
         values = {written(record.get(apart)) for record in records.values()} if apart is not None else set()
         few = len(values) < whole["context_id"].nunique()
         remedy, entries = _remedy(apart, fields, mapping, pairs, few)
-        raise _implausible("mapping", said, "every judgement once", remedy, entries)
+        raise _implausible("mapping", said, "one row per judgement", remedy, entries)
 
 
 def _implausible(name: str, value: object, allowed: str, remedy: str, entries: Entries) -> ImplausibleError:
@@ -106,7 +106,7 @@ def _remedy(
         return f"{apart} distinguishes them: {map_line(entries)}", entries
     role = next((role for role, names in _ROLES.items() if apart.lower() in names), _OTHERWISE)
     role = "judge" if role == "candidate_id" and pairs else role  # a pair has two candidates already
-    if role == "context_id" and few:  # fewer than the items that are told apart already: how they were asked about
+    if role == "context_id" and few:  # fewer values than contexts: the field tells how items were asked, not which
         role = "template" if pairs else _OTHERWISE
     other = " (or is a judge, attribute, template or replicate)" if role == _OTHERWISE else ""
     return f"{apart} distinguishes them{other}: {map_line({role: apart})}", {role: apart}
