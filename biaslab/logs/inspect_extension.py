@@ -282,8 +282,8 @@ def _correlation(answers: pd.DataFrame) -> Numbers:
     """Return the correlation of score and word count with its interval."""
     if answers.empty:
         return _named(answers, ("length_correlation",), "length bias is not estimated: no numeric score")
-    found = estimate_correlation(answers, "words", "value", Resampling(), level="dataset")
-    return _with_interval("length_correlation", found.estimate, found.ci_low, found.ci_high)
+    correlation = estimate_correlation(answers, "words", "value", Resampling(), level="dataset")
+    return _with_interval("length_correlation", correlation.estimate, correlation.ci_low, correlation.ci_high)
 
 
 def _named(estimates: pd.DataFrame, metrics: Sequence[str], lacking: str) -> Numbers:

@@ -125,21 +125,21 @@ def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
     )  # fmt: skip
 
 
-def _holdings(held: Holdings) -> list[str]:
-    nouns = {"judge": held.judges, "context": held.contexts, "candidate": held.candidates,
-             "attribute": held.attributes, "prompt": held.prompts, "replicate": held.replicates}  # fmt: skip
+def _holdings(counts: Holdings) -> list[str]:
+    nouns = {"judge": counts.judges, "context": counts.contexts, "candidate": counts.candidates,
+             "attribute": counts.attributes, "prompt": counts.prompts, "replicate": counts.replicates}  # fmt: skip
     lines = ["  " + ", ".join(count(number, noun) for noun, number in nouns.items())]
-    if held.pairs:
-        orders = {"in both orders": held.both_orders, "in one order": held.one_order,
-                  "in unknown order": held.unknown_order}  # fmt: skip
+    if counts.pairs:
+        orders = {"in both orders": counts.both_orders, "in one order": counts.one_order,
+                  "in unknown order": counts.unknown_order}  # fmt: skip
         shown = ", ".join(f"{number:,} {what}" for what, number in orders.items() if number)
-        known = f"with human preference {held.rated_pairs:,}, with lengths {held.long_pairs:,}"
-        lines.append(f"  {count(held.pairs, 'pair')}: {shown}; {known}")
-    if held.scores:
-        known = f"with human scores {held.rated_items:,}, with lengths {held.long_items:,}"
-        lines.append(f"  {held.scores:,} scores of {count(held.items, 'item')}: {known}")
-    if held.annotators:
-        lines.append(f"  at most {count(held.annotators, 'annotator')} per item")
+        known = f"with human preference {counts.rated_pairs:,}, with lengths {counts.long_pairs:,}"
+        lines.append(f"  {count(counts.pairs, 'pair')}: {shown}; {known}")
+    if counts.scores:
+        known = f"with human scores {counts.rated_items:,}, with lengths {counts.long_items:,}"
+        lines.append(f"  {counts.scores:,} scores of {count(counts.items, 'item')}: {known}")
+    if counts.annotators:
+        lines.append(f"  at most {count(counts.annotators, 'annotator')} per item")
     return lines
 
 

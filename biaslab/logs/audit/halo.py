@@ -74,16 +74,16 @@ class Halo(CellMeasure):
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of each pair of attributes."""
-        found = usable(trials)
-        means = found.pivot_table(index=list(ITEM), columns="attribute", values=["value", "human"], sort=False)
-        for one, other in combinations(dict.fromkeys(found["attribute"]), 2):
+        readable = usable(trials)
+        means = readable.pivot_table(index=list(ITEM), columns="attribute", values=["value", "human"], sort=False)
+        for one, other in combinations(dict.fromkeys(readable["attribute"]), 2):
             wanted = [(kind, name) for kind in ("value", "human") for name in (one, other)]
             if not set(wanted) <= set(means.columns):
                 continue
             four = means[wanted].dropna()
             four.columns = ["judge_1", "judge_2", "human_1", "human_2"]
-            inside = pd.MultiIndex.from_frame(found[list(ITEM)]).isin(four.index)
-            entering = int((inside & found["attribute"].isin([one, other])).sum())
+            inside = pd.MultiIndex.from_frame(readable[list(ITEM)]).isin(four.index)
+            entering = int((inside & readable["attribute"].isin([one, other])).sum())
             planned = int(trials["attribute"].isin([one, other]).sum())
             made = _halo(four.reset_index(), self.resampling)
             yield Part(made, (entering, planned - entering), {"attribute": one, "other": other})

@@ -77,8 +77,8 @@ class CellMeasure(Measure):
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the estimates frame."""
         rows = []
-        for values, found in each_cell(trials, self.cell):
+        for values, chosen in each_cell(trials, self.cell):
             where = dict(zip(self.cell, values, strict=True))
-            for part in self.measure(found):
-                rows += part.rows(Cell(found, where, tuple(part.metrics), True, self.name, self.resampling))
+            for part in self.measure(chosen):
+                rows += part.rows(Cell(chosen, where, tuple(part.metrics), True, self.name, self.resampling))
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))

@@ -97,8 +97,8 @@ def audit(
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
     >>> pairs = [f"{c},{a},{b},{a}" for c in range(20) for a, b in ("xy", "yx")]
     >>> _ = file.write_text("\n".join(["context_id,candidate_id,opponent_id,winner", *pairs]))
-    >>> found = audit(file, only=["position", "source"])
-    >>> float(found.set_index("metric").loc["order_consistency", "estimate"]), found.attrs["not_run"]
+    >>> result = audit(file, only=["position", "source"])
+    >>> float(result.set_index("metric").loc["order_consistency", "estimate"]), result.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
     every = measures(resampling)

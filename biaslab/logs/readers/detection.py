@@ -124,7 +124,7 @@ FORMATS: dict[str, Format] = {
 
 def available() -> dict[str, str]:
     """Return all readable formats with a description."""
-    return {name: found.help for name, found in FORMATS.items()} | {
+    return {name: known.help for name, known in FORMATS.items()} | {
         "inspect": "Inspect logs, through inspect_ai",
         "table": "tables with common column names",
     }

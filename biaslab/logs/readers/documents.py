@@ -108,11 +108,11 @@ def read_rows(document: Document, log: Log) -> Iterator[Rows]:
     """
     if document.data.startswith(b"PAR1"):
         log.unit = "row"
-        found, textual = _from_parquet(document), False
+        records, textual = _from_parquet(document), False
     else:
         text, log.encoding = decode(document.data)
-        found, textual = from_text(text, log)
-    while chunk := list(islice(found, CHUNK)):
+        records, textual = from_text(text, log)
+    while chunk := list(islice(records, CHUNK)):
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
 

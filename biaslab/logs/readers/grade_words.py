@@ -68,11 +68,11 @@ def ranks(values: Iterable[str]) -> dict[str, int] | None:
     for ladder in _LADDERS:
         place = {word: at for at, words in enumerate(ladder) for word in words}
         if len(given) > 1 and all(_plain(value) in place for value in given):
-            found = {value: place[_plain(value)] for value in given}
-            used = sorted(set(found.values()))
-            if ladder is _LADDERS[-1] and not _is_whole(found):
+            steps = {value: place[_plain(value)] for value in given}
+            used = sorted(set(steps.values()))
+            if ladder is _LADDERS[-1] and not _is_whole(steps):
                 used = [at for at, (grade,) in enumerate(ladder) if grade in "abcdf" or at in used]
-            return {value: used.index(at) + 1 for value, at in sorted(found.items(), key=lambda each: each[1])}
+            return {value: used.index(at) + 1 for value, at in sorted(steps.items(), key=lambda each: each[1])}
     return None
 
 
@@ -83,9 +83,9 @@ def is_graded(name: str) -> bool:
     return bool(words & graded) and not words & named.HUMAN
 
 
-def _is_whole(found: dict[str, int]) -> bool:
+def _is_whole(steps: dict[str, int]) -> bool:
     """Return whether the letters start at A and skip none."""
-    letters = sorted({_plain(value)[0] for value in found})
+    letters = sorted({_plain(value)[0] for value in steps})
     return letters == sorted(_LETTERS)[: len(letters)] and "a" in letters
 
 

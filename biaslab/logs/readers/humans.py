@@ -58,7 +58,7 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     single = {name: pd.Series(first[name].to_numpy(), index=trials.index) for name in ("ratings", "annotators")}
     joined = trials.assign(
         human=trials["human"].where(~one, mean),
-        **{name: trials[name].where(~one, found).astype("str") for name, found in single.items()},
+        **{name: trials[name].where(~one, column).astype("str") for name, column in single.items()},
         human_scale=trials["human_scale"].where(~one, f"{low:g}-{high:g}").astype("str"),
         human_gap=trials["human_gap"].where(~pair | gap.isna(), gap),
         words=trials["words"].where(~one, words),

@@ -56,8 +56,8 @@ def _are_games(given: list[Any]) -> bool:
 def _judge(games: list[Any]) -> str:
     """Return the judge, from the first game that names one."""
     named = [at(entry, "judgment.judge_model") for entry in games]
-    found = next((name for name in named if isinstance(name, str) and name.strip()), "unknown")
-    return plain(found) or "unknown"
+    name = next((each for each in named if isinstance(each, str) and each.strip()), "unknown")
+    return plain(name) or "unknown"
 
 
 def _reply(entry: dict[str, Any]) -> str | None:

@@ -106,13 +106,13 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
     seen: Counter[tuple[Any, ...]] = Counter()
     for place, record in rows.each(rows.records):
         try:
-            found = list(scores(record))
-            ready = [_row(judged, source, tool) for judged in found if isinstance(judged, Judged)]
+            judged = list(scores(record))
+            ready = [_row(one, source, tool) for one in judged if isinstance(one, Judged)]
         except _BROKEN:
             rows.refuse(pd.Series(range(len(rows.records))) == place, f"not a record of {tool}")
             continue
-        rows.log.left_out.update(reason for reason in found if isinstance(reason, str))
-        if not found:
+        rows.log.left_out.update(reason for reason in judged if isinstance(reason, str))
+        if not judged:
             rows.log.left_out[_NO_SCORE] += 1
         for row in ready:
             key = (*row[:3], row[5], row[6], row[10])

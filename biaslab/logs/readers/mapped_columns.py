@@ -39,7 +39,7 @@ class Mapped(NamedTuple):
 def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
     """Return the columns of a mapping, refusing records with a value of the wrong type."""
     lost = np.zeros(len(rows.records), bool)
-    found: dict[str, pd.Series] = {}
+    columns: dict[str, pd.Series] = {}
     lists: dict[str, list[list[str]]] = {}
     for name, given in mapping.items():
         expression = _split_fields(rows, name, parse_expression(name, given))
@@ -50,17 +50,17 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
             parts = [_raw(rows, expression, field) for field in expression.fields]
             lists[name] = [_listed(several) for several in zip(*parts, strict=True)]
         else:
-            found[name] = _column(rows, name, expression, lost)
-    if "replicate" in found:
-        rows.refuse(found["replicate"].isna() | (found["replicate"] % 1 != 0), "replicate is not a whole number")
+            columns[name] = _column(rows, name, expression, lost)
+    if "replicate" in columns:
+        rows.refuse(columns["replicate"].isna() | (columns["replicate"] % 1 != 0), "replicate is not a whole number")
     if "ratings" in lists:
-        found = human_ratings(lists["ratings"]) | found
+        columns = human_ratings(lists["ratings"]) | columns
     if "preference" in lists:
-        found["preference"] = pd.Series(lists["preference"], dtype=object)
+        columns["preference"] = pd.Series(lists["preference"], dtype=object)
     for name, column in TEXTS.items():
-        if name in found:
-            found.setdefault(column, word_counts(found.pop(name)))
-    return Mapped(found, lost)
+        if name in columns:
+            columns.setdefault(column, word_counts(columns.pop(name)))
+    return Mapped(columns, lost)
 
 
 def _require_fields(rows: Rows, name: str, expression: Expression) -> None:

@@ -63,10 +63,10 @@ def read_single(rows: Rows, source: Source) -> pd.DataFrame:
     model, texts, common = rows.take("model", "id"), rows.take("judgment", "text"), _common(rows)
     rows.leave_out(failed(texts), CALL_FAILED)
     scale = scale_named(source.scale or _SCALE)
-    found = each(texts, scored(scale, pattern=source.score_pattern or _RATING))
+    readings = each(texts, scored(scale, pattern=source.score_pattern or _RATING))
     prompt = common.pop("template")
     columns = {"candidate_id": model, "configuration": prompt, "scale": scale.name, "reply": texts}
-    return trials_of({**common, **columns, **found}, texts.index)
+    return trials_of({**common, **columns, **readings}, texts.index)
 
 
 def _common(rows: Rows) -> dict[str, pd.Series | str]:

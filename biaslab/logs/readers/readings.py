@@ -92,10 +92,10 @@ def bracketed(text: str) -> Reading:
     ((1.0, 'ok'), 'unparsable')
     """
     names = names_of(tuple(_WORTH), "C")
-    found = in_brackets(text, names)
-    if len(found) == 1 and UNKNOWN not in found:
-        return _WORTH["ABC"[found.pop()]]
-    chosen = concluded_better(text, names) if found else dressed_at_the_end(text, names)
+    verdicts = in_brackets(text, names)
+    if len(verdicts) == 1 and UNKNOWN not in verdicts:
+        return _WORTH["ABC"[verdicts.pop()]]
+    chosen = concluded_better(text, names) if verdicts else dressed_at_the_end(text, names)
     if chosen is not None:
         return _WORTH["ABC"[chosen]]
     return math.nan, "refused" if is_refusal(text) else "unparsable"

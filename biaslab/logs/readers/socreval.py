@@ -32,7 +32,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     identity, prompts = rows.take("id", "id"), rows.take("prompt", "text")
     human, responses = rows.take("human", "number"), rows.take("responses", "list")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in prompts]
-    rows.refuse(pd.Series([found is None for found in asked]), "the prompt shows no scale, or no example of a score")
+    rows.refuse(pd.Series([each is None for each in asked]), "the prompt shows no scale, or no example of a score")
     no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
     rows.refuse(pd.Series(no_text), "a response is not text")
     opened = any(begins_inside(reply) for given in responses for reply in given if isinstance(reply, str))

@@ -39,11 +39,11 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     made = []
     for place, (request, reply) in enumerate(zip(requests, replies, strict=True)):
         if rows.good[place]:
-            found = _judgement(str(kind[place]), request, reply, source)
-            if found is None:
+            judgement = _judgement(str(kind[place]), request, reply, source)
+            if judgement is None:
                 rows.log.left_out["neither a pair nor a score"] += 1
             else:
-                made.append((place, judge[place], *found))
+                made.append((place, judge[place], *judgement))
     identity = ("judge", "context_id", "opponent_id", "scale", "answer", "replicate")
     reading = ("value", "status", "label_mass", "reply")
     return trials_of_several(made, (*identity, *reading), dataset="store", candidate_id="first")

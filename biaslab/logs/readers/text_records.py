@@ -37,13 +37,13 @@ def _one_object(text: str, log: Log) -> dict[str, Any] | None:
         DECODER.decode(text.partition("\n")[0])
     except _NOT_JSON:
         try:
-            found = None if NO_TEXT.search(text) else DECODER.decode(text)
+            value = None if NO_TEXT.search(text) else DECODER.decode(text)
         except RepeatedKeyError as error:
             log.refuse(1, str(error))
             return None
         except _NOT_JSON:
             return None
-        return found if isinstance(found, dict) else None
+        return value if isinstance(value, dict) else None
     return None
 
 

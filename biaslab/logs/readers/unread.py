@@ -131,11 +131,11 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
 
 def _pattern(replies: pd.Series, pairs: bool) -> str:
     """Suggest a mapping for the verdict or score that follows the same word in most replies."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for reply in replies:
         for label, value in {(m["label"].strip(), m["value"]) for m in _LABELLED.finditer(reply)}:
-            found.setdefault(label, Counter())[value] += 1
-    known = {label: values for label, values in found.items() if _is_verdict(values, pairs)}
+            counts.setdefault(label, Counter())[value] += 1
+    known = {label: values for label, values in counts.items() if _is_verdict(values, pairs)}
     if not known:
         example = "'winner=FIELD~verdict: (\\w+)'" if pairs else "'score_pattern=Score: (\\d+)'"
         return f"a mapping would read them; replace the words before the verdict: --map {example}"
