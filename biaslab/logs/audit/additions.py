@@ -85,7 +85,7 @@ def _one_order(log: Holdings, wanted: int) -> str:
 
 def _pair_length(log: Holdings, wanted: int) -> str:
     if not log.pairs:
-        return f"{PAIRS}: {wanted:,} pairs, with their texts and people's preferences"
+        return f"{PAIRS}: {wanted:,} pairs, with their texts and human preferences"
     lacking = []
     if not log.long_pairs:
         lacking.append("the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)")
@@ -100,13 +100,13 @@ def _length_of_pairs(log: Holdings, wanted: int) -> str:
 
 def _subsets(log: Holdings, wanted: int) -> str:
     if not log.pairs:
-        return f"{PAIRS}: {wanted:,} pairs, with people's preferences and the subset of each"
+        return f"{PAIRS}: {wanted:,} pairs, with human preferences and the subset of each"
     lacking = [] if log.rated_pairs else [_preferences(log, wanted)]
     return _all_of([*lacking, "the subset of each question (--map subset=FIELD)"])
 
 
 def _preferences(log: Holdings, wanted: int) -> str:
-    return f"people's preferences, or a gold label, of {_upto(wanted, log.pairs)} pairs (--map preference=FIELD)"
+    return f"human preferences, or a gold label, of {_upto(wanted, log.pairs)} pairs (--map preference=FIELD)"
 
 
 def _human_scores(log: Holdings, wanted: int) -> str:
@@ -143,7 +143,7 @@ def _repeated(log: Holdings, wanted: int) -> str:
     if log.replicates < 2:
         lacking.append(f"judge {_upto(wanted, log.items)} items again (--map replicate=FIELD)")
     if log.annotators < 2:
-        lacking.append(f"two people's ratings of {_upto(wanted, log.items)} items (--map ratings=FIELD,FIELD)")
+        lacking.append(f"ratings by two people of {_upto(wanted, log.items)} items (--map ratings=FIELD,FIELD)")
     return _all_of(lacking) or "repeated scores and single ratings of the same items"
 
 

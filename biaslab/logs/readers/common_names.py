@@ -53,10 +53,10 @@ CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id
            "conversation", "input", "task", "context", "item", "example_id", "sample_id", "instance_id", "id", "idx",
            "session_id", "conversation_id", "case_id", "test_id", "trace_id", "input_id", "inputs", "qid", "uuid",
            "uid", "span_id", "run_id", "key", "doc", "problem", "post", "passage", "dialogue")  # fmt: skip
-#: Names in `CONTEXT` of columns with the question itself.
+#: Those of `CONTEXT` that hold what was asked itself.
 ASKED = ("question", "instruction", "query", "prompt", "user_prompt", "source", "document", "article", "input", "doc",
          "problem", "post", "passage", "dialogue")  # fmt: skip
-#: Words that do not change the meaning of a name: ``user_input``, ``actual_output``, ``prompt text``.
+#: Words beside one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
 _PLAIN = frozenset(["text", "texts", "full", "user", "original", "actual", "evaluated", "generated", "inference",
                     "final", "llm", "model", "bot", "student", "predicted", "the", "raw", "string", "content", "value",
                     "request", "case", "asked", "shown", "message", "test"])  # fmt: skip

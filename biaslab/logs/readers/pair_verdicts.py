@@ -22,7 +22,7 @@ _PERSONS = {"user_id", "annotator", "annotator_id", "worker_id", "completed_by",
 _SIDE_MEASURES = {"prob", "probability", "p", "win", "wins", "won", "better", "preferred", "prefers", "pref", "winner",
                   "score", "scores", "rating", "ratings", "reward", "rewards", "logprob", "likelihood", "votes",
                   "vote"}  # fmt: skip
-_CHOSEN_WINS = ("results", "result", "correct", "accuracy", "is_correct")  # in RewardBench, 1 if the chosen text wins
+_CHOSEN_WINS = ("results", "result", "correct", "accuracy", "is_correct")  # RewardBench's: 1 where the chosen one wins
 _REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "judge", "critique", "explanation"}
 _SURE = 1e-6
 _LONG = 10  # mean characters above which texts may be replies
@@ -30,7 +30,7 @@ _MOST_WORDS = 6  # of verdicts
 
 
 def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
-    """Return the columns of judges' verdicts, and those of people's.
+    """Return the columns of verdicts by judges, and those of verdicts by people.
 
     A column counts as one by its name, or because its values name sides.
     """
@@ -87,7 +87,7 @@ def _names_both(table: Table, name: str) -> bool:
 
 
 def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
-    """Return the expression that reads a verdict column, or a refusal if its values are ambiguous."""
+    """Return the expression that reads a column of verdicts, or why it cannot be told."""
     values = Counter(table.present(name))
     candidates = {*table.present(shown[0]), *table.present(shown[1])}
     by_name = sum(n for value, n in values.items() if value in candidates or side_of(value) == "tie")

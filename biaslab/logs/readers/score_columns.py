@@ -18,7 +18,7 @@ _MOST_GRADES, _LONGEST = 14, 40  # maximum number of different grades in words, 
 
 
 def score_columns(table: Table) -> tuple[list[str], list[str]]:
-    """Return the columns of judges' scores, and those of people's."""
+    """Return the columns of scores by judges, and those of scores by people."""
     scores, people, judges = [], [], []
     for name in table.names:
         words = set(named.tokens(name))

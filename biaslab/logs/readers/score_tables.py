@@ -39,7 +39,7 @@ _OUT_OF = re.compile(r"\d\s*(?:/|out of)\s*(\d+)")
 
 
 class _Columns(NamedTuple):
-    """Columns of judges' scores, of people's, of grades in two words with the score of each, and of texts."""
+    """Columns of scores by judges, by people, as two words (with the score of each), and in texts."""
 
     scores: list[str]
     people: list[str]
@@ -166,7 +166,7 @@ def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: 
         return None
     if answer[0] == systems[0] or table.is_within(systems[0], answer[0]):
         return None
-    said = f"several of {systems[0]} stand beside the same {answer[0]}"
+    said = f"several values of {systems[0]} share the same {answer[0]}"
     options = (
         (f"if each {systems[0]} is a judge", {"judge": systems[0], "candidate_id": answer[0]}),
         (f"if each {systems[0]} wrote the same text", {"candidate_id": systems[0]}),
