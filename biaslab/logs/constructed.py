@@ -1,4 +1,4 @@
-"""Write a constructed log of a judge, for trying out an audit."""
+"""Write a constructed log of a judge to try out an audit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_log(
     dataset : Dataset
         The data to judge.
     attributes : sequence of str, optional
-        Scores are about the first two, pairs about the first; default: all of the data set.
+        The first two are scored, and pairs are compared on the first; default: those of the data set.
     seed, store
         As for probes and `biaslab.collect`.
 

@@ -19,19 +19,19 @@ _KINDS: dict[str, type] = {kind.kind: kind for kind in KINDS}
 
 
 class ExportedJudge(BaseJudge):
-    """Answer requests from an exported store; requests must be identical in every field.
+    """Judge that answers from an exported store; a request must be identical in every field to a stored one.
 
     Parameters
     ----------
     path : str or Path
         A file written by `biaslab.Store.export`.
     judge : str, optional
-        Which judge, if the export contains several.
+        Judge to replay; required if the export contains several.
 
     Raises
     ------
     InputError
-        If the file is not an export, contains several judges and none is chosen, or not the chosen one.
+        If the file is not an export, lacks the chosen judge, or contains several judges and none is chosen.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class ExportedJudge(BaseJudge):
         name = judge or next(iter(by_judge))
         self._replies = by_judge[name]
         self.kinds = frozenset(_KINDS[key.partition(" ")[0]] for key in self._replies)
-        said = sorted((key, repr(reply)) for key, reply in self._replies.items())
-        self.id = f"recorded/{name}/{hashlib.sha256(repr(said).encode()).hexdigest()[:8]}"
+        entries = sorted((key, repr(reply)) for key, reply in self._replies.items())
+        self.id = f"recorded/{name}/{hashlib.sha256(repr(entries).encode()).hexdigest()[:8]}"
 
     def check(self, requests: Iterable[Request]) -> None:
-        """Raise `JudgeError` if requests have no stored reply, with their number and the first of them."""
+        """Raise `JudgeError` if any request has no stored reply, with the number of these and the first one."""
         asked = list(requests)
         require_kinds(self, asked)
         absent = [request for request in asked if _key(request.kind, request_fields(request)) not in self._replies]
@@ -66,7 +66,7 @@ class ExportedJudge(BaseJudge):
             raise JudgeError(f"{len(absent)} of {len(asked)} requests have no reply in the export", absent[0])
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request from the export."""
+        """Yield each request with its stored reply."""
         for request in requests:
             reply = self._replies.get(_key(request.kind, request_fields(request)))
             if reply is None:
@@ -82,18 +82,19 @@ def is_export(path: str | Path) -> bool:
 
 
 def _replies(path: str | Path) -> dict[str, dict[str, Reply]]:
-    """Return judge → request → reply, skipping damaged records."""
-    found: dict[str, dict[str, Reply]] = {}
+    """Return the replies by judge and request key, skipping damaged records."""
+    replies: dict[str, dict[str, Reply]] = {}
     for document in documents(path):
         for rows in read_rows(document, Log(document.name)):
             for record in rows.records:
-                made = _entry(record)
-                if made:
-                    found.setdefault(made[0], {})[made[1]] = made[2]
-    return found
+                entry = _entry(record)
+                if entry:
+                    replies.setdefault(entry[0], {})[entry[1]] = entry[2]
+    return replies
 
 
 def _entry(record: dict[str, Any]) -> tuple[str, str, Reply] | None:
+    """Return judge, request key and reply of a record; None if it is damaged."""
     try:
         request, reply = (_document(record[name]) for name in ("request", "reply"))
         levels, text, reason = reply.get("logprobs"), reply.get("text"), reply.get("finish_reason")
@@ -107,8 +108,8 @@ def _entry(record: dict[str, Any]) -> tuple[str, str, Reply] | None:
 
 
 def _document(value: Any) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(value) if isinstance(value, str) else value
-    return made
+    document: dict[str, Any] = json.loads(value) if isinstance(value, str) else value
+    return document
 
 
 def _key(kind: str, fields: dict[str, Any]) -> str:

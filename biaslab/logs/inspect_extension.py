@@ -102,21 +102,21 @@ def position_bias() -> Callable[[list[Any]], Numbers]:
 
 @_metric
 def length_bias(human: str | None = None) -> Callable[[list[Any]], Numbers]:
-    """Inspect metric: how much higher longer answers score.
+    """Inspect metric: length bias, the association of a scorer's scores with the length of the answers.
 
     Parameters
     ----------
     human : str, optional
-        Metadata field of the sample with a human score of the answer, to control for quality. Pairs get theirs from
-        `pair_graded`.
+        Metadata field of the sample with a human score of the answer, to control for quality. For pairs, pass it to
+        `pair_graded` instead.
 
     Returns
     -------
     metric
-        For single answers ``length_correlation``, Spearman's ρ of score and words over samples, not a bias by itself
-        because longer answers may be better; with ``human``, also ``verbosity_excess``, the scorer's ρ with length
-        minus the humans'. For pairs ``longer_wins`` and, with human preferences, ``longer_wins_at_equal_gold`` (null
-        0.5). Each with its 95 % interval over samples, ``…_low`` and ``…_high``.
+        For single answers ``length_correlation``, Spearman's ρ between score and word count over samples, which is not
+        a bias by itself because longer answers may be better; with ``human``, also ``verbosity_excess``, the scorer's ρ
+        with length minus that of humans. For pairs ``longer_wins`` and, with human preferences,
+        ``longer_wins_at_equal_gold`` (null 0.5). Each with its 95 % interval over samples, ``…_low`` and ``…_high``.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def _pairs(scores: Sequence[Any]) -> pd.DataFrame:
 
 
 def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
-    """Return the scores of single answers as trials, without those that lack a number or a text."""
+    """Return the scores of single answers as trials, dropping answers without a numeric score or a text."""
     rows = []
     for each in scores:
         value = (
@@ -265,13 +265,13 @@ def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
 
 
 def _audited(trials: pd.DataFrame, only: Sequence[str], metrics: Sequence[str], lacking: str) -> Numbers:
-    """Return estimates of an audit with their intervals."""
+    """Audit trials with one probe and return its metrics with their intervals."""
     estimates = audit(trials, only=only, breakdowns=False) if len(trials) else pd.DataFrame()
     return _named(estimates, metrics, f"{only[0]} is not estimated: {lacking}")
 
 
 def _excess(answers: pd.DataFrame, human: str) -> Numbers:
-    """Return ρ with length of the scorer minus that of humans, over all answers, because a sample has only one."""
+    """Return the scorer's ρ with length minus that of humans, over all answers because each sample has only one."""
     probe = Verbosity(level="dataset")
     accepted = probe.accepts(answers).trials if len(answers) else answers
     estimates = probe.estimate(accepted) if len(accepted) else pd.DataFrame()
@@ -281,13 +281,13 @@ def _excess(answers: pd.DataFrame, human: str) -> Numbers:
 def _correlation(answers: pd.DataFrame) -> Numbers:
     """Return the correlation of score and word count with its interval."""
     if answers.empty:
-        return _named(answers, ("length_correlation",), "length bias is not estimated: no answer has a number")
-    found = estimate_correlation(answers, "words", "value", Resampling(), level="dataset")
-    return _with_interval("length_correlation", found.estimate, found.ci_low, found.ci_high)
+        return _named(answers, ("length_correlation",), "length bias is not estimated: no numeric score")
+    correlation = estimate_correlation(answers, "words", "value", Resampling(), level="dataset")
+    return _with_interval("length_correlation", correlation.estimate, correlation.ci_low, correlation.ci_high)
 
 
 def _named(estimates: pd.DataFrame, metrics: Sequence[str], lacking: str) -> Numbers:
-    """Return estimates by name, each with its interval; NaN, with a warning, if missing."""
+    """Return the estimates of some metrics with their intervals; NaN, with a warning, if none is there."""
     rows = estimates.drop_duplicates("metric").set_index("metric") if len(estimates) else estimates
     if not (known := [metric for metric in metrics if metric in rows.index]):
         warnings.warn(lacking, stacklevel=2)

@@ -40,7 +40,7 @@ class _Judgement(NamedTuple):
 
 @checked(eager=True)
 class RecordedJudge(BaseJudge):
-    """Answer requests from a log.
+    """Judge that answers requests from a log.
 
     Parameters
     ----------
@@ -49,21 +49,21 @@ class RecordedJudge(BaseJudge):
     dataset : Dataset
         The data set whose texts are in the prompts.
     where : mapping of str to str, optional
-        Column of the trials → value to keep, such as ``{"configuration": "rts"}``, if a log has several judges or
-        several prompts.
+        Column of the trials → value to keep, such as ``{"configuration": "rts"}``, to select one of several judges or
+        prompts.
     partial : bool
         Return empty replies for missing judgements, which probes count as missing, instead of refusing to start.
 
     Raises
     ------
     InputError
-        If the log has several judges, prompts or configurations, or no judgements of this data set.
+        If the selection still has several judges, prompts or configurations, or no judgements of this data set.
 
     Notes
     -----
     A request is answered if the log has a judgement of the same context, candidates in the same order, and attribute.
-    Requests of probes and scorers carry these (`biaslab.core.About`). Identifiers must be those of the data set; logs
-    with texts instead are matched by the text of the context. Candidates of one context with the same text count as one
+    Requests of probes and scorers state these (`biaslab.core.About`). Identifiers must be those of the data set; logs
+    that identify contexts by their text are matched by it. Candidates of a context with the same text count as one
     candidate, the first.
 
     The wording of the prompt is *not* compared: the judge answered another prompt, and repeats that answer for every
@@ -72,8 +72,8 @@ class RecordedJudge(BaseJudge):
 
     The reply is the recorded verdict in the requested form: label probabilities (all on one label, the shares over
     several replicates, or the recorded probability), or the label as text, from the same replicate. Recorded ties,
-    refusals and unreadable replies stay what they are. A recorded judge uses no tokens, and its ``id`` changes with the
-    judgements.
+    refusals and unreadable replies are reproduced as such. A recorded judge uses no tokens, and its ``id`` changes with
+    the judgements.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class RecordedJudge(BaseJudge):
             )
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-        """Answer every request from the log."""
+        """Yield each request with the recorded reply."""
         for request in requests:
             why = self._missing(request)
             if why and not self.partial:
@@ -222,7 +222,7 @@ def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _contexts(trials: pd.DataFrame, dataset: Dataset) -> dict[str, str]:
-    """Return context of the data set → context of the log, if the log identifies contexts by their text."""
+    """Map contexts of the data set to those of the log, for contexts that the log identifies by their text."""
     known = set(trials["context_id"])
     texts = dataset.candidates.drop_duplicates("context_id")
     keyed = {str(row.context_id): text_key(str(row.context).strip()) for row in texts.itertuples()}
@@ -253,7 +253,7 @@ def _by_key(trials: pd.DataFrame) -> dict[Key, dict[tuple[int, str], _Judgement]
 def _logprobs(
     judgements: Sequence[_Judgement], question: PairQuestion | ScoreQuestion, labels: tuple[str, ...]
 ) -> tuple[float, ...]:
-    """Return log-probabilities of the labels: shares over replicates with a value; empty if none has one."""
+    """Return log-probabilities of the labels from shares over replicates with a value; -inf if none has one."""
     usable = [one for one in judgements if one.status in ("ok", "tie") and not math.isnan(one.value)]
     weights = np.zeros(len(labels))
     for one in usable:

@@ -10,45 +10,45 @@ from biaslab.logs.audit.holdings import Holdings
 from biaslab.stats.power import expected_power
 from biaslab.stats.t_inference import FEWEST
 
-#: Assumed standard deviation over contexts, by the unit of the metric. For rates over both orders of a pair, that of
-#: one pair in three decided by its order.
+#: Assumed standard deviation over contexts, by the unit of the metric; for rates over both orders of a pair, that
+#: which results if the order decides one pair in three.
 _DEVIATIONS = {"share": 0.5, "probability": 0.5, "log odds": 2.0, "logits": 2.0}
 _BOTH_ORDERS = 0.5 / 3**0.5
-_OF_LISTS = "one_list"  # for which lists in balanced orders are better: what the probe of lists needs
+_OF_LISTS = "one_list"  # has no addition of its own, because lists in balanced orders, for the list probe, are better
 _SPREAD, _POWER, _MATTERS, _STEP = 1.0, 0.8, 0.1, 1.05
-#: For biases that can only be measured by asking the judge.
+#: The addition for biases that can be measured only by asking the judge.
 STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
 #: Steps: the text before a colon names one step that allows several estimates; the text after it, what each needs.
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
-def addition_for(metric: str, probe: str, held: Holdings) -> str:
-    """Return a short instruction on what a log would need for a metric.
+def addition_for(metric: str, probe: str, log: Holdings) -> str:
+    """Return a short instruction on what to add to a log to estimate a metric.
 
     Parameters
     ----------
     metric, probe : str
         The metric that cannot be estimated.
-    held : Holdings
-        The content of the log.
+    log : Holdings
+        Counts of its contents.
 
     Returns
     -------
     str
         Empty if the log allows a better estimate. Counts are those needed to detect the smallest shift that matters
-        with 80 % power at level .05, at least 6 contexts, and at most what the log contains.
+        with 80 % power at level .05, but at least 6 contexts and at most the number of items in the log.
 
     Examples
     --------
     >>> from dataclasses import fields
-    >>> held = Holdings(**{field.name: 0 for field in fields(Holdings)} | {"pairs": 40, "one_order": 40})
-    >>> addition_for("first_position_rate", "position", held)
+    >>> log = Holdings(**{field.name: 0 for field in fields(Holdings)} | {"pairs": 40, "one_order": 40})
+    >>> addition_for("first_position_rate", "position", log)
     'judge 40 pairs in the other order'
     """
     known = (lambda *_: "") if probe == _OF_LISTS else _ADDITIONS.get(metric)
     matters = find_metric(metric, probe).matters or _MATTERS
     deviation = _DEVIATIONS.get(find_metric(metric, probe).unit, _SPREAD)
-    return STUDY if known is None else known(held, _enough(matters, deviation))
+    return STUDY if known is None else known(log, _enough(matters, deviation))
 
 
 @cache
@@ -70,130 +70,130 @@ def _upto(wanted: int, there: int) -> str:
     return f"{min(wanted, there) if there else wanted:,}"
 
 
-def _position(held: Holdings, _wanted: int) -> str:
+def _position(log: Holdings, _wanted: int) -> str:
     wanted = _enough(find_metric("first_position_rate", "position").matters or _MATTERS, _BOTH_ORDERS)
-    if not held.pairs:
+    if not log.pairs:
         return f"{PAIRS}: {wanted:,} pairs, each in both orders"
-    if held.unknown_order == held.pairs:
+    if log.unknown_order == log.pairs:
         return "say which candidate was shown first (--map candidate_id=FIELD, or --map swapped=FIELD)"
-    return f"judge {_upto(wanted, held.one_order)} pairs in the other order"
+    return f"judge {_upto(wanted, log.one_order)} pairs in the other order"
 
 
-def _one_order(held: Holdings, wanted: int) -> str:
-    return "" if held.both_orders else _position(held, wanted)
+def _one_order(log: Holdings, wanted: int) -> str:
+    return "" if log.both_orders else _position(log, wanted)
 
 
-def _pair_length(held: Holdings, wanted: int) -> str:
-    if not held.pairs:
-        return f"{PAIRS}: {wanted:,} pairs, with their texts and people's preferences"
+def _pair_length(log: Holdings, wanted: int) -> str:
+    if not log.pairs:
+        return f"{PAIRS}: {wanted:,} pairs, with their texts and human preferences"
     lacking = []
-    if not held.long_pairs:
+    if not log.long_pairs:
         lacking.append("the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)")
-    if not held.rated_pairs:
-        lacking.append(_preferences(held, wanted))
+    if not log.rated_pairs:
+        lacking.append(_preferences(log, wanted))
     return _all_of(lacking) or f"{wanted:,} pairs of different length, where people sometimes prefer the shorter text"
 
 
-def _length_of_pairs(held: Holdings, wanted: int) -> str:
-    return "" if held.scores and not held.pairs else _pair_length(held, wanted)
+def _length_of_pairs(log: Holdings, wanted: int) -> str:
+    return "" if log.scores and not log.pairs else _pair_length(log, wanted)
 
 
-def _subsets(held: Holdings, wanted: int) -> str:
-    if not held.pairs:
-        return f"{PAIRS}: {wanted:,} pairs, with people's preferences and the subset of each"
-    lacking = [] if held.rated_pairs else [_preferences(held, wanted)]
+def _subsets(log: Holdings, wanted: int) -> str:
+    if not log.pairs:
+        return f"{PAIRS}: {wanted:,} pairs, with human preferences and the subset of each"
+    lacking = [] if log.rated_pairs else [_preferences(log, wanted)]
     return _all_of([*lacking, "the subset of each question (--map subset=FIELD)"])
 
 
-def _preferences(held: Holdings, wanted: int) -> str:
-    return f"people's preferences, or a gold label, of {_upto(wanted, held.pairs)} pairs (--map preference=FIELD)"
+def _preferences(log: Holdings, wanted: int) -> str:
+    return f"human preferences, or a gold label, of {_upto(wanted, log.pairs)} pairs (--map preference=FIELD)"
 
 
-def _human_scores(held: Holdings, wanted: int) -> str:
+def _human_scores(log: Holdings, wanted: int) -> str:
     how = "--map human=FIELD --map human_scale==LOW-HIGH, or --dataset NAME"
-    return f"human scores of {_upto(wanted, held.items)} items ({how})"
+    return f"human scores of {_upto(wanted, log.items)} items ({how})"
 
 
-def _verbosity(held: Holdings, wanted: int) -> str:
-    if not held.scores:
+def _verbosity(log: Holdings, wanted: int) -> str:
+    if not log.scores:
         return f"{SCORES}: {wanted:,} items, with human scores and the texts"
-    lacking = [] if held.rated_items else [_human_scores(held, wanted)]
-    lacking += [] if held.long_items else ["the texts that were scored (--map text=FIELD)"]
+    lacking = [] if log.rated_items else [_human_scores(log, wanted)]
+    lacking += [] if log.long_items else ["the texts that were scored (--map text=FIELD)"]
     return _all_of(lacking) or "texts of different length within each context"
 
 
-def _agreement(held: Holdings, wanted: int) -> str:
-    if not held.scores:
+def _agreement(log: Holdings, wanted: int) -> str:
+    if not log.scores:
         return f"{SCORES}: {wanted:,} items, with human scores"
-    return _human_scores(held, wanted) if not held.rated_items else "scores of several candidates of a context"
+    return _human_scores(log, wanted) if not log.rated_items else "scores of several candidates of a context"
 
 
-def _halo(held: Holdings, wanted: int) -> str:
-    if not held.scores:
+def _halo(log: Holdings, wanted: int) -> str:
+    if not log.scores:
         return f"{SCORES}: {wanted:,} items on two attributes, with human scores"
-    lacking = [] if held.attributes > 1 else [f"scores of a second attribute of {_upto(wanted, held.items)} items"]
-    lacking += [] if held.rated_items else [_human_scores(held, wanted)]
+    lacking = [] if log.attributes > 1 else [f"scores of a second attribute of {_upto(wanted, log.items)} items"]
+    lacking += [] if log.rated_items else [_human_scores(log, wanted)]
     return _all_of(lacking) or "human scores of both attributes of the same items"
 
 
-def _repeated(held: Holdings, wanted: int) -> str:
-    if not held.scores:
+def _repeated(log: Holdings, wanted: int) -> str:
+    if not log.scores:
         return f"{SCORES}: {wanted:,} items, twice, with the ratings of two people"
     lacking = []
-    if held.replicates < 2:
-        lacking.append(f"judge {_upto(wanted, held.items)} items again (--map replicate=FIELD)")
-    if held.annotators < 2:
-        lacking.append(f"two people's ratings of {_upto(wanted, held.items)} items (--map ratings=FIELD,FIELD)")
+    if log.replicates < 2:
+        lacking.append(f"judge {_upto(wanted, log.items)} items again (--map replicate=FIELD)")
+    if log.annotators < 2:
+        lacking.append(f"ratings by two people of {_upto(wanted, log.items)} items (--map ratings=FIELD,FIELD)")
     return _all_of(lacking) or "repeated scores and single ratings of the same items"
 
 
-def _configuration(held: Holdings, wanted: int) -> str:
-    if not held.scores:
+def _configuration(log: Holdings, wanted: int) -> str:
+    if not log.scores:
         return f"{SCORES}: {wanted:,} items, with two prompts, twice each"
-    what = f"score {_upto(wanted, held.items)} items with another prompt (--map configuration=FIELD)"
-    return what if held.replicates > 1 else f"{what}, twice each (--map replicate=FIELD)"
+    what = f"score {_upto(wanted, log.items)} items with another prompt (--map configuration=FIELD)"
+    return what if log.replicates > 1 else f"{what}, twice each (--map replicate=FIELD)"
 
 
-def _template(held: Holdings, wanted: int) -> str:
-    if held.pairs:
-        return f"judge {_upto(wanted, held.pairs)} pairs with another prompt (--map template=FIELD)"
-    return f"score {_upto(wanted, held.items)} items with another prompt (--map configuration=FIELD)"
+def _template(log: Holdings, wanted: int) -> str:
+    if log.pairs:
+        return f"judge {_upto(wanted, log.pairs)} pairs with another prompt (--map template=FIELD)"
+    return f"score {_upto(wanted, log.items)} items with another prompt (--map configuration=FIELD)"
 
 
-def _own_of_pairs(held: Holdings, wanted: int) -> str:
-    if not held.pairs:
-        return "" if held.scores else f"{PAIRS}: {wanted:,} pairs that include texts of the judge's own system"
-    lacking = [] if held.own_texts else [_OWN]
-    lacking += [] if held.rated_pairs else [_preferences(held, wanted)]
+def _own_of_pairs(log: Holdings, wanted: int) -> str:
+    if not log.pairs:
+        return "" if log.scores else f"{PAIRS}: {wanted:,} pairs that include texts of the judge's own system"
+    lacking = [] if log.own_texts else [_OWN]
+    lacking += [] if log.rated_pairs else [_preferences(log, wanted)]
     return _all_of(lacking) or _OTHERS
 
 
-def _own_of_scores(held: Holdings, wanted: int) -> str:
-    if not held.scores:
+def _own_of_scores(log: Holdings, wanted: int) -> str:
+    if not log.scores:
         return ""
-    lacking = [] if held.own_texts else [_OWN]
-    lacking += [] if held.rated_items else [_human_scores(held, wanted)]
+    lacking = [] if log.own_texts else [_OWN]
+    lacking += [] if log.rated_items else [_human_scores(log, wanted)]
     return _all_of(lacking) or _OTHERS
 
 
-def _round_numbers(held: Holdings, wanted: int) -> str:
-    return "scores on a scale of at least 0-20" if held.scores else f"{SCORES}: {wanted:,} items, on at least 0-20"
+def _round_numbers(log: Holdings, wanted: int) -> str:
+    return "scores on a scale of at least 0-20" if log.scores else f"{SCORES}: {wanted:,} items, on at least 0-20"
 
 
-def _edited_scores(held: Holdings, wanted: int) -> str:
-    return f"score {_upto(wanted, held.items)} items again with an edit (--map edit=FIELD)" if held.scores else ""
+def _edited_scores(log: Holdings, wanted: int) -> str:
+    return f"score {_upto(wanted, log.items)} items again with an edit (--map edit=FIELD)" if log.scores else ""
 
 
-def _edited_pairs(held: Holdings, wanted: int) -> str:
+def _edited_pairs(log: Holdings, wanted: int) -> str:
     what = "pairs again with one text edited (--map edit=FIELD --map edited=FIELD)"
-    return "" if not held.pairs else f"judge {_upto(wanted, held.pairs)} {what}"
+    return "" if not log.pairs else f"judge {_upto(wanted, log.pairs)} {what}"
 
 
-def _order_of_output(held: Holdings, wanted: int) -> str:
-    if not held.scores:
+def _order_of_output(log: Holdings, wanted: int) -> str:
+    if not log.scores:
         return f"{SCORES}: {wanted:,} items, before the reason and after it"
     both = "with the score before the reason and after it (--map order=FIELD --map form=FIELD)"
-    return f"score {_upto(wanted, held.items)} items {both}"
+    return f"score {_upto(wanted, log.items)} items {both}"
 
 
 def _all_of(lacking: Iterable[str]) -> str:

@@ -40,8 +40,8 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
     >>> items = {"context_id": [*"abcdefgh"], "candidate_id": "x", "ratings": ["1 2", "2 2", "4 5", "5 5"] * 2}
     >>> index = pd.RangeIndex(8)
     >>> given = {name: pd.Series(values, index=index) for name, values in items.items()}
-    >>> found = audit_humans(trials_of(given, index))
-    >>> round(float(found.set_index("level").loc["interval", "estimate"]), 3)
+    >>> estimates = audit_humans(trials_of(given, index))
+    >>> round(float(estimates.set_index("level").loc["interval", "estimate"]), 3)
     0.904
     """
     drawn = resampling or Resampling()
@@ -61,7 +61,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 
 
 def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per rating, for items with all ratings in one row; annotators are identified by position."""
+    """Return one row per rating of items with all ratings in one row; unnamed annotators are numbered by position."""
     items = trials[trials["ratings"].fillna("").ne("")].drop_duplicates([*_CELL, *ITEM])
     annotators = items["annotators"].where(items["annotators"] != "", items["ratings"].map(_places))
     parts = items[[*_CELL, *ITEM]].assign(score=items["ratings"].str.split(), annotator=annotators.str.split())

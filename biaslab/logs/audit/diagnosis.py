@@ -1,4 +1,4 @@
-"""The diagnosis of a log and how it prints."""
+"""The diagnosis of a log, and its display as text."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Diagnosis:
     Parameters
     ----------
     told : tuple of str
-        Lines on how the log was read.
+        Lines that describe how the log was read.
     holdings : Holdings
         Counts of the log's content.
     unread : pandas.DataFrame
         One row per kind of unreadable reply: ``status, n, examples`` (at most five).
     advice : tuple of str
-        How to read them.
+        Suggestions for reading the unreadable replies.
     biases : pandas.DataFrame
         One row per judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, if it cannot be
         estimated, ``why`` and ``addition``, the smallest addition to the log that would allow it.
@@ -45,7 +45,7 @@ class Diagnosis:
     command: str
 
     def __str__(self) -> str:
-        """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and what to run."""
+        """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and the next step."""
         lines = [*self.told, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
         return "\n".join([*lines, "", f"next: {self.command}"])
 
@@ -84,8 +84,8 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
     Parameters
     ----------
     named : sequence of (str, str, str)
-        The addition, the estimate it would allow, and why the log does not allow it. Additions with the same text
-        before a colon are one step. A reason that only repeats the addition is left out.
+        The addition, the estimate that it would allow, and why the log does not allow this estimate yet. Additions with
+        the same text before a colon are one step. Reasons that start with "needs" repeat the addition and are omitted.
     width : int
         Characters per line.
 
@@ -125,21 +125,21 @@ def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
     )  # fmt: skip
 
 
-def _holdings(held: Holdings) -> list[str]:
-    nouns = {"judge": held.judges, "context": held.contexts, "candidate": held.candidates,
-             "attribute": held.attributes, "prompt": held.prompts, "replicate": held.replicates}  # fmt: skip
+def _holdings(counts: Holdings) -> list[str]:
+    nouns = {"judge": counts.judges, "context": counts.contexts, "candidate": counts.candidates,
+             "attribute": counts.attributes, "prompt": counts.prompts, "replicate": counts.replicates}  # fmt: skip
     lines = ["  " + ", ".join(count(number, noun) for noun, number in nouns.items())]
-    if held.pairs:
-        orders = {"in both orders": held.both_orders, "in one order": held.one_order,
-                  "in unknown order": held.unknown_order}  # fmt: skip
+    if counts.pairs:
+        orders = {"in both orders": counts.both_orders, "in one order": counts.one_order,
+                  "in unknown order": counts.unknown_order}  # fmt: skip
         shown = ", ".join(f"{number:,} {what}" for what, number in orders.items() if number)
-        known = f"with people's preference {held.rated_pairs:,}, with lengths {held.long_pairs:,}"
-        lines.append(f"  {count(held.pairs, 'pair')}: {shown}; {known}")
-    if held.scores:
-        known = f"with human scores {held.rated_items:,}, with lengths {held.long_items:,}"
-        lines.append(f"  {held.scores:,} scores of {count(held.items, 'item')}: {known}")
-    if held.annotators:
-        lines.append(f"  at most {count(held.annotators, 'annotator')} per item")
+        known = f"with human preference {counts.rated_pairs:,}, with lengths {counts.long_pairs:,}"
+        lines.append(f"  {count(counts.pairs, 'pair')}: {shown}; {known}")
+    if counts.scores:
+        known = f"with human scores {counts.rated_items:,}, with lengths {counts.long_items:,}"
+        lines.append(f"  {counts.scores:,} scores of {count(counts.items, 'item')}: {known}")
+    if counts.annotators:
+        lines.append(f"  at most {count(counts.annotators, 'annotator')} per item")
     return lines
 
 
@@ -148,6 +148,7 @@ def _name(probe: object) -> str:
 
 
 def _of_judges(some: pd.Series, whole: pd.Series) -> str:
+    """Name the judges of some rows in brackets, or count them if more than three; empty if these are all judges."""
     judges = some.drop_duplicates()
     total = whole.nunique()
     if len(judges) == total:

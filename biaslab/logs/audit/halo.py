@@ -1,4 +1,4 @@
-"""Halo effect: a judge's scores of two attributes correlate more than the humans' do."""
+"""Halo effect: a judge's scores of two attributes correlate more than human scores do."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from biaslab.stats import (
 
 @dataclass(frozen=True)
 class Halo(CellMeasure):
-    """Halo effect: correlation of a judge's scores of two attributes, compared with the humans'.
+    """Halo effect: correlation of a judge's scores of two attributes, compared with that of human scores.
 
     Notes
     -----
     Estimates, one per judge × data set × configuration × scale × pair of attributes (``attribute``, ``other``), from
-    items with all four scores. Correlations are Spearman's ρ within contexts, averaged over contexts in which all
-    scores vary:
+    items that judge and humans scored on both. Correlations are Spearman's ρ within contexts, averaged over contexts in
+    which all four scores vary:
 
     ``halo_judge``, ``halo_human`` (-1 to 1)
-        Correlation between both attributes in the judge's mean scores, and in the mean human scores.
+        Correlation of the two attributes in the judge's mean scores, and in the mean human scores.
     ``halo_excess`` (primary; -2 to 2, null 0)
         ``halo_judge`` minus ``halo_human``. Above 0: the judge distinguishes the attributes less than humans do.
     """
@@ -74,16 +74,16 @@ class Halo(CellMeasure):
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of each pair of attributes."""
-        found = usable(trials)
-        means = found.pivot_table(index=list(ITEM), columns="attribute", values=["value", "human"], sort=False)
-        for one, other in combinations(dict.fromkeys(found["attribute"]), 2):
+        readable = usable(trials)
+        means = readable.pivot_table(index=list(ITEM), columns="attribute", values=["value", "human"], sort=False)
+        for one, other in combinations(dict.fromkeys(readable["attribute"]), 2):
             wanted = [(kind, name) for kind in ("value", "human") for name in (one, other)]
             if not set(wanted) <= set(means.columns):
                 continue
             four = means[wanted].dropna()
             four.columns = ["judge_1", "judge_2", "human_1", "human_2"]
-            inside = pd.MultiIndex.from_frame(found[list(ITEM)]).isin(four.index)
-            entering = int((inside & found["attribute"].isin([one, other])).sum())
+            inside = pd.MultiIndex.from_frame(readable[list(ITEM)]).isin(four.index)
+            entering = int((inside & readable["attribute"].isin([one, other])).sum())
             planned = int(trials["attribute"].isin([one, other]).sum())
             made = _halo(four.reset_index(), self.resampling)
             yield Part(made, (entering, planned - entering), {"attribute": one, "other": other})

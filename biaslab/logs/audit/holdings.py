@@ -1,4 +1,4 @@
-"""Count the content of a log: judges, items, orders, replicates, prompts, human scores, texts."""
+"""Count the contents of a log: judges, items, orders, replicates, prompts, human scores, texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CELL = ["judge", "dataset", "attribute", "template"]
 
 @dataclass(frozen=True)
 class Holdings:
-    """Counts of the content of a log.
+    """Counts of the contents of a log.
 
     Parameters
     ----------
@@ -24,15 +24,15 @@ class Holdings:
     pairs, both_orders, one_order, unknown_order : int
         Pairs of candidates per judge, and how many were judged in both orders, in one order, and in unknown order.
     scores, items : int
-        Judgements of one candidate on a scale, and the candidates judged.
+        Judgements of single candidates on a scale, and the candidates scored.
     rated_pairs, rated_items : int
-        Pairs and items also judged by people, or with a gold label.
+        Pairs with a human preference or gold label, and items with a human score.
     annotators : int
         Maximum number of people who rated one item, if single ratings are known.
     long_pairs, long_items : int
         Pairs and items with known lengths in words.
     own_texts : int
-        Judgements of the judge's own system, given by the column ``judge_system`` or the judge's name.
+        Judgements that involve the judge's own system, as named by the column ``judge_system`` or else by the judge.
     """
 
     judgements: int
@@ -58,7 +58,7 @@ class Holdings:
 
 
 def holdings(trials: pd.DataFrame) -> Holdings:
-    """Count the content of a log.
+    """Count the contents of a log.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def holdings(trials: pd.DataFrame) -> Holdings:
 
 
 def _of_own_system(trials: pd.DataFrame) -> pd.Series:
-    """Return which judgements are of the judge's own system, ignoring case."""
+    """Flag the judgements that involve the judge's own system, ignoring case."""
     named = trials["judge_system"].fillna("")
     own, one, two = (
         column.astype("str").str.strip().str.casefold()
@@ -117,7 +117,7 @@ def _of_own_system(trials: pd.DataFrame) -> pd.Series:
 
 
 def _by_pair(judged: pd.DataFrame) -> pd.DataFrame:
-    """Assign numbers to pairs of candidates, and note whether the alphabetically first was shown first."""
+    """Assign a number to each pair of candidates, and flag whether the alphabetically first one was shown first."""
     one, two = judged["candidate_id"], judged["opponent_id"]
     first = one < two
     names = [*(judged[name] for name in _CELL), judged["context_id"], one.where(first, two), two.where(first, one)]

@@ -1,4 +1,4 @@
-"""Measure the agreement of recorded scores with humans, like `biaslab.scoring.agreement`."""
+"""Measure the agreement of recorded scores with human scores, like `biaslab.scoring.agreement`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from biaslab.probes.base import Accepted, rated
 from biaslab.stats import ITEM, Level, Method, usable
 
 _CELL = ("judge", "dataset", "attribute", "configuration", "scale")
-_SLOW = 20_000  # above this number of items, Kendall's tau over all of them is skipped
+_SLOW = 20_000  # items above which Kendall's tau over the whole data set is skipped
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Measure(ABC):
     name : str
         Name in the column ``probe`` of the estimates.
     metrics : tuple of Metric
-        The metrics it estimates, unless declared by a probe.
+        The metrics that it declares; those of a probe are declared there.
     primary : tuple of str
         Names of the primary metrics, over which q-values are computed.
     """
@@ -48,7 +48,7 @@ class Measure(ABC):
 
     @abstractmethod
     def accepts(self, trials: pd.DataFrame) -> Accepted:
-        """Select the trials, or give the reason why there are none."""
+        """Select the trials that support an estimate; the note gives the reason if there are none."""
 
     @abstractmethod
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
@@ -57,7 +57,7 @@ class Measure(ABC):
 
 @dataclass(frozen=True)
 class CellMeasure(Measure):
-    """Base for measures that are estimated cell by cell.
+    """Base for measures that are estimated separately in each cell.
 
     Attributes
     ----------
@@ -77,8 +77,8 @@ class CellMeasure(Measure):
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the estimates frame."""
         rows = []
-        for values, found in each_cell(trials, self.cell):
+        for values, chosen in each_cell(trials, self.cell):
             where = dict(zip(self.cell, values, strict=True))
-            for part in self.measure(found):
-                rows += part.rows(Cell(found, where, tuple(part.metrics), True, self.name, self.resampling))
+            for part in self.measure(chosen):
+                rows += part.rows(Cell(chosen, where, tuple(part.metrics), True, self.name, self.resampling))
         return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))

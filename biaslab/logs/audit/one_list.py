@@ -39,7 +39,7 @@ class OneList(CellMeasure):
 
     **Assumption.** The position of a candidate does not depend on its quality. This holds if the order was random: each
     position then has the best candidate in one of k lists, however much candidates differ. If candidates are systems,
-    it is tested whether each stands equally often in each position: for k systems that are in every list, (k − 1)/k
+    a test checks whether each occurs equally often in each position: for k systems that are in every list, (k − 1)/k
     times Pearson's statistic of systems by positions is χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is
     estimated if they are unbalanced at the .01 level. Ranking each list in balanced orders needs no such assumption and
     is the better design.
@@ -70,10 +70,10 @@ class OneList(CellMeasure):
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select lists that were not ranked in balanced orders."""
-        found = trials[trials["probe"] == self.name]
-        if found.empty:
-            return Accepted(found, "needs lists of candidates ranked in one order each")
-        return Accepted(found, "assumes a random order; ranking balanced orders needs no assumption and has more power")
+        lists = trials[trials["probe"] == self.name]
+        if lists.empty:
+            return Accepted(lists, "needs lists of candidates ranked in one order each")
+        return Accepted(lists, "assumes a random order; ranking balanced orders needs no assumption and has more power")
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell."""
@@ -85,7 +85,7 @@ class OneList(CellMeasure):
 
 
 def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict[str, Estimate]:
-    """Estimate both metrics, unless the p-value of the balance test says that the order was not random."""
+    """Estimate both metrics; leave them undefined if the balance test shows that the order was not random."""
     if p_value < _UNBALANCED:
         why = f"systems are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position"
         unknown = undefined(f"undefined: {why}", len(set(blocks.context)))
@@ -103,7 +103,7 @@ def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict
 
 
 def _balance(ranked: pd.DataFrame, k: int) -> float:
-    """Return the p-value of the test that systems occur equally often in each position; NaN if there are no systems."""
+    """Return the p-value of a test that systems occur equally often in each position; NaN if candidates are texts."""
     counts = pd.crosstab(ranked["candidate_id"], ranked["place"])
     if counts.empty or counts.to_numpy().sum(axis=1).min() < _FEWEST:
         return np.nan

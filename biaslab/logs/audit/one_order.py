@@ -32,10 +32,10 @@ class OneOrder(CellMeasure):
     Estimates, one per judge × data set × attribute × template, from decisions (ties excluded):
 
     ``first_position_log_odds`` (primary; log odds, null 0)
-        Log odds that the first of two equally good candidates wins: the intercept of a logistic regression that, if
-        candidates are systems, includes their strengths (Bradley and Terry 1952, with an order term as in Davidson and
-        Beaver 1977). Clustered by context. The raw share of decisions for the first is ``first_position_rate`` of
-        `biaslab.logs.audit.replies.Replies`.
+        Log odds that the candidate shown first wins at equal quality: the intercept of a logistic regression that
+        includes the strengths of the candidates if these are systems (Bradley and Terry 1952, with an order term as in
+        Davidson and Beaver 1977). Clustered by context. ``first_position_rate`` of
+        `biaslab.logs.audit.replies.Replies` is the raw share of decisions for the first.
 
     **Assumption.** Given their systems, the order of two candidates does not depend on their quality. This holds if the
     order was random. ``method`` reports whether lengths and human preferences are balanced over both positions; those
@@ -82,22 +82,22 @@ class OneOrder(CellMeasure):
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell."""
-        found = usable(trials)
-        won = pd.Series(pairs.decisions(found), found.index)
-        decided = found[won.notna()].assign(won=won[won.notna()])
+        readable = usable(trials)
+        won = pd.Series(pairs.decisions(readable), readable.index)
+        decided = readable[won.notna()].assign(won=won[won.notna()])
         metrics = {"first_position_log_odds": first_position_log_odds(decided, self)}
-        yield Part(metrics, (len(decided), len(trials) - len(found)))
+        yield Part(metrics, (len(decided), len(trials) - len(readable)))
 
 
 def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimate:
-    """Estimate the log odds of choosing the first candidate at equal quality.
+    """Estimate the log odds of choosing the candidate shown first at equal quality.
 
     Parameters
     ----------
     decided : pandas.DataFrame
         One row per decision, with ``won`` 1 if the first won and 0 otherwise.
     measure : OneOrder
-        Its ``resampling`` gives the confidence level and the clusters.
+        Its ``resampling`` sets the confidence level and the clusters.
     """
     contexts = decided["context_id"].nunique()
     if decided.empty:
@@ -106,10 +106,10 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     fixed = _always_first(decided) if len(systems) == 2 else None
     if fixed is not None:
         return undefined(_FIXED.format(fixed), contexts)
-    frame, said = decided.assign(**{_SHOWN_FIRST: 1.0}), []
+    frame, adjustments = decided.assign(**{_SHOWN_FIRST: 1.0}), []
     terms = [_SHOWN_FIRST]
     if systems:
-        said.append(f"strengths of {len(systems)} systems")
+        adjustments.append(f"strengths of {len(systems)} systems")
         for number, system in enumerate(systems[1:]):
             name = f"system {number}"
             signs = (frame["candidate_id"] == system).astype(float) - (frame["opponent_id"] == system).astype(float)
@@ -126,9 +126,9 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
         if unbalanced:
             frame, terms = frame.assign(**{name: values / spread}), [*terms, name]
     estimate = logistic_model(frame, "won", terms, measure.resampling)[_SHOWN_FIRST]
-    beside = f" adjusted for {', '.join(said)}" if said else ""
+    adjusted = f" adjusted for {', '.join(adjustments)}" if adjustments else ""
     checked = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
-    return replace(estimate, method=f"{estimate.method}{beside}{checked}")
+    return replace(estimate, method=f"{estimate.method}{adjusted}{checked}")
 
 
 def _systems(decided: pd.DataFrame) -> list[str]:
@@ -138,12 +138,13 @@ def _systems(decided: pd.DataFrame) -> list[str]:
 
 
 def _always_first(decided: pd.DataFrame) -> str | None:
+    """Return the candidate that is shown first in every pair, or None."""
     first = decided["candidate_id"].unique()
     return str(first[0]) if len(first) == 1 else None
 
 
 def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
-    """Yield covariates that are known for all pairs and differ within some: first minus second."""
+    """Yield name, description and difference (first minus second) of covariates known for all pairs and not all 0."""
     if (decided[["words", "opponent_words"]] > 0).all(axis=None):
         ratios = pd.Series(np.log(decided["words"] / decided["opponent_words"]), decided.index)
         if ratios.any():
@@ -153,7 +154,7 @@ def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
 
 
 def _balance(values: pd.Series, contexts: pd.Series) -> float:
-    """Return the p-value of a test, over contexts, that a covariate, in SD, is balanced between first and second."""
+    """Return the p-value of a t-test, over contexts, that the mean difference in a covariate (in SD) is 0."""
     means = values.groupby(contexts.to_numpy()).mean()
     if len(means) < 2:
         return 1.0

@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class PairLength(CellMeasure):
-    """Measure how often the longer of two texts wins.
+    """Measure length bias in pairs: how often the longer of two texts wins.
 
     Notes
     -----
@@ -39,9 +39,9 @@ class PairLength(CellMeasure):
         ``longer_wins`` among pairs in which people prefer the longer text, and in which they prefer the shorter one.
     ``longer_wins_at_equal_gold`` (primary; 0–1, null ½)
         Unweighted mean of these two. It is ½ for a judge that is equally accurate whether the longer or the shorter
-        text is better, whatever its accuracy and however often the longer text is better. In 800 simulated studies
-        each, of 40, 120 and 400 pairs, two thirds with a better longer text, and of 60 contexts with two pairs, the
-        type-I error was .043 to .051 for judges with accuracy .65 to .9.
+        text is better, regardless of its accuracy and of how often the longer text is better. The type-I error was .043
+        to .051 for judges with an accuracy of .65 to .9, in 800 simulated studies each of 40, 120 and 400 pairs, and of
+        60 contexts with two pairs; the longer text was better in two thirds of the pairs.
     """
 
     name: ClassVar[str] = "pair_length"
@@ -86,11 +86,11 @@ class PairLength(CellMeasure):
 
 
 def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
-    """Return how many judgements are uninformative about length, and why; empty if there are none."""
+    """Return a note on how many judgements are uninformative about length, and why; empty if there are none."""
     if known.all():
         return ""
     equal = int((comparisons["words"] > 0).mul(comparisons["words"] == comparisons["opponent_words"]).sum())
-    counts = {"of texts of the same length": equal, "without the lengths of both": int((~known).sum()) - equal}
+    counts = {"of texts of equal length": equal, "without the lengths of both texts": int((~known).sum()) - equal}
     reasons = ", ".join(f"{number:,} {why}" for why, number in counts.items() if number)
     return f"leaves out {int((~known).sum()):,} of {len(comparisons):,} judgements: {reasons}"
 
@@ -117,10 +117,10 @@ def _ratios(trials: pd.DataFrame) -> dict[str, Ratio]:
 
 
 def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) -> Ratio:
-    """Return the mean of two shares as a ratio, with variance only within each kind of pair.
+    """Return the mean of the two shares as a ratio whose variance comes only from within each kind of pair.
 
-    The difference between the two shares reflects the judge's accuracy, not error. The variance of a share adds one
-    success and one failure, following Agresti and Caffo (2000) for differences of proportions, and is unbiased.
+    The difference between the two shares reflects the judge's accuracy, not sampling error. The variance of each share
+    adds one success and one failure, as Agresti and Caffo (2000) do for differences of proportions, and is unbiased.
     """
     shares = {True: float(won[better].mean()), False: float(won[worse].mean())}
     mean = sum(shares.values()) / 2

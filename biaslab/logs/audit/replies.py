@@ -1,4 +1,4 @@
-"""Describe pairwise replies of any design: every readable reply counts, with or without the other order."""
+"""Descriptive rates of pairwise replies of any design, counting replies with and without the other order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNRATED = "undefined: no differing human scores"
 
 @dataclass(frozen=True)
 class Replies(CellMeasure):
-    """Describe pair trials; metrics that need human scores are left out if there are none.
+    """Descriptive rates of pair trials; those that need human scores are omitted if there are none.
 
     Notes
     -----
@@ -31,13 +31,13 @@ class Replies(CellMeasure):
     ``readable_rate`` (0–1)
         Share of replies that give a verdict.
     ``first_position_rate`` (0–1)
-        Share of decisions, ties excluded, for the first. Unlike in `biaslab.probes.Position`, replies without the
-        other order count too, so the quality of candidates often shown first affects it; it has no test. ``n_trials``
-        counts judgements with known order. `biaslab.audit` drops it, like ``comparative_accuracy``, if the probe has
-        an estimate of the same cell.
+        Share of decisions, ties excluded, for the candidate shown first. Unlike in `biaslab.probes.Position`, replies
+        without the other order count too, so it depends on the quality of candidates that are often shown first and has
+        no test. ``n_trials`` counts judgements with known order. `biaslab.audit` drops it, and
+        ``comparative_accuracy``, from cells in which the probe has an estimate.
     ``first_label_rate`` (0–1)
-        How often the first label is the more likely one, if a log has its probability. The order of the candidates
-        need not be known.
+        Share of judgements in which the first label is the more likely one, if the log has its probability. Needs no
+        known order of the candidates.
     ``comparative_accuracy`` (0–1)
         Share of decisions between candidates with different human scores that agree with humans.
     ``accuracy_both_orders`` (0–1)
@@ -52,7 +52,7 @@ class Replies(CellMeasure):
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("win_rate", "win rate, ties counting ½", "share"),
         Metric("readable_rate", "replies that give a verdict", "share"),
-        Metric("first_label_rate", "P(first label), whoever has it", "share"),
+        Metric("first_label_rate", "P(first label), whichever candidate has it", "share"),
         Metric("accuracy_both_orders", "pairs decided as the reference scores do in both orders", "share"),
         Metric("accuracy_shown_first", "pairs ordered as the reference scores do, one system shown first", "share"),
     )
@@ -129,7 +129,7 @@ def _entering(metric: str, trials: pd.DataFrame) -> int:
 
 
 def _won(trials: pd.DataFrame) -> pd.Series:
-    """Return the winner of each judgement, like `biaslab.ranking.pairs.decisions`."""
+    """Return `biaslab.ranking.pairs.decisions` as a series: 1 if the candidate shown first won, 0 if the second did."""
     return pd.Series(pairs.decisions(trials), trials.index)
 
 
@@ -148,7 +148,7 @@ def _of_all(trials: pd.DataFrame) -> dict[str, Ratio]:
 
 
 def both_orders(trials: pd.DataFrame, won: pd.Series) -> Ratio:
-    """Return the share of pairs decided in agreement with humans in both orders."""
+    """Return, over pairs judged in both orders, the share decided in agreement with humans in both."""
     differ = trials[trials["human_gap"].fillna(0) != 0]
     one, two = differ["candidate_id"], differ["opponent_id"]
     ahead = one < two
@@ -163,12 +163,12 @@ def both_orders(trials: pd.DataFrame, won: pd.Series) -> Ratio:
 def _systems(trials: pd.DataFrame) -> list[str]:
     """Return the candidates that have a win rate: systems, which occur in several contexts.
 
-    If most candidates occur in a single context, they are texts; only those in at least half of the contexts, such as
-    a baseline, are then systems, because others may be the same short answer to several questions.
+    If most candidates occur in a single context, they are texts. Then only candidates in at least half of the contexts,
+    such as a baseline, count as systems, because others may be the same short answer to several questions.
     """
     sides = [trials[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
-    stands = pd.concat(sides).drop_duplicates()
-    contexts, every = stands["candidate"].value_counts(sort=False), stands["context"].nunique()
+    appearances = pd.concat(sides).drop_duplicates()
+    contexts, every = appearances["candidate"].value_counts(sort=False), appearances["context"].nunique()
     texts = every > 1 and (contexts == 1).mean() > 0.5
     fewest = max(2, every / 2) if texts else min(2, every)
     return [str(name) for name in contexts.index[contexts >= fewest]]

@@ -1,4 +1,4 @@
-"""Audit recorded judgements: run every probe that accepts them, and say why the others do not."""
+"""Audit recorded judgements: run every probe that accepts them, and give the reason for each that does not."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def audit(
     human : Dataset, optional
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
-        Probes to run; by default all, and "replies", "human_agreement", "halo", "pair_length", "one_order", "one_list"
-        and "subsets".
+        Names of the probes and measures to run; default: all. Besides the probes, there are "replies",
+        "human_agreement", "halo", "pair_length", "one_order", "one_list" and "subsets".
     resampling : Resampling, optional
         Confidence level and resampling of the estimates.
     breakdowns : bool
-        Keep rows for single bins of the human score gap (column ``human_gap``).
+        Keep the rows for each bin of the human score gap (column ``human_gap``).
 
     Returns
     -------
@@ -71,11 +71,11 @@ def audit(
         The estimates of all probes that could run, concatenated; conditions that a probe does not have are NaN.
         q-values are computed over all tests together. P(A) and accuracy of a cell have a single row: that of
         "position", over pairs judged in both orders, if defined, else that of "replies", over all replies.
-        ``attrs["not_run"]`` gives for every other probe the reason, in one line; ``attrs["notes"]`` what was left out
-        of those that ran; ``attrs["additions"]`` the addition to the log that would allow each missing estimate;
-        ``attrs["read"]`` how a file was read; ``attrs["missing"]`` the number of missing judgements and the reasons,
-        if they are more than 5 % of an estimate's. Judges with more than half of their replies unreadable are left
-        out, as noted in ``not_run``.
+        ``attrs["not_run"]`` gives the reason, in one line, for each probe that did not run; ``attrs["notes"]`` the
+        assumptions and omissions of those that ran; ``attrs["additions"]`` the addition to the log that would allow
+        each missing estimate; ``attrs["read"]`` how a file was read; ``attrs["missing"]`` the number of missing
+        judgements and the reasons, if more than 5 % of an estimate's judgements are missing. Judges with more than half
+        of their replies unreadable are excluded and listed in ``not_run``.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def audit(
     TrialsError
         If a column is missing.
     UnreadableLogError
-        If more than half of the log could not be read, so that the rest supports no finding.
+        If more than half of the log could not be read; the rest may be a biased selection.
 
     Warns
     -----
@@ -97,8 +97,8 @@ def audit(
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
     >>> pairs = [f"{c},{a},{b},{a}" for c in range(20) for a, b in ("xy", "yx")]
     >>> _ = file.write_text("\n".join(["context_id,candidate_id,opponent_id,winner", *pairs]))
-    >>> found = audit(file, only=["position", "source"])
-    >>> float(found.set_index("metric").loc["order_consistency", "estimate"]), found.attrs["not_run"]
+    >>> result = audit(file, only=["position", "source"])
+    >>> float(result.set_index("metric").loc["order_consistency", "estimate"]), result.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
     every = measures(resampling)
@@ -120,12 +120,12 @@ def audit(
             not_run[name] = str(error).partition("\n")[0]
             continue
         if frame.empty:
-            not_run[name] = note or "no trial is left"
+            not_run[name] = note or "no trials left"
             continue
         frames.append(frame)
         if note:
             notes[name] = note
-    stacked = _said_once(_stacked(frames))
+    stacked = _without_repeated_rates(_stacked(frames))
     estimates = stacked if breakdowns else without_breakdowns(stacked)
     additions = _additions(every, not_run, estimates, audited)
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
@@ -135,14 +135,14 @@ def audit(
 
 
 def interesting(measure: Measure | Probe) -> tuple[str, ...]:
-    """Return the metrics that have a verdict or, failing that, show the quality of a judge."""
+    """Return the primary metrics of a measure or, if it has none, those that show a judge's quality."""
     return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
 
 
 def _additions(
     every: Mapping[str, Measure | Probe], not_run: Mapping[str, str], estimates: pd.DataFrame, trials: pd.DataFrame
 ) -> dict[str, str]:
-    """Return the addition that would allow each measure that did not run or gave no verdict."""
+    """Return the addition that would allow each measure that did not run, or has no estimate of `interesting`."""
     known = estimates[estimates["estimate"].notna()]
     of = {name: set(rows["metric"]) for name, rows in known.groupby("probe", sort=False)}
     tried = {*not_run, *estimates["probe"]}
@@ -159,7 +159,7 @@ def _additions(
 
 
 def recorded_trials(log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable) -> pd.DataFrame:
-    """Return trials unchanged, or read them from a file or a plain table."""
+    """Return a frame of trials unchanged; read anything else as a file or a plain table."""
     if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
         require_columns(log, _READ, "trials")
         return log
@@ -167,7 +167,7 @@ def recorded_trials(log: pd.DataFrame | str | Path | ArrowTable | InterchangeTab
 
 
 def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the trials of judges with at least half of their replies readable; for the others, the reason."""
+    """Return the trials of judges with at least half of their replies readable, and a reason for each other judge."""
     require_readable(trials)
     unread: dict[str, str] = {}
     for judge, own in trials.groupby("judge", sort=False, observed=True):
@@ -178,7 +178,7 @@ def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]
 
 
 def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
-    """Return all probes and measures."""
+    """Return all probes and measures by name."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
@@ -187,7 +187,7 @@ def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
 
 
 def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:
-    """Return the estimates and a note; collect warnings of missing judgements, and issue them all the same."""
+    """Return the estimates and a note; re-issue all warnings, and collect those of missing judgements in `missing`."""
     accepted = measure.accepts(trials)
     if accepted.trials.empty:
         return accepted.trials, accepted.note
@@ -202,7 +202,7 @@ def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None
 
 
 def prepared(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with all required columns, and without attrs, which pandas would copy each time."""
+    """Return the trials with all columns that probes need, without replies, and without attrs, which pandas copies."""
     frame = trials.drop(columns="reply", errors="ignore").reset_index(drop=True)
     frame.attrs = {}
     missing = trials_of({name: frame[name] for name in _READ}, frame.index)
@@ -220,8 +220,8 @@ def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         return corrected(pd.concat(whole, ignore_index=True)) if whole else pd.DataFrame(columns=columns)
 
 
-def _said_once(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Drop the rates over all replies in cells that have the balanced ones, over pairs in both orders.
+def _without_repeated_rates(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Drop rates over all replies from cells that also have the balanced rates, over pairs judged in both orders.
 
     Probes share these metrics; one row per cell (judge, data set, attribute, template) is kept.
     """

@@ -44,10 +44,10 @@ def read_judgements(
         reader finds, as in ``{"judge": "=GPT-4"}``, and is required for tables of unknown format (see
         `biaslab.logs.readers.mapping`). ``explode`` turns a list into rows, ``join`` adds the fields of a second file
         (`biaslab.logs.readers.reshaping`), and ``score_pattern`` is a regular expression that extracts scores from
-        texts, replacing `biaslab.prompts.parsing`. A path points to a TOML file with all this
+        texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this
         (`biaslab.logs.readers.mapping_files`). A function takes the table of a file (`pandas.json_normalize`: nested
         objects become columns such as ``"meta.judge"``) and returns a table with the column names of trials or of a
-        known format; keep its index, the line in the file, to make rows traceable.
+        known format; it should keep the index, the line in the file, so that rows can be traced.
     strict : bool
         Raise at the first malformed line.
 
@@ -55,7 +55,7 @@ def read_judgements(
     -------
     pandas.DataFrame
         The columns of `biaslab.collect`, with "recorded" as ``probe`` and file and line as ``key``, and those that
-        probes read: for pairs ``template, human_gap, order_known, p_first_label`` (probability of the first label,
+        probes need: for pairs ``template, human_gap, order_known, p_first_label`` (probability of the first label,
         whichever candidate had it) and ``p_both_orders`` (mean over both orders, if the log has no other probability);
         for scores ``configuration, scale, answer, form, order, rules, human, human_scale, ratings``; ``words`` and
         ``opponent_words``, the lengths of the texts; ``subset`` of the data set; ``judge_system``, the judge's own
@@ -104,17 +104,17 @@ def read_judgements(
     try:
         return _read(path, chosen, given, strict)
     except UnclearError as unclear:
-        allowed, said = (
+        allowed, remedy = (
             "a mapping that leaves a single interpretation",
             lines_of(unclear.refusal, unclear.sample, given),
         )
-        raise InputError("mapping", dict(given.columns), allowed, said) from None
+        raise InputError("mapping", dict(given.columns), allowed, remedy) from None
 
 
 def _read(
     path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable, chosen: str | None, given: LogMapping, strict: bool
 ) -> pd.DataFrame:
-    """Return the trials of a path, or raise why there are none."""
+    """Return the trials at a path; raise `InputError` with the reason if there are none."""
     reading = Reading(chosen, given, strict)
     if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
         reading.alone = True
@@ -131,7 +131,7 @@ def _read(
 
 
 def _of_files(reading: Reading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
-    """Return the trials of the files at a path; reads tables by column names only outside folders and archives."""
+    """Return the trials of the files at a path; tables in folders are read by their column names only if `alone`."""
     parts: list[pd.DataFrame] = []
     for document in documents(path):
         reading.alone = alone or document.name == Path(path).name

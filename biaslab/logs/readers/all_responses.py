@@ -1,8 +1,8 @@
 """Scores with several samples per item: ``source, system_output, prompt, all_responses`` and, mostly, ``scores``.
 
 The format of G-Eval (Liu et al. 2023, arXiv 2303.16634) and of *A Closer Look into Automatic Evaluation Using LLMs*
-(Chiang & Lee 2023, arXiv 2310.05657), a JSON list. Attribute, scale, output order and the presence of evaluation steps
-(auto-CoT) are read from the prompt; the judge is the part of the file name before the first underscore.
+(Chiang & Lee 2023, arXiv 2310.05657), a JSON list. The prompt gives attribute, scale, output order and whether there
+are evaluation steps (auto-CoT); the judge is the part of the file name before the first underscore.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     context, system = rows.take("context", "text"), rows.take("system_id", "id", "unknown")
     responses, scores = rows.take("all_responses", "list"), rows.take("scores", "any")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in texts["prompt"]]
-    rows.refuse(pd.Series([found is None for found in asked]), "the prompt names no attribute with a scale")
+    rows.refuse(pd.Series([each is None for each in asked]), "the prompt names no attribute with a scale")
     no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
     rows.refuse(pd.Series(no_text), "a response is not text")
     made: list[tuple[Any, ...]] = []
@@ -74,7 +74,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 def _asked(prompt: str) -> tuple[str, str, str, str] | None:
     """Return attribute, scale, form and output order; None if the prompt names no attribute with a scale."""
     ends = _ATTRIBUTE.search(prompt)
-    spans = [found for found in _CRITERION.finditer(prompt) if ends is None or found["name"] == ends["name"]]
+    spans = [span for span in _CRITERION.finditer(prompt) if ends is None or span["name"] == ends["name"]]
     if not spans:
         return None
     span = _SCALE.search(prompt) if ends is None else None
@@ -93,5 +93,5 @@ def _human(scores: Any, attribute: str) -> float:
 
 
 def _dataset(scores: Any) -> str:
-    found = set(scores) if isinstance(scores, dict) else set()
-    return next((name for name, attributes in _NAMES.items() if attributes <= found), "unknown")
+    names = set(scores) if isinstance(scores, dict) else set()
+    return next((name for name, attributes in _NAMES.items() if attributes <= names), "unknown")

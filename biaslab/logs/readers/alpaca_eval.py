@@ -2,10 +2,10 @@
 
 ``preference`` is 1 if output_1 won, 2 if output_2 won, 0 or 1.5 for a tie, null without a verdict; for a weighted judge
 it is 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not record which. If a weighted
-preference comes with the log-probabilities of the two answers ("m" is the output shown first), the order is the one
-consistent with the preference; preferences have ten digits, so this works however close to ½ they are. Annotators that
-rank record the order: ``referenced_models`` says which output "m" was, or else the preference says which output the
-model of rank 1 was. Otherwise the order is unknown, and no order effect can be estimated. The probability of the label
+preference comes with the log-probabilities of the two labels ("m" is the output shown first), the order is the one
+consistent with the preference; preferences have ten digits, so this works however close to ½ they are. Ranking
+annotators reveal the order: ``referenced_models`` names the output shown as "m", or else the preference identifies the
+output at rank 1. Otherwise the order is unknown, and no order effect can be estimated. The probability of the label
 shown first, ``p_first_label``, needs no order. Outputs may be missing, as in files shared without texts.
 """
 
@@ -25,8 +25,8 @@ from biaslab.logs.readers.rows import Rows, Source
 FIELDS = frozenset({"instruction", "generator_1", "generator_2", "preference"})
 _ANSWERS = ("m", "M")  # shown first, shown second
 _OUTPUTS = {"output_1": 1, "output_2": 2}
-_CLOSE = 1e-3  # a preference that is rounded to three digits agrees
-_CLEARLY = 20  # times closer to one order than to the other
+_CLOSE = 1e-3  # tolerance for preferences rounded to three digits
+_CLEARLY = 20  # minimum ratio of the distances from the two orders
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def _second_wins(preference: float) -> tuple[float, Status]:
 
 
 def _shown(completion: Any, second: float, named: Any) -> tuple[int, float, float]:
-    """Return which output was shown first (1 or 2, 0: unknown), how likely it was, and how likely both answers were."""
+    """Return the output shown first (1 or 2; 0 if unknown), the share of its label, and the mass of both labels."""
     if isinstance(named, dict) and (order := _named_first(named)):
         return order, math.nan, math.nan
     if isinstance(completion, dict) and "ordered_models" in completion:
@@ -97,7 +97,7 @@ def _shown(completion: Any, second: float, named: Any) -> tuple[int, float, floa
 
 
 def _named_first(named: dict[Any, Any]) -> int:
-    """Return which output was shown first, from the outputs that were called "m" and "M"; 0: unknown."""
+    """Return the output shown first, from the outputs labelled "m" and "M"; 0 if unknown."""
     first, second = (named.get(answer) for answer in _ANSWERS)
     if first in _OUTPUTS:
         return _OUTPUTS[first]
@@ -105,7 +105,7 @@ def _named_first(named: dict[Any, Any]) -> int:
 
 
 def _ranked(models: Any, second: float) -> int:
-    """Return which output was shown first, from the ranks of "m" and "M" and the output that won; 0: unknown."""
+    """Return the output shown first, from the label at rank 1 and the output that won; 0 if unknown."""
     rows = [one for one in models if isinstance(one, dict)] if isinstance(models, list) else []
     best = [one.get("model") for one in rows if one.get("rank") in (1, "1")]
     if best not in ([_ANSWERS[0]], [_ANSWERS[1]]) or second not in (0.0, 1.0):

@@ -1,8 +1,8 @@
 """Arena-Hard judgements (``model_judgment/JUDGE/MODEL.jsonl``): two games against a baseline, one per order.
 
-``question_id, model, judge, games`` (v0.1) or ``uid, model, judge, baseline, games`` (v2). In the first game the
-baseline is A, in the second the model is; ``score`` is "A>>B", "A>B", "A=B", "B>A", "B>>A" or null. Without a name
-in the file, the baseline is called "baseline".
+``question_id, model, judge, games`` (v0.1) or ``uid, model, judge, baseline, games`` (v2). A is the baseline in the
+first game and the model in the second; ``score`` is "A>>B", "A>B", "A=B", "B>A", "B>>A" or null. If the file does not
+name the baseline, it is called "baseline".
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
             shown = (baseline[place], model[place])[:: -1 if number else 1]
             score = game.get("score")
             verdict = _VERDICTS.get(score.strip(), _UNREAD) if isinstance(score, str) else _UNREAD
-            made.append((place, judge[place], question[place], *shown, *verdict, _said(game.get("judgment"))))
+            made.append((place, judge[place], question[place], *shown, *verdict, _text_of(game.get("judgment"))))
     return trials_of_several(made, _COLUMNS, dataset="arena_hard")
 
 
-def _said(judgment: Any) -> str | None:
+def _text_of(judgment: Any) -> str | None:
     text = judgment.get("answer") if isinstance(judgment, dict) else judgment
     return plain(text) if isinstance(text, str) else None

@@ -11,7 +11,7 @@ from biaslab.core.errors import InputError
 
 @runtime_checkable
 class ArrowTable(Protocol):
-    """A table that Arrow reads without a copy, such as from polars, pyarrow or DuckDB (Arrow's PyCapsule interface)."""
+    """A table with Arrow's PyCapsule interface, such as from polars, pyarrow or DuckDB; read without a copy."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return a capsule with a stream of batches."""

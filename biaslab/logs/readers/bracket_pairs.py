@@ -1,6 +1,6 @@
-"""Pair logs with a verdict in each judgment: ``judge, question, A, B, judgment`` and, where there are several, ``rep``.
+"""Pair logs with a verdict in each judgment: ``judge, question, A, B, judgment`` and, for repetitions, ``rep``.
 
-The format of the Position Bias Analyzer (Shi et al. 2024, arXiv 2406.07791): A is shown first; the judgment holds
+The format of the Position Bias Analyzer (Shi et al. 2024, arXiv 2406.07791): A is shown first; the judgment contains
 ``[[A]]``, ``[[B]]`` or ``[[C]]`` (a tie), or degrees (``[[A>>B]]``), as on MT-Bench and Arena-Hard, or "Choice: A", as
 on DevBench. ``dataset`` is optional. Judgments that report a failed call are left out.
 """

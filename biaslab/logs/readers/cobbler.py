@@ -1,17 +1,17 @@
-"""CoBBLEr (Koo et al. 2024, arXiv 2309.17012): every pair of systems judged in both orders, and how often each won.
+"""CoBBLEr (Koo et al. 2024, arXiv 2309.17012): pairs of systems judged in both orders, and counts of wins.
 
 ``…_true_order_<judge>.json``: one line per pair, ``{"model": winner, "combination": [shown first, shown second,
-mark]}``, with an empty line after each context. The winner is that of the first order; the mark says what the exchanged
-order gave: "fo bias", the first label again; "lo bias", the second label again; "inconsistent", nothing that can be
-read; without a mark the same winner. Of "Invalid response" the second order is not told.
+mark]}``, with an empty line after each context. The winner is that of the first order; the mark gives the result of the
+swapped order: "fo bias", the first label again; "lo bias", the second label again; "inconsistent", an unreadable reply;
+no mark, the same winner. For "Invalid response", the result of the swapped order is not recorded.
 
-``…_preferences_<judge>.json``: one object a context, system → number of its pairs that it won; these are scores, 0 to
-the number of other systems. The judge is taken from the file's name; its own system has the same name.
+``…_preferences_<judge>.json``: one object per context, system → number of its pairs that it won. These are scores from
+0 to the number of other systems. The file name gives the judge, whose own system has the same name.
 
-Contexts are counted by records, however the JSON is laid out: the n-th is the n-th instruction in all files. The folder
-says the condition (``n15_evaluations_bandwagon``: "bandwagon"), which is the template of pairs and the configuration of
-scores, and what else it says is part of the data set's name ("cobbler n15"), so that files of another run, with other
-systems, are not taken for these.
+Contexts are numbered by records, regardless of the layout of the JSON: the n-th is the n-th instruction in all files.
+The folder gives the condition ("bandwagon" in ``n15_evaluations_bandwagon``), which is the template of pairs and the
+configuration of scores. The rest of its name becomes part of the data set's name ("cobbler n15"), so that runs with
+other systems are not mixed up.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ FIELDS = frozenset({"model", "combination"})
 WIN_FIELDS: frozenset[str] = frozenset()
 _INVALID = "Invalid response"
 _NAME = re.compile(r"(?:true_order|preferences)_(?P<judge>.+?)(?:\.\w+)*$")
-#: What the exchanged order gave: the probability that what was shown first in it wins.
+#: Result of the swapped order: the probability that the system shown first in it wins.
 _MARKS: dict[str, Reading] = {"fo bias": (1.0, "ok"), "lo bias": (0.0, "ok"), "inconsistent": UNREAD}
-#: Who can have won the first order, given the mark: the first shown, the second, or either.
+#: Possible winners of the first order, by mark: the system shown first (0) or second (1).
 _WINNERS = {"fo bias": (0,), "lo bias": (1,), "inconsistent": (0, 1)}
-_EMPTY = 2  # lines from a record to the next where an empty line stands between; objects of a list take more
-_FEWEST = 3  # systems of win counts: fewer are any numbers
+_EMPTY = 2  # maximum lines between records of JSON Lines, with one empty line; objects in a list may take more
+_FEWEST = 3  # minimum systems of win counts; fewer numbers may be anything
 _FOLDER = re.compile(r"[_-]?evaluations?[_-](?P<condition>[a-z]+)", re.IGNORECASE)
-#: Systems of the paper, by which the win counts of a judge are known that often gave no answer that could be read.
+#: Systems of the paper; they identify the win counts of judges with many unreadable replies, which do not add up.
 _SYSTEMS = re.compile(
     r"gpt|alpaca|baize|cohere|dolly|falcon|koala|llama|mpt|olmo|open-?assist|redpajama|vicuna|wizard", re.IGNORECASE
 )
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return two pair trials per record, one per order; one for an invalid response."""
+    """Return two pair trials per record, one per order; only one for an invalid response."""
     winner, shown = rows.take("model", "id"), rows.take("combination", "list")
     whole = [_is_comparison(name, combination) for name, combination in zip(winner, shown, strict=True)]
     rows.refuse(~pd.Series(whole, dtype=bool), "combination is not two systems with the winner and a known mark")
@@ -69,10 +69,10 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def tells_wins(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether half the records are how often each of some systems won.
+    """Return whether at least half of the records are counts of wins by system.
 
-    Some add up to all pairs of the systems; or, of a judge that never answered all of them, the systems are the
-    paper's and none adds up to more.
+    No record may add up to more than the number of pairs. Some record must add up to it, or, for judges that never
+    answered all pairs, most of the systems must be those of the paper.
     """
     (systems, _), *_ = Counter(frozenset(record) for record in records).most_common(1)
     pairs = len(systems) * (len(systems) - 1) // 2
@@ -110,7 +110,7 @@ def _is_comparison(winner: Any, combination: list[Any]) -> bool:
 
 
 def _numbers(rows: Rows) -> list[str]:
-    """Return the number of each record in the file, from 1, those that could not be decoded counted too."""
+    """Return the number of each record in the file, from 1, also counting records that could not be decoded."""
     lost = sorted(problem.line for problem in rows.log.problems if problem.line not in set(rows.lines))
     return [str(place + 1 + bisect_right(lost, line)) for place, line in enumerate(rows.lines)]
 
@@ -118,8 +118,8 @@ def _numbers(rows: Rows) -> list[str]:
 def _contexts(rows: Rows, shown: Sequence[Any]) -> list[str]:
     """Return the number of each record's context.
 
-    In JSON Lines an empty line ends one, and a malformed line does not. In a JSON list, on one line or with several
-    lines a record, a pair that stands in the context already begins another.
+    In JSON Lines, an empty line ends a context, and a malformed line does not. In a JSON list, on one line or with
+    several lines per record, the first repeated pair starts the next context.
     """
     gaps = [line - before for before, line in pairwise(rows.lines)]
     if gaps and not 1 <= min(gaps) <= _EMPTY:
@@ -133,6 +133,7 @@ def _contexts(rows: Rows, shown: Sequence[Any]) -> list[str]:
 
 
 def _by_repetition(shown: Sequence[Any]) -> list[str]:
+    """Return the number of each record's context; a pair that the context already has starts the next one."""
     number, seen, numbers = 1, set[frozenset[str]](), list[str]()
     for combination in shown:
         pair = frozenset(map(str, combination[:2]))
@@ -144,7 +145,7 @@ def _by_repetition(shown: Sequence[Any]) -> list[str]:
 
 
 def _of_folder(file: str) -> tuple[str, str]:
-    """Return the data set, with what its folder says of the run, and the condition.
+    """Return the data set, with the run named by the folder, and the condition.
 
     Examples
     --------

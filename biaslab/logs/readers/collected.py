@@ -1,4 +1,4 @@
-"""Trials that `biaslab.collect` or `biaslab.read_judgements` returned, saved as CSV, JSON Lines or Parquet."""
+"""Saved trials from `biaslab.collect` or `biaslab.read_judgements`, as CSV, JSON Lines or Parquet."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ FIELDS = frozenset(
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return the saved trials, including conditions of any probe."""
-    found = {
+    """Return the saved trials, including the conditions of any probe."""
+    columns = {
         name: rows.take(name, "id") for name in ("probe", "judge", "dataset", "context_id", "candidate_id", "attribute")
     }
     value, status = rows.take("value", "number"), rows.take("status", "id")
     rows.refuse(~status.isin(STATUSES), f"status is not one of {', '.join(STATUSES)}")
     usable = status.isin(["ok", "tie"])
     rows.refuse(usable & value.isna(), "a value is missing")
-    rows.refuse(~usable & value.notna(), "a value although the status says there is none")
+    rows.refuse(~usable & value.notna(), "a value although the status excludes one")
     names = dict.fromkeys(name for record in rows.records for name in record)
     for name in (name for name in names if name not in (*FIELDS, "key")):
         column = SCHEMA.get(name)
         if column is None or column.kind in ("text", "name"):
-            found[name] = _as_it_is(rows, name, textual=column is not None)
+            columns[name] = _saved_column(rows, name, textual=column is not None)
         else:
-            found[name] = rows.take(name, column.kind, column.default if column.kind == "flag" else None)
-    if "opponent_id" in found:
-        paired = found["opponent_id"].notna()
+            columns[name] = rows.take(name, column.kind, column.default if column.kind == "flag" else None)
+    if "opponent_id" in columns:
+        paired = columns["opponent_id"].notna()
         rows.refuse(usable & paired & ~value.between(0, 1), "a pair's value is not from 0 to 1")
-    found["replicate"] = rows.take("replicate", "number", 0).fillna(0)
-    made = trials_of({**found, "value": value, "status": status}, value.index)
-    others = {name: column for name, column in found.items() if name not in made}
+    columns["replicate"] = rows.take("replicate", "number", 0).fillna(0)
+    made = trials_of({**columns, "value": value, "status": status}, value.index)
+    others = {name: column for name, column in columns.items() if name not in made}
     return made.assign(**others)
 
 
-def _as_it_is(rows: Rows, name: str, textual: bool) -> pd.Series:
+def _saved_column(rows: Rows, name: str, textual: bool) -> pd.Series:
     """Return a saved column; a probe's own condition becomes numeric if all its values are numbers."""
     values = [record.get(name) for record in rows.records]
     wrong = [not isinstance(value, str | int | float | None) for value in values]

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 Tokens = tuple[str, ...]
 
-#: Pairs of words that tell the first of two candidates from the second, in names of columns and in verdicts.
+#: Pairs of words for the first and the second of two candidates, in column names and in verdicts.
 SIDES = (("a", "b"), ("1", "2"), ("0", "1"), ("first", "second"), ("left", "right"), ("one", "two"), ("x", "y"),
          ("chosen", "rejected"))  # fmt: skip
 CHOSEN = 7
-"""The place in `SIDES` of candidates that are called by whom people prefer, which says nothing of their order."""
+"""Index in `SIDES` of candidates that are named by human preference, which does not imply an order."""
 
 TEXT = frozenset(["answer", "response", "output", "completion", "text", "summary", "candidate", "reply", "generation",
                   "story", "translation", "essay", "message", "option", "choice", "content", "result"])  # fmt: skip
@@ -75,13 +75,13 @@ ATTRIBUTE = ("attribute", "aspect", "criterion", "criteria", "dimension", "metri
 REPLICATE = ("replicate", "repetition", "rep", "run", "trial", "sample_index", "iteration")
 TEMPLATE = ("template", "prompt_name", "prompt_version", "prompt_template", "judge_prompt_id", "configuration")
 DATASET = ("dataset", "data_set", "benchmark")
-#: Words in the name of a column that says in which order two candidates were shown.
+#: Words in names of columns that give the order in which two candidates were shown.
 ORDER = frozenset(["swap", "swapped", "swapping", "flipped", "reversed", "order", "position", "shown", "presented",
                    "exchanged", "toggled"])  # fmt: skip
-#: Words in the names of columns with the verdict of one order and of the other.
+#: Words in names of columns with the verdicts in one order and in the other.
 AS_STANDS = frozenset(["original", "forward", "normal", "unswapped", "ab"])
 OTHER_ORDER = frozenset(["swapped", "swap", "reversed", "reverse", "backward", "flipped", "exchanged", "toggled", "ba"])
-#: Words of the names of people, beside `HUMAN`.
+#: Words in names of people, in addition to `HUMAN`.
 PERSONS = frozenset(["author", "authors", "mturk", "crowdworker", "participant", "volunteer", "student"])
 PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "user_id", "participant")
 
@@ -129,20 +129,20 @@ def find_pairs(names: Sequence[str]) -> dict[Tokens, tuple[str, str, int]]:
 
 
 def both_orders(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the columns with the verdicts of one order and of the other, or None.
+    """Return the columns with the verdicts in one order and in the other, or None.
 
     Examples
     --------
     >>> both_orders(["question", "winner", "winner_swapped"]), both_orders(["verdict_ab", "verdict_ba"])
     (('winner', 'winner_swapped'), ('verdict_ab', 'verdict_ba'))
     """
-    beside = AS_STANDS | OTHER_ORDER | ORDER
+    order_words = AS_STANDS | OTHER_ORDER | ORDER
     known = {name: set(tokens(name)) for name in names}
     for other, words in known.items():
-        what = words - beside
-        if words & OTHER_ORDER and what & (VERDICT | {"prediction", "result"}):
+        noun = words - order_words
+        if words & OTHER_ORDER and noun & (VERDICT | {"prediction", "result"}):
             for name, own in known.items():
-                if name != other and own - beside == what and not own & OTHER_ORDER:
+                if name != other and own - order_words == noun and not own & OTHER_ORDER:
                     return name, other
     return None
 
@@ -159,9 +159,9 @@ def third_candidate(names: Sequence[str], pairs: Mapping[Tokens, tuple[str, str,
 
 
 def first_named(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the columns whose names are among the known ones, in the order of these.
+    """Return the columns with a known name, in the order of the known names.
 
-    A dotted path is known by its last part, too, unless it is of a judge: ``"input.question"``.
+    The last part of a dotted path counts too, as in ``"input.question"``, unless it belongs to a judge or a reference.
     """
     by_name: dict[str, str] = {}
     for name in names:
@@ -173,13 +173,13 @@ def first_named(names: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def _last(name: str) -> str:
-    """Return the last part of a path, unless it is within what is a judge's or a reference."""
+    """Return the last part of a path; the whole path if it belongs to a judge or a reference."""
     head, _, tail = name.rpartition(".")
     return name if set(tokens(head)) & (_OF_JUDGES | _OF_REFERENCES) else tail
 
 
 def like_question(name: str) -> bool:
-    """Return whether a column is called as what was asked is, with plain words beside it.
+    """Return whether a column is named like a question, apart from words without meaning.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def like_question(name: str) -> bool:
 
 
 def like_answer(name: str) -> bool:
-    """Return whether a column is called as an answer is, with plain words beside it.
+    """Return whether a column is named like an answer, apart from words without meaning.
 
     Examples
     --------
@@ -203,21 +203,21 @@ def like_answer(name: str) -> bool:
     (True, True, False)
     """
     *_, head, _ = ("", *name.split("."))
-    if head.lower() in _OUTPUTS:  # whatever an output's only field is called
+    if head.lower() in _OUTPUTS:  # a field of an output, with any name
         return True
     words = {word for word in tokens(_last(name)) if word not in _PLAIN}
     return bool(words) and all(word in {"prediction", "pred"} or is_text([word]) for word in words)
 
 
 def like_system(name: str) -> bool:
-    """Return whether a column is called as a system is, such as ``generation_model``, and not as a judge is."""
+    """Return whether a column is named like a system, such as ``generation_model``, and not like a judge."""
     words = set(tokens(name))
     rest = words - SYSTEM - {"name", "id"}
     return bool(words & SYSTEM) and not words & (_OF_JUDGES | PERSONS) and all(is_text([word]) for word in rest)
 
 
 def like_judge(name: str) -> bool:
-    """Return whether a column is called as a judge is, such as ``evaluation_model``."""
+    """Return whether a column is named like a judge, such as ``evaluation_model``."""
     words = set(tokens(name))
     judging = {"judge", "judging", "evaluator", "evaluation", "eval", "grader", "grading", "scorer", "scoring", "rater"}
     models = {"model", "llm", "name", "engine"}
@@ -225,7 +225,7 @@ def like_judge(name: str) -> bool:
 
 
 def is_text(words: Iterable[str]) -> bool:
-    """Return whether words of a column's name say that it holds texts, such as ``("responses",)``."""
+    """Return whether words of a column's name denote texts, such as ``("responses",)``."""
     return any(word in TEXT or word.removesuffix("s") in TEXT for word in words)
 
 
@@ -235,5 +235,5 @@ def is_compared(words: Iterable[str]) -> bool:
 
 
 def is_model(name: str) -> bool:
-    """Return whether a column has the name of a language model."""
+    """Return whether a name contains that of a language model."""
     return _MODELS.search(name) is not None

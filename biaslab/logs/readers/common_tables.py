@@ -1,8 +1,8 @@
 """Read tables with common column names without a mapping, and report the interpretation.
 
-Pairs have two columns of answers or systems and a column of verdicts; scores have an answer or a system and a column of
-numbers. Human columns, several judges and several attributes are recognised by name. An ambiguous table is refused, and
-the error shows a command for each interpretation.
+Tables of pairs have two columns of answers or systems and a column of verdicts; tables of scores have an answer or a
+system and a column of numbers. Human columns, several judges and several attributes are recognised by name. An
+ambiguous table is refused, and the error shows a command for each interpretation.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def read_table(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal |
         or (words and (named.is_compared((words[0], words[-1])) or {words[0], words[-1]} & named.SYSTEM))
     }  # fmt: skip
     if candidates and (third := named.third_candidate(table.names, candidates)) is not None:
-        return Refusal(f"it compares more than two candidates ({third}): make a row of every two of them")
+        return Refusal(f"it compares more than two candidates ({third}): split each row into one row per pair")
     candidates = candidates or named_pair(table) or with_baseline(table)
     if candidates and (reading := of_pairs(table, candidates)) is not None:
         return reading
     if (refusal := winner_and_loser(table)) is not None:
         return refusal
-    in_both_orders = named.both_orders(table.names) is not None  # of pairs whose candidates are not in the table
+    in_both_orders = named.both_orders(table.names) is not None  # pairs whose candidates the table does not name
     reading = None if in_both_orders else of_scores(table)
     if isinstance(reading, TableReading) or not (other := of_any_name(table, pairs)):
         return reading

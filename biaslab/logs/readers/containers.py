@@ -1,4 +1,4 @@
-"""Unpack gzip, xz, bzip2, tar and zip; recognise files that are not logs, and name the remedy."""
+"""Unpack gzip, xz, bzip2, tar and zip; recognise files that are not logs, and suggest a remedy."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FOREIGN = {
     b"Rar!": _UNPACK,
     b"\x28\xb5\x2f\xfd": _UNPACK,
     b"SQLite format 3": "export it: a biaslab store with `biaslab store export`, another table as CSV",
-    b"\x80\x04": "a pickle is not opened, for it can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))",
-    b"\x80\x05": "a pickle is not opened, for it can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))",
+    b"\x80\x04": "pickles are not opened because they can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))",
+    b"\x80\x05": "pickles are not opened because they can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))",
     b"ARROW1": "in Python: biaslab.audit(pandas.read_feather(FILE))",
     b"%PDF": "give the log, not a report of it",
 }

@@ -1,7 +1,7 @@
 """DeepEval: test runs (``testCases``, ``metricsData``) and evaluation results (``test_results``, ``metrics_data``).
 
-Each metric has ``name``, ``score`` (0 to 1), ``reason`` and, if a model gave it, ``evaluationModel``; metrics without
-one were computed by code and are left out. A test case has ``input`` and ``actualOutput``.
+Each metric has ``name``, ``score`` (0 to 1), ``reason`` and, if graded by a model, ``evaluationModel``; metrics without
+a model were computed by code and are left out. A test case has ``input`` and ``actualOutput``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _METRICS = ("metricsData", "metrics_data")
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a record is a test case or contains some."""
+    """Return whether any record is a test case with metrics, or contains one."""
     return any(
         any(isinstance(case.get(name), list) for name in _METRICS)
         for record in records
@@ -31,7 +31,7 @@ def tells(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per metric that a model gave."""
+    """Return one score trial per model-graded metric."""
     return score_trials(rows, source, _scores, "deepeval")
 
 

@@ -69,7 +69,7 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    "collected": Format(collected.FIELDS, collected.read, "trials of biaslab, saved"),
+    "collected": Format(collected.FIELDS, collected.read, "saved trials of biaslab"),
     "store_export": Format(store_export.FIELDS, store_export.read, "export of a biaslab store"),
     "reife": Format(reife.FIELDS, reife.read, "ReIFE results, with those of swapped outputs"),
     "alpaca_eval": Format(alpaca_eval.FIELDS, alpaca_eval.read, "AlpacaEval annotations.json"),
@@ -132,7 +132,7 @@ FORMATS: dict[str, Format] = {
 
 def available() -> dict[str, str]:
     """Return all readable formats with a description."""
-    return {name: found.help for name, found in FORMATS.items()} | {
+    return {name: known.help for name, known in FORMATS.items()} | {
         "inspect": "Inspect logs, through inspect_ai",
         "table": "tables with common column names",
     }
@@ -156,11 +156,11 @@ def _looks(known: Format, records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
-    """Return the first format whose fields occur in half of the first records, or None.
+    """Return the first format whose fields each occur in at least half of the first records, or None.
 
-    With a mapping and without a format, any table is accepted.
+    With a mapping, a table of any other format is accepted as "mapping".
     """
     seen = Counter(name for record in records[:_SEEN] for name in record)
     common = {name for name, count in seen.items() if 2 * count >= min(len(records), _SEEN)}
-    told = next((name for name, known in FORMATS.items() if known.fields <= common and _looks(known, records)), None)
-    return told or ("mapping" if mapped and common else None)
+    match = next((name for name, known in FORMATS.items() if known.fields <= common and _looks(known, records)), None)
+    return match or ("mapping" if mapped and common else None)

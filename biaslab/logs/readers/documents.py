@@ -1,4 +1,4 @@
-"""Open logs: plain, compressed, in archives or folders; JSON Lines, JSON lists, CSV, TSV, xlsx, Parquet."""
+"""Open logs that are plain, compressed, in archives or folders: JSON Lines, JSON lists, CSV, TSV, xlsx, Parquet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from biaslab.logs.readers.rows import Log, Rows
 from biaslab.logs.readers.text_records import brief, from_text
 
 CHUNK = 100_000  # records held in memory as objects at a time
-_NAMED = 10  # column names shown of a header
+_NAMED = 10  # column names of a header shown in a message
 
 
 class Document(NamedTuple):
@@ -81,7 +81,7 @@ def _of_pattern(pattern: str) -> Iterator[Document]:
 
 
 def _of_file(file: Path, alone: bool) -> Iterator[Document]:
-    """Yield a file or the files of an archive; a file that is not a log is empty, or refused if it is the only one."""
+    """Yield a file or the files of an archive; a file that is not a log has no content, or raises if `alone`."""
     try:
         packed = file.read_bytes()
         allowance = Allowance(str(file), len(packed))
@@ -102,17 +102,17 @@ def _of_file(file: Path, alone: bool) -> Iterator[Document]:
 def read_rows(document: Document, log: Log) -> Iterator[Rows]:
     """Yield the records of a file in chunks, recording malformed lines and the encoding in `log`.
 
-    Lines count from 1; a record of several lines has the number of its first. In a JSON list, reading resumes after a
-    damaged record at the next line that begins like the first record's, and stops if there is none. Rows of Parquet
-    files count from 1. A file that is one object is one record.
+    Lines count from 1; a record of several lines has the number of its first line. In a JSON list, reading resumes
+    after a damaged record at the next line that starts like the first record, and stops if there is none. Rows of
+    Parquet files count from 1. A file that is a single object is one record.
     """
     if document.data.startswith(b"PAR1"):
         log.unit = "row"
-        found, textual = _from_parquet(document), False
+        records, textual = _from_parquet(document), False
     else:
         text, log.encoding = decode(document.data)
-        found, textual = from_text(text, log)
-    while chunk := list(islice(found, CHUNK)):
+        records, textual = from_text(text, log)
+    while chunk := list(islice(records, CHUNK)):
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
 
@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:
 
 
 def why_empty(document: Document) -> str:
-    r"""Say why no record could be read from a file.
+    r"""Return the reason why no record could be read from a file.
 
     Examples
     --------

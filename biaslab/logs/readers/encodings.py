@@ -1,4 +1,4 @@
-"""Detect the encoding of a text file: UTF-8, else by its first bytes, else the most likely one."""
+"""Detect the encoding of a text file: UTF-8, 16 or 32 by its first bytes, else the most likely common encoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_TEXT = re.compile("[\udc80-\udcff]")
 
 _BEYOND_ASCII = re.compile("[^\0-\x7f\udc80-\udcff]")
 _UTF_8 = "utf-8"
-#: Common encodings; earlier ones win if several fit equally well.
+#: Common encodings; the first wins if several fit equally well.
 _KNOWN = (
     "cp1252",
     "cp1250",
@@ -29,12 +29,12 @@ _KNOWN = (
     "cp866",
     "mac_roman",
 )
-_ZEROS = 50  # with multi-byte characters, at least one in this many bytes is zero
-_CHAOS, _COHERENCE = 1.0, 5.0  # percent by which a decoding may be worse than the best and still count as equal
+_ZEROS = 50  # UTF-16 and UTF-32 have at least one zero in this many bytes
+_CHAOS, _COHERENCE = 1.0, 5.0  # a decoding counts as equal to the best if at most this many percent worse
 
 
 class Decoded(NamedTuple):
-    """A text and the encoding it was decoded with."""
+    """A text, and the encoding from which it was decoded."""
 
     text: str
     encoding: str
@@ -45,7 +45,7 @@ def decode(data: bytes) -> Decoded:
 
     UTF-8, 16 and 32 are recognised by a byte order mark or by zeros in the first characters. Anything else is read in
     the most likely common encoding (scored by charset-normalizer). A file that is UTF-8 except for some bytes, or in no
-    known encoding, is read as UTF-8, and these bytes match `NO_TEXT`.
+    known encoding, is read as UTF-8; its undecodable bytes match `NO_TEXT`.
 
     Examples
     --------
@@ -54,23 +54,23 @@ def decode(data: bytes) -> Decoded:
     >>> decode('{"judge": "j"}'.encode("utf-16-le"))
     Decoded(text='{"judge": "j"}', encoding='utf-16-le')
     """
-    told = _unicode(data)
-    text = data.decode(told, "surrogateescape" if told.startswith(_UTF_8) else "replace")
+    detected = _unicode(data)
+    text = data.decode(detected, "surrogateescape" if detected.startswith(_UTF_8) else "replace")
     damaged = len(NO_TEXT.findall(text))
     if damaged > max(1, len(_BEYOND_ASCII.findall(text))) and (likely := _likeliest(data)) is not None:
         return Decoded(data.decode(likely, "surrogateescape"), likely)
-    return Decoded(text, told.removesuffix("-sig"))
+    return Decoded(text, detected.removesuffix("-sig"))
 
 
 def _unicode(data: bytes) -> str:
-    """Return UTF-8, 16 or 32 by byte order mark or by the zeros next to ASCII; a few stray zeros are damage."""
-    told = json.detect_encoding(data)
+    """Return UTF-8, 16 or 32, by byte order mark or by the zeros next to ASCII; a few stray zeros are damage."""
+    detected = json.detect_encoding(data)
     marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
-    return told if marked or told.startswith(_UTF_8) or _ZEROS * data.count(0) > len(data) else _UTF_8
+    return detected if marked or detected.startswith(_UTF_8) or _ZEROS * data.count(0) > len(data) else _UTF_8
 
 
 def _likeliest(data: bytes) -> str | None:
-    """Return the first known encoding that decodes the bytes as well as the best, or None."""
+    """Return the first known encoding that decodes the bytes about as well as the best one, or None."""
     matches = list(from_bytes(data, cp_isolation=list(_KNOWN)))
     if not matches:
         return None

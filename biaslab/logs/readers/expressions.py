@@ -1,19 +1,19 @@
-"""Parse one entry of a mapping: a field or path, a constant, part of a field, or the meaning of its values.
+"""Parse a mapping entry: a field or path, a constant, part of a field, or the meaning of a field's values.
 
 ================================  ==========================================================================
 ``question``                      a field of the record
-``judgments.0.decision``          a path: keys of objects and positions in lists, from 0
+``judgments.0.decision``          a path of object keys and list indices, from 0
 ``=GPT-4``                        a constant
-``custom_id~^(.+?)/``             the first group of a regular expression that matches, found in a field
-``verdict | 0 -> tie, 1 -> a``    what the values of a field mean; others mean nothing
-``annotator1, annotator2``        several fields, of ``ratings`` and ``preference``
-``task, id``                      several fields that name something together, as ``context_id`` does
-``score_a > score_b``             of ``winner`` and ``preference``: the candidate whose number is greater
-``share | 1 -> 1, 2 -> 0``        of numbers: what two of them mean, and what lies between
+``custom_id~^(.+?)/``             the first matching group of a regular expression, searched in a field
+``verdict | 0 -> tie, 1 -> a``    the meaning of a field's values; other values have none
+``annotator1, annotator2``        several fields, for ``ratings`` and ``preference``
+``task, id``                      several fields that form one name, for columns such as ``context_id``
+``score_a > score_b``             for ``winner`` and ``preference``: the candidate with the greater number
+``share | 1 -> 1, 2 -> 0``        for numbers: the meaning of two of them, with interpolation in between
 ================================  ==========================================================================
 
-The same in a mapping file: ``{ field = "verdict", pattern = "…", values = { 0 = "tie" } }``, with a pattern, values, or
-both.
+In a mapping file, the same is written ``{ field = "verdict", pattern = "…", values = { 0 = "tie" } }``, with a pattern,
+values, or both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from biaslab.logs.readers.readings import compiled, first_group
 from biaslab.logs.readers.rows import Rows
 
 LISTS = ("ratings", "preference")  # columns that are made of several fields, or of a list
-#: Columns whose values several fields may name together.
+#: Columns whose values several fields can form together.
 TOGETHER = ("context_id", "candidate_id", "opponent_id", "judge", "dataset", "attribute", "template", "configuration")
 _COMPARED = ("winner", "winner_swapped", "preference")
 _GREATER = re.compile(r"(?P<one>[^>|~]*[^>|~\s-])\s+>\s+(?P<two>[^>|~]*[^>|~\s])")
@@ -42,20 +42,20 @@ _ALLOWED = "a field, '=constant', 'field~regular expression' or 'field | value -
 
 @dataclass(frozen=True)
 class Expression:
-    """Where a column's values come from.
+    """The source of a column's values.
 
     Parameters
     ----------
     fields : tuple of str
         Fields or paths; several only for columns that combine fields.
     constant : str, optional
-        A value for all records; then there are no fields.
+        A value for all records, instead of fields.
     pattern : re.Pattern, optional
-        Its first matching group is used.
+        A regular expression whose first matching group is used.
     values : mapping of str to str, optional
-        What values mean; true, false and null are written so.
+        Value → meaning; booleans and null are keyed as "true", "false" and "null".
     compared : bool
-        The first of two fields is compared with the second.
+        Whether the first of two fields is compared with the second.
     """
 
     fields: tuple[str, ...] = ()
@@ -70,21 +70,21 @@ class Expression:
         return self.constant is None and self.pattern is None and self.values is None and not self.compared
 
     def texts(self, rows: Rows, field: str, numbers: bool = False) -> list[Any]:
-        """Return what a field says of each record; None where the pattern does not match or a value means nothing.
+        """Return a field's text for each record; None if the pattern does not match or the value has no meaning.
 
-        Of ``numbers``, what lies between two whose meanings are numbers means what lies between these.
+        With ``numbers``, values between those mapped to numbers are interpolated linearly.
         """
         texts = [written(value) for value in rows.values(field)]
         if self.pattern is not None:
             texts = [None if text is None else first_group(self.pattern, text) for text in texts]
         if self.values is not None:
             known = {whole(value): meaning for value, meaning in self.values.items()}
-            between = _scale_of(known) if numbers else None
+            between = _interpolation(known) if numbers else None
             texts = [_meant("null" if text is None else text.strip(), known, between) for text in texts]
         return texts
 
     def greater(self, rows: Rows) -> list[str | None]:
-        """Return "candidate" where the first field is greater, "opponent" where the second is, and "tie"."""
+        """Return "candidate" if the first field is greater, "opponent" if the second is, "tie" if they are equal."""
         pairs = zip(*(map(_number, rows.values(field)) for field in self.fields), strict=True)
         return [
             None if one is None or two is None else "tie" if one == two else "candidate" if one > two else "opponent"
@@ -98,7 +98,7 @@ def parse_expression(name: str, entry: Any) -> Expression:
     Raises
     ------
     InputError
-        If it has none of the forms listed in the module.
+        If the entry has none of the forms in the module's table.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def _fields(name: str, entry: str) -> tuple[str, ...]:
 def _meanings(where: str, text: str) -> dict[str, str]:
     """Parse ``a -> b, c -> d``; a comma without a following arrow belongs to the text before it."""
     meanings: dict[str, str] = {}
-    parts = re.split(r",\s+(?=(?:(?!->).)*->)", text)  # a value may have commas that no blank follows
+    parts = re.split(r",\s+(?=(?:(?!->).)*->)", text)  # commas without a following space belong to values
     if not all("->" in pair for pair in parts):
         parts = re.split(r",(?=[^,]*->)", text)
     for pair in parts:
@@ -164,7 +164,7 @@ def _meanings(where: str, text: str) -> dict[str, str]:
 
 
 def whole(text: str) -> str:
-    """Return a whole number without a point, as tables that lack some numbers are saved with one."""
+    """Remove the decimal point of a whole number ("3.0"), which tables with missing numbers are saved with."""
     match = _POINT.fullmatch(text.strip())
     return match[1] if match else text.strip()
 
@@ -176,8 +176,8 @@ def _number(value: Any) -> float | None:
     return {"true": 1.0, "false": 0.0}.get(text, float(text) if NUMERAL.fullmatch(text) else None)
 
 
-def _scale_of(known: Mapping[str, str]) -> tuple[list[float], list[float]] | None:
-    """Return numbers in their order and what they mean; None where one is no number."""
+def _interpolation(known: Mapping[str, str]) -> tuple[list[float], list[float]] | None:
+    """Return the mapped numbers, ascending, and their meanings; None unless there are two and all are numbers."""
     if len(known) < 2 or not all(NUMERAL.fullmatch(text) for pair in known.items() for text in pair):
         return None
     ordered = sorted((float(value), float(meaning)) for value, meaning in known.items())
@@ -185,7 +185,7 @@ def _scale_of(known: Mapping[str, str]) -> tuple[list[float], list[float]] | Non
 
 
 def _meant(text: str, known: Mapping[str, str], between: tuple[list[float], list[float]] | None) -> str | None:
-    """Return what a value means."""
+    """Return the meaning of a value, interpolated if it is not listed; None if it has none."""
     if (meaning := known.get(whole(text))) is not None or between is None:
         return meaning
     number = text.removesuffix("%")

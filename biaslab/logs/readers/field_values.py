@@ -1,4 +1,4 @@
-"""Values of fields: their conversion to one type, paths to them, and keys of lists and objects."""
+"""Field values: conversion to one type, access by dotted path, and short keys of lists and objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_VALUE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 WRONG = object()
-"""What marks a value of another type, or none."""
+"""Marks a value that is missing or has the wrong type."""
 
 
 def read_value(value: Any, kind: Kind) -> Any:
@@ -73,7 +73,7 @@ def at(record: Any, path: str) -> Any:
 
 
 def value_at(record: Any, path: str) -> Any:
-    """Return the value at a dotted path, keys of objects and positions in lists, or `WRONG` where there is none."""
+    """Return the value at a dotted path of object keys and list indices, or `WRONG` if there is none."""
     for step in path.split("."):
         if isinstance(record, dict) and step in record:
             record = record[step]
@@ -85,12 +85,12 @@ def value_at(record: Any, path: str) -> Any:
 
 
 def plain(text: str | None) -> str | None:
-    """Return a text that can be encoded, escaping lone surrogates."""
+    """Escape lone surrogates, so that a text can be encoded."""
     return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def keyed(value: Any) -> Any:
-    """Return a short key of a list or an object, such as the messages of a conversation; else the value itself.
+    """Return a short key of a list or an object, such as the messages of a conversation; other values unchanged.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Grades in words: which of them are better, as far as words tell."""
+"""Order grades that are words, such as pass and fail, or poor, good and excellent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from biaslab.logs.readers import common_names as named
 
-#: Words of two grades, and of one between them; in these every tool's "relevant" is better than its "irrelevant".
+#: Words for the worse of two grades, for one in between, and for the better; tools agree on their direction.
 _OF_TWO = (
     ("fail", "failed", "false", "no", "incorrect", "wrong", "i", "n", "unacceptable", "irrelevant", "unrelated",
      "not relevant", "not correct", "hallucinated", "hallucination", "unfaithful", "unsupported", "not supported",
@@ -17,7 +17,7 @@ _OF_TWO = (
      "supported", "fully supported", "fully correct", "fully relevant", "consistent", "safe", "helpful", "valid",
      "good", "👍", "✅", "✓", "✔"),
 )  # fmt: skip
-#: Grades from the worst; words of one place mean the same.
+#: Ladders of grades, from the worst; words at one step mean the same.
 _LADDERS = (
     _OF_TWO,
     (("terrible", "awful", "unusable"), ("very bad", "very poor"), ("bad", "poor", "weak"),
@@ -37,7 +37,7 @@ _STARS = frozenset("★⭐☆\ufe0f ")
 
 
 def worth_of_two(values: Iterable[str]) -> dict[str, int] | None:
-    """Return which of two grades is the better one, 1, and which is 0; None if their words do not tell.
+    """Return 1 for the better of two grades and 0 for the worse; None if their words do not say which is better.
 
     Examples
     --------
@@ -51,9 +51,10 @@ def worth_of_two(values: Iterable[str]) -> dict[str, int] | None:
 
 
 def ranks(values: Iterable[str]) -> dict[str, int] | None:
-    """Return the ranks of grades, from 1, the worst that their words have room for; None if words do not tell.
+    """Return the rank of each grade, from 1 for the worst; None unless all words are from one ladder, or all are stars.
 
-    Grades between others have a rank even if no judge gave them.
+    Stars rank by their number. Letters that skip one, such as A and C, rank among all of A, B, C, D and F; other grades
+    rank among those given.
 
     Examples
     --------
@@ -67,24 +68,24 @@ def ranks(values: Iterable[str]) -> dict[str, int] | None:
     for ladder in _LADDERS:
         place = {word: at for at, words in enumerate(ladder) for word in words}
         if len(given) > 1 and all(_plain(value) in place for value in given):
-            found = {value: place[_plain(value)] for value in given}
-            used = sorted(set(found.values()))
-            if ladder is _LADDERS[-1] and not _is_whole(found):
+            steps = {value: place[_plain(value)] for value in given}
+            used = sorted(set(steps.values()))
+            if ladder is _LADDERS[-1] and not _is_whole(steps):
                 used = [at for at, (grade,) in enumerate(ladder) if grade in "abcdf" or at in used]
-            return {value: used.index(at) + 1 for value, at in sorted(found.items(), key=lambda each: each[1])}
+            return {value: used.index(at) + 1 for value, at in sorted(steps.items(), key=lambda each: each[1])}
     return None
 
 
 def is_graded(name: str) -> bool:
-    """Return whether a column's name says that it may hold grades."""
+    """Return whether a column's name suggests grades by a judge."""
     words = set(named.tokens(name))
     graded = named.SCORE | named.VERDICT | named.ATTRIBUTES | {"correct", "passed", "pass", "evaluation", "assessment"}
     return bool(words & graded) and not words & named.HUMAN
 
 
-def _is_whole(found: dict[str, int]) -> bool:
-    """Return whether letters run without a gap, so that no grade is missing between them."""
-    letters = sorted({_plain(value)[0] for value in found})
+def _is_whole(steps: dict[str, int]) -> bool:
+    """Return whether the letters start at A and skip none."""
+    letters = sorted({_plain(value)[0] for value in steps})
     return letters == sorted(_LETTERS)[: len(letters)] and "a" in letters
 
 

@@ -1,9 +1,9 @@
 """HELM: statistics of instances (``per_instance_stats.json``) and judged annotations (``scenario_state.json``).
 
 ``per_instance_stats.json``: a list of ``instance_id, train_trial_index, stats``, each with ``name.name`` and ``mean``.
-Of these only those are scores of a model that are known to be judged, such as ``wildbench_score``; the others are
-computed. ``scenario_state.json``: ``adapter_spec`` and ``request_states``, whose ``annotations`` have ``NAME_score``
-and ``NAME_reasoning`` for each annotator. Scores are on 0 to 1, those of WildBench on 1 to 10; others need
+Only statistics known to come from a judge, such as ``wildbench_score``, are read; the others are computed by code.
+``scenario_state.json``: ``adapter_spec`` and ``request_states``, whose ``annotations`` have ``NAME_score`` and
+``NAME_reasoning`` for each annotator. Scores range from 0 to 1, those of WildBench from 1 to 10; other scales need
 ``--map scale==LOW-HIGH``.
 """
 
@@ -25,7 +25,7 @@ _JUDGED = ("wildbench_score", "wildbench_score_rescaled", "omni_math_accuracy", 
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per statistic that a judge gave."""
+    """Return one score trial per judged statistic."""
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
         for stat in record["stats"]:

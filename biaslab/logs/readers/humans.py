@@ -18,19 +18,19 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     trials : pandas.DataFrame
         From `biaslab.read_judgements`.
     dataset : Dataset
-        A data set with the same identifiers as the log. (A log with texts instead has its own human scores.)
+        A data set with the same identifiers as the log. Logs that identify items by their texts cannot be joined.
 
     Returns
     -------
     pandas.DataFrame
-        With ``human``, the mean; ``ratings``, the single scores separated by spaces, and ``annotators``, their authors
-        as numbers; ``human_scale``; for pairs ``human_gap``; for single candidates ``words``, the length of the text.
-        Trials that the data set does not rate are unchanged.
+        For single candidates with ``human``, the mean; ``ratings``, the single scores separated by spaces;
+        ``annotators``, who gave them, as numbers; ``human_scale``; and ``words``, the length of the text. For pairs
+        with ``human_gap``. Trials that the data set does not rate are unchanged.
 
     Raises
     ------
     InputError
-        If the data set has no human scores of what was judged.
+        If the data set has no human scores of the judged candidates.
     """
     human = dataset.human
     if human.empty:
@@ -58,7 +58,7 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     single = {name: pd.Series(first[name].to_numpy(), index=trials.index) for name in ("ratings", "annotators")}
     joined = trials.assign(
         human=trials["human"].where(~one, mean),
-        **{name: trials[name].where(~one, found).astype("str") for name, found in single.items()},
+        **{name: trials[name].where(~one, column).astype("str") for name, column in single.items()},
         human_scale=trials["human_scale"].where(~one, f"{low:g}-{high:g}").astype("str"),
         human_gap=trials["human_gap"].where(~pair | gap.isna(), gap),
         words=trials["words"].where(~one, words),

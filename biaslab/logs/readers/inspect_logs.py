@@ -1,9 +1,9 @@
 """Inspect logs (``.eval`` or JSON), read with the package ``inspect_ai`` if it is installed.
 
-Every score by a scorer is a judgement: the context is the sample, the candidate the evaluated model, the attribute the
-scorer, the replicate the epoch. C, P and I (correct, partial, incorrect) are 1, ½ and 0 on the scale "0-1"; numbers
-need a ``scale`` in the mapping. Each comparison by `biaslab.logs.inspect_extension.pair_graded` gives two judgements of
-a pair, one per order.
+Every score is a judgement: the context is the sample, the candidate the evaluated model, the attribute the scorer, and
+the replicate the epoch. C, P and I (correct, partial, incorrect) are 1, ½ and 0 on the scale "0-1"; numbers need a
+``scale`` in the mapping. Each comparison by `biaslab.logs.inspect_extension.pair_graded` gives two judgements of a
+pair, one per order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from biaslab.logs.readers.containers import is_inspect as is_inspect_archive
 from biaslab.logs.readers.documents import Document
 
 PAIR = "biaslab_pair"
-"""Metadata field of a score with the comparison in both orders."""
+"""Metadata field of a score that contains the comparison in both orders."""
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WINNERS = {1.0: "first", 0.0: "second", 0.5: "tie"}
@@ -78,7 +78,7 @@ def read_records(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def pair_records(kept: Mapping[str, Any], about: Mapping[str, Any], answer: str) -> list[dict[str, Any]]:
-    """Return the two judgements of a pair, with the answer shown first and second.
+    """Return the two judgements of a pair: with the answer shown first, and with it shown second.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _record(log: Any, sample: Any, scorer: str, score: Any) -> dict[str, Any]:
 
 
 def _grader(log: Any, scorer: str) -> str:
-    """Return the model that a scorer asked, or the scorer itself if the log names none."""
+    """Return the model that a scorer asks, or the scorer itself if the log names none."""
     roles = getattr(log.eval, "model_roles", None) or {}
     role = roles.get("grader")
     options = next((s.options or {} for s in (log.eval.scorers or []) if s.name == scorer), {})

@@ -1,8 +1,8 @@
 """JudgeBench's outputs (Tan et al. 2025, arXiv 2410.12784): ``pair_id, response_A, response_B, label, judgments``.
 
-``judgments`` holds one entry per game, ``{"judgment": {judge_model, response, …}, "decision": "A>B"}``; in the second
-game the responses were exchanged, and ``decision`` is in the letters that were shown. null is a call that failed. The
-gold ``label`` is the human preference, ``source`` the subset, ``judge_name`` the prompt. A reward model has no text.
+``judgments`` has one entry per game, ``{"judgment": {judge_model, response, …}, "decision": "A>B"}``. The second game
+swaps the responses, and ``decision`` names them by the letters shown. A null entry is a failed call. The gold ``label``
+becomes the human preference, ``source`` the subset, ``judge_name`` the prompt. Reward models give no text.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def _are_games(given: list[Any]) -> bool:
 
 
 def _judge(games: list[Any]) -> str:
-    """Return the judging model, from whichever game names it."""
+    """Return the judge, from the first game that names one."""
     named = [at(entry, "judgment.judge_model") for entry in games]
-    found = next((name for name in named if isinstance(name, str) and name.strip()), "unknown")
-    return plain(found) or "unknown"
+    name = next((each for each in named if isinstance(each, str) and each.strip()), "unknown")
+    return plain(name) or "unknown"
 
 
 def _reply(entry: dict[str, Any]) -> str | None:
@@ -66,7 +66,7 @@ def _reply(entry: dict[str, Any]) -> str | None:
 
 
 def _verdict(decision: Any, said: str | None) -> Reading:
-    """Return the probability that the first shown wins; "A>>B" counts as "A>B", a missing decision as no value."""
+    """Return the probability that the response shown first wins, reading "A>>B" as "A>B"; NaN without a decision."""
     known = decision.replace(">>", ">").replace(" ", "") if isinstance(decision, str) else None
     if known in _WORTH:
         return _WORTH[known]

@@ -1,4 +1,4 @@
-"""Shared by readers of evaluation tools: extract the scores given by a model from nested records."""
+"""Extract scores given by a model from nested records; shared by the readers of evaluation tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.parsing.numerals import Reading
 
 BY_CODE = "scored by code, not by a model"
-"""Reason for leaving out a score that no model gave."""
+"""Reason for leaving out a score that was not given by a model."""
 
 _NO_SCORE = "contains no score"
 _WORDS: dict[str, float] = {
@@ -34,8 +34,8 @@ _WORDS: dict[str, float] = {
 }
 _WORDS |= {"no": 0.0}
 _BROKEN = (KeyError, TypeError, IndexError, AttributeError, ValueError)
-_SOME, _FEW = 0.1, 2  # of the scores of something, out of range; more are on another scale
-_IN_NUMBERS = ("ok", "out_of_range")
+_SOME, _FEW = 0.1, 2  # tolerated share and number of scores out of range; beyond both, the scale is another one
+_IN_NUMBERS = ("ok", "out_of_range")  # statuses of scores that are numbers
 _NAMES = ("context_id", "candidate_id", "attribute", "value", "status", "judge", "scale", "reply", "human", "words",
           "configuration", "replicate")  # fmt: skip
 
@@ -52,7 +52,7 @@ class Judged(NamedTuple):
     attribute : str
         The attribute scored.
     score : object
-        A number, true or false; anything else counts as unreadable.
+        A number, a boolean, or a word that `number_of` knows; anything else counts as unreadable.
     judge : object
         The scoring model.
     scale : str
@@ -92,10 +92,10 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
     source : Source
         The file, and the user's scale.
     scores : callable
-        Yields the scores of a record, or a string with the reason for leaving one out. Records that lack a needed field
-        are refused.
+        Yields the scores of a record, or a string with the reason for leaving one out. Records that lack a required
+        field are refused.
     tool : str
-        Name for the data set, and for judges without a name.
+        Name of the data set, and of judges without a name.
 
     Returns
     -------
@@ -106,13 +106,13 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
     seen: Counter[tuple[Any, ...]] = Counter()
     for place, record in rows.each(rows.records):
         try:
-            found = list(scores(record))
-            ready = [_row(judged, source, tool) for judged in found if isinstance(judged, Judged)]
+            judged = list(scores(record))
+            ready = [_row(one, source, tool) for one in judged if isinstance(one, Judged)]
         except _BROKEN:
             rows.refuse(pd.Series(range(len(rows.records))) == place, f"not a record of {tool}")
             continue
-        rows.log.left_out.update(reason for reason in found if isinstance(reason, str))
-        if not found:
+        rows.log.left_out.update(reason for reason in judged if isinstance(reason, str))
+        if not judged:
             rows.log.left_out[_NO_SCORE] += 1
         for row in ready:
             key = (*row[:3], row[5], row[6], row[10])
@@ -123,7 +123,7 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
 
 
 def _on_one_scale(trials: pd.DataFrame) -> pd.DataFrame:
-    """Believe no score of what was often scored outside the tool's scale: the others are not on it, either."""
+    """Mark all scores of a judge on an attribute as out of range if many are, because they are on another scale."""
     beyond = (trials["status"] == "out_of_range").astype(float)
     of = [trials["judge"], trials["attribute"]]
     counted = trials["status"].isin(_IN_NUMBERS).groupby(of).transform("sum")
@@ -148,7 +148,7 @@ def _reading(score: Any, scale: Any) -> Reading:
 
 
 def number_of(score: Any) -> float:
-    """Return a score as a number; true and "pass" are 1; NaN if it is not a score.
+    """Return a score as a number; true, "pass" and "yes" are 1; NaN if it is not a score.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def number_of(score: Any) -> float:
 
 
 def identity(value: Any) -> str:
-    """Return a short identifier unchanged, and a hash of a long text or an object.
+    """Return a short identifier unchanged, or a hash of a long text or an object; `ValueError` for an empty value.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def identity(value: Any) -> str:
 
 
 def field(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """Return the first of the fields that a record has; raise `KeyError` if it has none.
+    """Return the value of the first field that a record has; raise `KeyError` if it has none.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def field(record: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text of an output: the output itself, or the only text field of an object."""
+    """Return the text of an output: the output itself, or the text in an object with a single field; else None."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, str) else None
@@ -204,7 +204,7 @@ def people_means(
     key: Callable[[Mapping[str, Any]], tuple[Any, ...]],
     score: Callable[[Mapping[str, Any]], Any],
 ) -> Callable[[Mapping[str, Any]], float]:
-    """Return a function from a record to the mean human score with the same key; NaN if there is none."""
+    """Return a function that maps a record to the mean human score with the same key; NaN if there is none."""
     given: dict[tuple[Any, ...], list[float]] = {}
     for record in rows.records:
         if is_persons(record) and not math.isnan(number := number_of(score(record))):

@@ -1,8 +1,8 @@
 """Langfuse scores, exported or from its API: ``traceId, name, value, source``, or ``trace_id`` in exported tables.
 
-``source`` is EVAL for a judge model, ANNOTATION for a person, API for a program. Scores by people for the same trace
-(and observation) and name are the human score. ``dataType`` is NUMERIC or BOOLEAN; CATEGORICAL scores have no number
-and are left out. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
+``source`` is EVAL for a judge model, ANNOTATION for a person, API for a program. Scores by people with the same trace,
+observation and name become the human score. ``dataType`` is NUMERIC or BOOLEAN; CATEGORICAL scores have no number and
+are left out. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _OTHER = "sent by a program, perhaps not a model"
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records are of traces, and from sources of Langfuse."""
+    """Return whether all sources are those of Langfuse, and some record belongs to a trace."""
     snake = [_snake(record) for record in records]
     known = {str(record.get("source")) for record in snake} <= {"EVAL", "ANNOTATION", "API"}
     return known and any(record.get("trace_id") for record in snake)
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per score of a model, with the mean of people's scores."""
+    """Return one score trial per model score, with the mean human score."""
     people = people_means(
         rows, lambda record: record.get("source") == "ANNOTATION", _key, lambda record: record.get("value")
     )
@@ -56,5 +56,5 @@ def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _snake(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with its names in snake case, as exported tables have them."""
+    """Return a record with field names in snake case, as in exported tables."""
     return {"_".join(tokens(str(name))): value for name, value in record.items()}

@@ -1,8 +1,8 @@
-"""LangSmith: feedback of runs, and the table of an evaluation.
+"""LangSmith: feedback on runs, and the table of an evaluation.
 
-Feedback, as ``client.list_feedback`` gives it: ``run_id, key, score``, with ``comment`` and ``feedback_source`` (type
-"model" for a model, "app" for a person). The table of ``evaluate(…).to_pandas()``: ``inputs.NAME, outputs.NAME,
-feedback.KEY, example_id``. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
+Feedback from ``client.list_feedback``: ``run_id, key, score``, with ``comment`` and ``feedback_source`` (type "model"
+for a model, "app" for a person). Table from ``evaluate(…).to_pandas()``: ``inputs.NAME, outputs.NAME, feedback.KEY,
+example_id``. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _BY_PEOPLE = "a person's score (used as the human score of the same run)"
 
 
 def tells_table(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records have columns of feedback and of outputs."""
+    """Return whether records have feedback columns and output columns."""
     names = {str(name) for record in records for name in record}
     return all(any(name.startswith(prefix) for name in names) for prefix in (_FEEDBACK, _OUTPUTS))
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per feedback not given by a person, with the mean of people's."""
+    """Return one score trial per feedback that is not by a person, with the mean human score."""
     people = people_means(rows, lambda record: _kind(record) == "app", _key, lambda record: record.get("score"))
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
@@ -45,7 +45,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def read_table(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per column of feedback."""
+    """Return one score trial per row and feedback column."""
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged]:
         """Yield the scores of a record."""

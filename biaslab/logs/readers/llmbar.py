@@ -1,9 +1,9 @@
 """LLMBar's ``result.json`` (Zeng et al. 2024, arXiv 2310.07641): a list of pairs, each judged in both orders.
 
-``input, output_1, output_2, label, results``. The last of ``results`` is the verdict, ``{"swap = False": {completion,
-winner}, "swap = True": …}``; earlier entries are intermediate steps (the questions of ``Metrics``, the answer of
-``Reference``, or the first round of ``Swap``) that the judge saw before it decided, not replicates. With swap, output_2
-was shown first; ``winner`` is already mapped back.
+``input, output_1, output_2, label, results``. The last entry of ``results`` is the verdict, ``{"swap = False":
+{completion, winner}, "swap = True": …}``; earlier entries are intermediate steps that the judge saw before it decided
+(the questions of ``Metrics``, the answer of ``Reference``, or the first round of ``Swap``), not replicates. With swap,
+output_2 was shown first; ``winner`` is already mapped back.
 
 If the last entry has ``score_1`` and ``score_2`` (``Rating*``), each output was scored separately, 0 to 9, and
 ``winner`` derives from the scores, with ties broken by the order: the trials are scores, and ``winner`` is ignored.
@@ -43,7 +43,7 @@ _SCORE = ("context_id", "candidate_id", "human", "words", *_READING)
 
 
 class _Item(NamedTuple):
-    """A record: its position, the names of prompt and outputs, the gold label and the word counts of both outputs."""
+    """A record: its position, the names of its prompt and outputs, the gold label, and the outputs' word counts."""
 
     place: int
     name: str
@@ -64,7 +64,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     subset, judge, prompt = _of_path(source.file)
     pairs: list[tuple[Any, ...]] = []
     scores: list[tuple[Any, ...]] = []
-    known: dict[str, dict[str, int]] = {}  # the pairs of each prompt, numbered
+    known: dict[str, dict[str, int]] = {}  # prompt → pair of outputs → number of the pair
     scale = source.scale or _SCALE
     number = scored(scale_named(scale), None, source.score_pattern)
     for place, gold, result, rating in rows.each(label, last, alone):
@@ -105,7 +105,7 @@ def _is_rating(result: Any) -> bool:
 
 
 def _pairs(item: _Item, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the judgement in either order."""
+    """Yield the judgements in both orders."""
     for swap in (False, True):
         verdict, step = result[f"swap = {swap}"], -1 if swap else 1
         shown = item.outputs[::step]
@@ -116,7 +116,7 @@ def _pairs(item: _Item, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _scores(item: _Item, result: dict[str, Any], number: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the score of either output."""
+    """Yield the scores of both outputs."""
     for at, (output, name) in enumerate(zip(item.outputs, _SCORES, strict=True)):
         text, why = _text_of(result[name])
         reading: Reading = (math.nan, "refused") if why in _FILTERED and not text else number(text)
@@ -124,14 +124,14 @@ def _scores(item: _Item, result: dict[str, Any], number: Any) -> Iterator[tuple[
 
 
 def _verdict(winner: Any, swap: bool, text: str, why: str) -> tuple[float, Status]:
-    """Return the probability that the first shown wins; the names of the winner are "1" and "2", whatever the order."""
+    """Return the probability that the output shown first wins; winners "1" and "2" are outputs, not positions."""
     if isinstance(winner, bool) or winner not in ("1", "2", 1, 2):
         return math.nan, "refused" if why in _FILTERED or is_refusal(text) else "unparsable"
     return float(str(winner) == ("2" if swap else "1")), "ok"
 
 
 def _text_of(completion: Any) -> tuple[str, str]:
-    """Return the text of a completion, a list of text and why it ended, and why it ended."""
+    """Return the text and the finish reason of a completion, which is a text or a list of both."""
     pair = [*completion, "", ""] if isinstance(completion, list) else [completion, ""]
     text, why = ((plain(item) or "" if isinstance(item, str) else "") for item in pair[:2])
     return text, why

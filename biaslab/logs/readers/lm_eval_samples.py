@@ -1,8 +1,9 @@
 """lm-evaluation-harness: logged samples (``samples_TASK_TIME.jsonl``, from ``--log_samples``).
 
 ``doc_id, target, resps, filtered_resps, metrics``, and a number for each name in ``metrics``. These are scores of the
-evaluated model, 0 to 1, by the harness or by a judge that the task calls; the file does not say which. The task is the
-file name, the model the folder name, the filter the configuration.
+evaluated model, 0 to 1, by the harness or by a judge that the task calls; the file does not say which, so metrics that
+the harness is known to compute are left out. The file name gives the task, the folder name the model, and the filter
+becomes the configuration.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FIELDS = frozenset({"doc_id", "resps", "metrics"})
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl?")
 
 
-#: Metrics that the harness computes.
+#: Metrics that the harness computes itself.
 _BY_CODE = re.compile(
     r"(?:exact_match|em|acc|acc_.*|f1|bleu.*|rouge.*|chrf.*|ter|mcc|perplexity|(?:word|byte)_perplexity|bits_per_byte"
     r"|mc[12]|brier_score|likelihood_diff|pct_stereotype|pass@\d+|(?:prompt|inst)_level_.*|wer|contains)(?:,.*)?$"

@@ -114,8 +114,8 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
     except UnicodeEncodeError:  # lone surrogates are not valid text
         whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in rows]
         made = pd.DataFrame(whole, columns=columns)
-    found = made.set_index("place")
-    return trials_of({**fixed, **found}, found.index)
+    indexed = made.set_index("place")
+    return trials_of({**fixed, **indexed}, indexed.index)
 
 
 def counted(trials: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Evaluate a mapping: from expressions over the fields of records to columns of trials."""
+"""Evaluate the expressions of a mapping on records, to get columns of trials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from biaslab.logs.readers.outcomes import human_ratings
 from biaslab.logs.readers.rows import Rows, field_names
 
 NO_WINNER = "no winner"
-"""What stands for a missing ``winner``."""
+"""Placeholder for a missing ``winner``."""
 
 COUNTED = "#"
 """The constant for ``replicate`` that numbers repeated judgements in the order of the file."""
@@ -32,19 +32,19 @@ _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
 class Mapped(NamedTuple):
-    """The mapped columns, and which records did not match."""
+    """The mapped columns, and a flag for each record that did not match."""
 
     columns: dict[str, pd.Series]
     unmatched: NDArray[np.bool_]
 
 
 def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
-    """Return the mapped columns, refusing records with a value of the wrong type."""
+    """Return the columns of a mapping, refusing records with a value of the wrong type."""
     lost = np.zeros(len(rows.records), bool)
-    found: dict[str, pd.Series] = {}
+    columns: dict[str, pd.Series] = {}
     lists: dict[str, list[list[str]]] = {}
     for name, given in mapping.items():
-        expression = _apart(rows, name, parse_expression(name, given))
+        expression = _split_fields(rows, name, parse_expression(name, given))
         _require_fields(rows, name, expression)
         if name in LISTS and expression.compared:
             lists[name] = [[said or ""] for said in expression.greater(rows)]
@@ -52,17 +52,17 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
             parts = [_raw(rows, expression, field) for field in expression.fields]
             lists[name] = [_listed(several) for several in zip(*parts, strict=True)]
         else:
-            found[name] = _column(rows, name, expression, lost)
-    if "replicate" in found:
-        rows.refuse(found["replicate"].isna() | (found["replicate"] % 1 != 0), "replicate is not a whole number")
+            columns[name] = _column(rows, name, expression, lost)
+    if "replicate" in columns:
+        rows.refuse(columns["replicate"].isna() | (columns["replicate"] % 1 != 0), "replicate is not a whole number")
     if "ratings" in lists:
-        found = human_ratings(lists["ratings"]) | found
+        columns = human_ratings(lists["ratings"]) | columns
     if "preference" in lists:
-        found["preference"] = pd.Series(lists["preference"], dtype=object)
+        columns["preference"] = pd.Series(lists["preference"], dtype=object)
     for name, column in TEXTS.items():
-        if name in found:
-            found.setdefault(column, word_counts(found.pop(name)))
-    return Mapped(found, lost)
+        if name in columns:
+            columns.setdefault(column, word_counts(columns.pop(name)))
+    return Mapped(columns, lost)
 
 
 def _require_fields(rows: Rows, name: str, expression: Expression) -> None:
@@ -72,8 +72,8 @@ def _require_fields(rows: Rows, name: str, expression: Expression) -> None:
         raise InputError(f"mapping[{name!r}]", ", ".join(absent), allowed)
 
 
-def _apart(rows: Rows, name: str, expression: Expression) -> Expression:
-    """Return what names something by several fields as these; a field may have a comma in its name, too."""
+def _split_fields(rows: Rows, name: str, expression: Expression) -> Expression:
+    """Split an expression such as ``task, id`` into its fields, unless a field has that very name."""
     field = expression.fields[0] if expression.is_plain and len(expression.fields) == 1 else ""
     if name not in TOGETHER or "," not in field or rows.has(field):
         return expression
@@ -124,7 +124,7 @@ def _together(rows: Rows, fields: Sequence[str]) -> pd.Series:
 
 
 def _converted(texts: list[Any], kind: Kind) -> pd.Series:
-    """Convert texts to numbers or flags, with NaN and False if invalid, or return them unchanged."""
+    """Convert texts to numbers or flags, with NaN and False for invalid ones; leave other kinds as text."""
     if kind == "number":
         numbers = (read_value(text, "number") for text in texts)
         return pd.Series([np.nan if number is None else number for number in numbers], dtype=float)
@@ -146,7 +146,7 @@ def _constant(name: str, text: str) -> Any:
 
 
 def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
-    """Return a field that may be a list, with the mapped meaning of each item."""
+    """Return the values of a field with their mapped meanings; in a list, that of each item."""
     if expression.is_plain:
         return rows.values(field)
     values = rows.values(field)
@@ -159,13 +159,13 @@ def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
 
 
 def _listed(parts: tuple[Any, ...]) -> list[str]:
-    """Return the items of several fields or a list as texts; empty if one is neither text nor number."""
+    """Return the items of several fields or of lists as texts; empty text for an item that is not text or a number."""
     whole = [item for part in parts for item in (part if isinstance(part, list) else _split(part))]
     return [_text(item) for item in whole]
 
 
 def _split(part: Any) -> list[Any]:
-    """Split a text that consists of numbers, as in saved trials; otherwise return the value itself."""
+    """Split a text that consists of several numbers, as in saved trials; otherwise return the value in a list."""
     words = part.split() if isinstance(part, str) else []
     return words if len(words) > 1 and all(NUMERAL.fullmatch(word) for word in words) else [part]
 

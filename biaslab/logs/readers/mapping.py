@@ -1,31 +1,31 @@
-r"""Read any table with a mapping from fields to the columns of trials.
+r"""Read any table with a mapping from its fields to the columns of trials.
 
-A mapping gives, for a column of the trials, one of the forms in `biaslab.logs.readers.expressions`: ``"field"``, a
+A mapping gives, for each column of the trials, one of the forms in `biaslab.logs.readers.expressions`: ``"field"``, a
 field or dotted path; ``"=text"``, a constant; ``"field~expression"``, the first group of a regular expression searched
-in the field; ``"field | 0 -> tie, 1 -> a"``, the meaning of its values. Fields with the name of a trials column need no
-entry. In addition there are, one of which is required:
+in the field; ``"field | 0 -> tie, 1 -> a"``, the meaning of its values. Fields that have the name of a trials column
+need no entry. One of these outcomes is required:
 
 ``winner``
-    Names the candidate that won, or says "tie", "first" or "second".
+    The candidate that won: its identifier, "first", "second" or "tie".
 ``p_first``
     Probability that the candidate shown first wins, 0 to 1.
 ``score``
-    A number on the ``scale``, such as "1-5", which must be given.
+    A number on the ``scale``, such as "1-5", which is required too.
 ``reply``
-    The judge's text: for pairs ``[[A]]`` or "A" for the first, B for the second, C for a tie; for scores a score.
+    The judge's text. For pairs, ``[[A]]`` or "A" is the first, B the second, C a tie; for scores, it states a score.
 
-and, for human scores and texts:
+Further entries are optional:
 
 ``replicate``
     A field with integers, or ``=#`` to number repeated judgements in the order of the file.
 ``swapped``
-    True where the candidate of a row was shown second: then ``winner`` says "first" and "second" as they were shown,
-    and "candidate" and "opponent" as they stand in the row.
+    True if the candidate of a row was shown second. In ``winner``, "first" and "second" then mean positions as shown,
+    and "candidate" and "opponent" the columns of the row.
 ``shown_first``
-    Names the candidate of a row that was shown first, as ``winner`` does; where it names none the order is unknown.
+    The candidate that was shown first, in the form of ``winner``; with any other value, the order is unknown.
 ``winner_swapped``
-    For rows with both orders: the verdict in the other order, read like ``winner`` of a swapped row. Each row becomes
-    two judgements.
+    For rows with verdicts of both orders: the verdict in the other order, read like ``winner`` of a swapped row. Each
+    row becomes two judgements.
 ``preference``
     The candidate that humans prefer, in the form of ``winner``: a gold label, or a list or several fields with one
     entry per person. It becomes ``human_gap``, -1 to 1.
@@ -61,14 +61,14 @@ from biaslab.logs.readers.verdict_words import side_of
 UNKNOWN_WINNER = "winner names neither candidate"
 _SHOWN = 6  # verdicts shown in a message
 
-#: Fields of such names rarely mean that.
+#: Columns that must be mapped explicitly, because fields with these names rarely have this meaning.
 _EXPLICIT = (*TEXTS, "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
 
 
 def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:
-    """Turn whom humans prefer into ``human_gap``, unless that is given; ``swapped`` where candidates were exchanged."""
+    """Convert ``preference`` to ``human_gap``, unless that is mapped; `swapped` flags exchanged rows."""
     if "preference" not in columns:
         return columns
     rest = {name: column for name, column in columns.items() if name != "preference"}
@@ -82,7 +82,7 @@ def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = N
 
 
 def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
-    """Swap candidate and opponent in rows that were shown in the other order."""
+    """Exchange candidate and opponent in rows that were shown in the other order."""
     if "shown_first" in columns:
         ahead = sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
         known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=columns["candidate_id"].index)
@@ -110,7 +110,7 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
     InputError
         If context, candidate, outcome or scale is neither in the file nor mapped.
     """
-    whole = {name: name for name in NAMES if name not in _EXPLICIT and _says_itself(rows, name, mapping)} | dict(
+    whole = {name: name for name in NAMES if name not in _EXPLICIT and _maps_itself(rows, name, mapping)} | dict(
         mapping
     )
     if "winner_swapped" in whole:
@@ -118,8 +118,8 @@ def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.Da
     return _read_once(rows, source, mapping, whole)
 
 
-def _says_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
-    """Return whether a field is called as a column of the trials and may be that, beside what is mapped."""
+def _maps_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
+    """Return whether a field maps itself: it has a column's name and type, and competes with no mapped outcome."""
     if not rows.has(name) or (name in OUTCOMES and name != "reply" and set(OUTCOMES) & set(mapping)):
         return False
     if name in LISTS:
@@ -129,7 +129,7 @@ def _says_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
 
 
 def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
-    """Return two trials per record, one for the verdict of each order."""
+    """Return two trials per record, one for the verdict in each order."""
     if "swapped" in mapping or "winner" not in mapping or "opponent_id" not in mapping:
         allowed = "used with opponent_id and winner (the verdict in the row's order), and without swapped"
         raise InputError("mapping['winner_swapped']", mapping["winner_swapped"], allowed)
@@ -153,7 +153,7 @@ def _read_once(
         else:
             columns = as_shown(columns)
             columns = with_preference(columns, columns.get("swapped"))
-        rows.leave_out(columns["candidate_id"] == columns["opponent_id"], "a candidate stands beside itself")
+        rows.leave_out(columns["candidate_id"] == columns["opponent_id"], "a candidate is compared with itself")
     elif "ratings" in columns and "scale" in columns:
         columns.setdefault("human_scale", columns["scale"])
     if outcome is None:
@@ -168,7 +168,7 @@ def _read_once(
 
 
 def _note_unknown(rows: Rows, expression: Any, words: pd.Series) -> None:
-    """Record verdicts that name neither candidate, with a mapping that would give their meaning."""
+    """Note verdicts that name neither candidate in the log, with a mapping to fill in their meaning."""
     known = Counter(word.strip() for word in words.dropna() if word.strip() != NO_WINNER)
     if not known or not isinstance(expression, str):
         return
@@ -180,7 +180,7 @@ def _note_unknown(rows: Rows, expression: Any, words: pd.Series) -> None:
 def _require_entries(
     rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], outcome: str | None
 ) -> None:
-    """Raise `InputError` unless all required columns are there; ratings by people need no judge's score."""
+    """Raise `InputError` unless all required columns are mapped; human ratings alone need no judge's score."""
     missing = [name for name in ("context_id", "candidate_id") if name not in whole]
     alone = outcome is None and not ("ratings" in whole and "opponent_id" not in whole)
     if missing or alone:
@@ -192,7 +192,7 @@ def _require_entries(
 
 
 def without_value(trials: pd.DataFrame, unmatched: NDArray[np.bool_]) -> pd.DataFrame:
-    """Remove the value from rows that the mapping did not match."""
+    """Make rows that the mapping did not match unparsable, without a value."""
     if not unmatched.any():
         return trials
     kept = trials["value"].where(~unmatched)

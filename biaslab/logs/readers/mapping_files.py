@@ -1,4 +1,4 @@
-"""Load a mapping: a dictionary, a TOML file, or a function of the table.
+"""Load a mapping from a dictionary, a TOML file, or a function of the table.
 
 ::
 
@@ -32,7 +32,7 @@ OPTIONS = ("format", "score_pattern", "explode", "join")
 
 @dataclass(frozen=True)
 class LogMapping:
-    """A user's mapping of a log: columns, format and shape.
+    """A user's mapping of a log: columns, format and reshaping.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class LogMapping:
     score_pattern : str, optional
         A regular expression that extracts scores from texts.
     shape : Shape or callable, optional
-        Reshaping of records before they are read; a function takes and returns their table.
+        Reshaping of records before they are read; a function takes their table and returns a new one.
     """
 
     columns: Mapping[str, Any] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """MLflow: the table of ``mlflow.evaluate`` (``eval_results_table.json``), or its rows as CSV or a frame.
 
-The JSON has ``columns`` and ``data``. A metric that a model gives has columns ``NAME/vN/score`` and
-``NAME/vN/justification``, on a scale of 1 to 5; others, such as ``toxicity/v1/score``, have no justification and are
-left out. The context is ``inputs`` or ``question``, the judged text ``outputs`` or ``answer``.
+The JSON has ``columns`` and ``data``. A model-graded metric has columns ``NAME/vN/score`` and
+``NAME/vN/justification``, on a scale of 1 to 5; other metrics, such as ``toxicity/v1/score``, have no justification and
+are left out. The context is ``inputs`` or ``question``, the judged text ``outputs`` or ``answer``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SCALE = "1-5"
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a record is a table of MLflow, or a row of one."""
+    """Return whether any record is an MLflow table or a row of one."""
     return any(_SCORE.fullmatch(str(name)) for record in records for name in _columns(record))
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per metric of a model and row."""
+    """Return one score trial per row and model-graded metric."""
     return score_trials(rows, source, _scores, "mlflow")
 
 

@@ -1,9 +1,9 @@
 """Judgements that FastChat's ``gen_judgment.py`` writes for MT-Bench: pairs in both orders, or single scores.
 
-Pairs: ``question_id, model_1, model_2, g1_judgment, g2_judgment``; in the first game model_1 is shown first, in the
-second model_2; without texts ``g1_winner`` and ``g2_winner`` say who won, as they are numbered in the first. Singles:
-``question_id, model, judgment``, with ``[[8]]`` on a scale of 1 to 10. ``judge`` is a list of model and prompt;
-``turn`` is part of the context.
+Pairs: ``question_id, model_1, model_2, g1_judgment, g2_judgment``; the first game shows model_1 first, the second
+model_2. Files without texts have ``g1_winner`` and ``g2_winner``: "model_1", "model_2" or "tie", numbered alike in both
+games. Single scores: ``question_id, model, judgment``, with ``[[8]]`` on a scale of 1 to 10. ``judge`` is a list of
+model and prompt; ``turn`` is part of the context.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 
 
 def read_winners(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return two pair trials a record, one a game."""
+    """Return two pair trials per record, one per game."""
     models = {name: rows.take(name, "id") for name in ("model_1", "model_2")}
     common = _common(rows)
     parts = []
@@ -63,10 +63,10 @@ def read_single(rows: Rows, source: Source) -> pd.DataFrame:
     model, texts, common = rows.take("model", "id"), rows.take("judgment", "text"), _common(rows)
     rows.leave_out(failed(texts), CALL_FAILED)
     scale = scale_named(source.scale or _SCALE)
-    found = each(texts, scored(scale, pattern=source.score_pattern or _RATING))
+    readings = each(texts, scored(scale, pattern=source.score_pattern or _RATING))
     prompt = common.pop("template")
     columns = {"candidate_id": model, "configuration": prompt, "scale": scale.name, "reply": texts}
-    return trials_of({**common, **columns, **found}, texts.index)
+    return trials_of({**common, **columns, **readings}, texts.index)
 
 
 def _common(rows: Rows) -> dict[str, pd.Series | str]:

@@ -1,9 +1,9 @@
-"""One JSON object of annotations, annotator → item → label, as in the files of the Alt-Test (arXiv 2501.10970).
+"""Annotations in one JSON object, annotator → item → label, as in the files of the Alt-Test (arXiv 2501.10970).
 
-Its rows are ``annotator, item, label``. Numbers are scores of the item, of judges where an annotator is called as a
-language model is. Names of labels are read through a mapping, which the refusal makes: of verdicts on two candidates
-whose names stand in the items, of yes and no, or of categories. In a joined file an item is a row with a field an
-annotator, so that people's labels can be ``ratings`` or ``preference``.
+They become rows ``annotator, item, label``. Numeric labels are scores of the item; annotators with the name of a
+language model are judges. Other labels need a mapping, which the refusal suggests: as verdicts on two candidates named
+in the item, as yes and no, or as categories. In a joined file, each item is a row with one field per annotator, so that
+human labels can be ``ratings`` or ``preference``.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from biaslab.logs.readers.wide_systems import rows_of_systems
 
 ANNOTATOR, ITEM, LABEL = "annotator", "item", "label"
 _UNIT = "annotation"
-_LEAST = 10  # minimum items; smaller objects are something else
+_LEAST = 10  # minimum number of items; smaller objects are something else
 _SHOWN = 4  # annotators shown in messages
 _SEPARATORS = ("__", "||", "::", "|", "/")
-_BETWEEN = 3  # parts of an item's name that names two candidates: the question and the two
+_PARTS = 3  # minimum parts of an item's name with two candidates: the question and both candidates
 _WORDS = {"yes": 1, "no": 0, "true": 1, "false": 0, "pass": 1, "fail": 0, "correct": 1, "incorrect": 0}
 
 
 def is_nested(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a file is one object of objects of labels, for the same items or by one language model.
+    """Return whether a file is one object, annotator → item → label, with shared items or only language models.
 
     Examples
     --------
@@ -56,9 +56,10 @@ def is_nested(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def unnested(chunks: Iterable[Rows], given: Mapping[str, Any]) -> Iterator[Rows]:
-    """Yield the records of a file, and of one of no known format those that they hold.
+    """Yield the records of a file, unnesting those of unknown format.
 
-    One object may hold records, or be an annotation a row; records may hold several scores.
+    An object that contains a table, or annotations, becomes one record per row. Records with several scores or systems
+    are split, and records with one candidate of a comparison each are merged into pairs.
     """
     for rows in chunks:
         if detect(rows.records, mapped=False) is not None:
@@ -77,7 +78,7 @@ def unnested(chunks: Iterable[Rows], given: Mapping[str, Any]) -> Iterator[Rows]
 
 
 def _by_annotation(rows: Rows) -> Rows:
-    """Return a row per annotation: who, what, and the label."""
+    """Return a row per annotation: annotator, item and label."""
     records = [
         {ANNOTATOR: annotator, ITEM: item, LABEL: label}
         for annotator, labels in rows.records[0].items()
@@ -88,7 +89,7 @@ def _by_annotation(rows: Rows) -> Rows:
 
 
 def by_item(rows: Rows) -> Rows:
-    """Return a row per item, with a field per annotator."""
+    """Return a row per item, with one field per annotator."""
     made: dict[str, dict[str, Any]] = {}
     for annotator, labels in rows.records[0].items():
         for item, label in labels.items():
@@ -97,7 +98,7 @@ def by_item(rows: Rows) -> Rows:
 
 
 def read_annotations(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal | None:
-    """Return how to read annotations, or why they are refused; None if the rows are not annotations.
+    """Return how to read annotations, or a refusal; None if the rows are not annotations.
 
     Parameters
     ----------
@@ -119,12 +120,12 @@ def read_annotations(rows: Rows, given: Mapping[str, Any]) -> TableReading | Ref
         return Refusal(f"the annotators {listed} may be people or judges", judges)
     if (refusal := add_scale(table, entries, [LABEL])) is not None:
         return refusal
-    told = [f"labels of each {ITEM}; judges = {listed}", *table.told]
-    return TableReading((entries | {"score": LABEL},), "; ".join(told))
+    notes = [f"labels of each {ITEM}; judges = {listed}", *table.told]
+    return TableReading((entries | {"score": LABEL},), "; ".join(notes))
 
 
 def _of_names(table: Table, entries: Entries) -> Refusal:
-    """Return the refusal of non-numeric labels, with mappings that read them."""
+    """Refuse labels that are not numbers, suggesting mappings that read them."""
     counts = Counter(table.present(LABEL))
     labels = [label for label, _ in counts.most_common() if "," not in label and "->" not in label]
     said = f"the labels are not numbers ({', '.join(labels[:_SHOWN])}{', …' if len(counts) > _SHOWN else ''})"
@@ -145,10 +146,10 @@ def _of_names(table: Table, entries: Entries) -> Refusal:
 
 
 def _of_pairs(items: Sequence[str]) -> Entries | None:
-    """Return the parts of items such as ``"82__one__other__1"``; None if they do not name two candidates."""
+    """Return patterns for the parts of items such as ``"82__one__other__1"``; None if these name no two candidates."""
     for separator in _SEPARATORS:
         columns = list(zip(*(item.split(separator) for item in items), strict=False))
-        if len(columns) < _BETWEEN or any(item.count(separator) != len(columns) - 1 for item in items):
+        if len(columns) < _PARTS or any(item.count(separator) != len(columns) - 1 for item in items):
             continue
         for one, two in pairwise(range(len(columns))):
             rest = [place for place in range(len(columns)) if place not in (one, two) and len(set(columns[place])) > 1]
@@ -160,7 +161,7 @@ def _of_pairs(items: Sequence[str]) -> Entries | None:
 
 
 def _are_sides(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return whether two parts name candidates: always different, not numeric, with shared or model names."""
+    """Return whether two parts name candidates: never equal, not numeric, and with shared names or names of models."""
     names = {*first, *second}
     known = bool({*first} & {*second}) or any(map(named.is_model, names))
     numbers = any(NUMERAL.fullmatch(name) for name in names)

@@ -1,9 +1,9 @@
-"""OpenAI evals (``oaieval``): events of a run, of which those of model-graded evals are scores.
+"""OpenAI evals (``oaieval``): events of a run; those of model-graded evals are scores.
 
-A line is an event: ``run_id, event_id, sample_id, type, data``. A ``metrics`` event with a ``choice`` and a ``score``
-is a judge's grade of the sample; a ``sampling`` event before it holds the prompt. Events of ``match`` and other metrics
-are computed by code and left out, as are the lines of the run itself (``spec``, ``final_report``). The score is that of
-``choice_scores``, 0 to 1; other scales need ``--map scale==LOW-HIGH``.
+Each line is an event: ``run_id, event_id, sample_id, type, data``. A ``metrics`` event with a ``choice`` and a
+``score`` is a judge's grade of the sample; the ``sampling`` event before it contains the prompt. ``match`` events and
+other metrics are computed by code and left out, as are lines about the run itself (``spec``, ``final_report``). The
+score comes from ``choice_scores``, 0 to 1; other scales need ``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OF_THE_RUN = "a line about the run or a call, not a judgement"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per grade of a model."""
+    """Return one score trial per grade given by a model."""
     return score_trials(rows, source, _scores, "openai_evals")
 
 

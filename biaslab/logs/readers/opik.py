@@ -1,8 +1,8 @@
 """Opik: exported traces or experiment items with ``feedback_scores``.
 
-Each score has ``name``, ``value``, ``reason`` and ``source``: "ui" is a person's and becomes the human score of the
-same name, "online_scoring" and "sdk" are those of metrics. ``input`` is the context and ``output`` the judged text.
-Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
+Each score has ``name``, ``value``, ``reason`` and ``source``. Scores from "ui" are given by people and become the human
+score of the same name; those from "online_scoring" and "sdk" come from metrics. ``input`` is the context and ``output``
+the judged text. Scales other than 0 to 1 need ``--map scale==LOW-HIGH``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BY_PEOPLE = "a person's score (used as the human score of the same trace)"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per feedback score, with the mean of people's."""
+    """Return one score trial per feedback score of a metric, with the mean human score."""
     return score_trials(rows, source, _scores, "opik")
 
 

@@ -20,7 +20,7 @@ OUTCOMES = ("winner", "p_first", "score", "reply")
 OF_PAIRS = ("winner", "p_first", "reply")
 OF_SCORES = ("score", "reply")
 _SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
-_COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # regardless of the order shown
+_COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # columns of the row, regardless of the order shown
 
 
 def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
@@ -29,7 +29,7 @@ def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the outcome belongs to scores.
+        If the outcome is one of scores.
     """
     if outcome == "p_first":
         return each(columns["p_first"], probability)
@@ -48,7 +48,7 @@ def read_score(columns: Mapping[str, pd.Series], outcome: str, source: Source) -
     Raises
     ------
     InputError
-        If the outcome belongs to pairs, or a scale is unknown.
+        If the outcome is one of pairs, or a scale is unknown.
     """
     if outcome not in OF_SCORES:
         raise InputError("mapping", outcome, "score or reply, because there is no opponent_id")
@@ -66,8 +66,8 @@ def sides(
 ) -> np.ndarray[Any, Any]:
     """Return 1 if the first candidate is named, 0 for the second, ½ for a tie, NaN if unknown.
 
-    A candidate is named by its identifier, as "first" or "second" (the order shown), or as "candidate" or "opponent"
-    (the column, which a swapped row shows in the other order).
+    A candidate is named by its identifier, by its position as shown ("first" or "second"), or by its column
+    ("candidate" or "opponent", whose positions a swapped row exchanges).
     """
     words = named.str.strip().str.lower()
     by_word, by_column = words.map(_SIDES).to_numpy(float), words.map(_COLUMNS).to_numpy(float)
@@ -82,7 +82,7 @@ def sides(
 def human_gaps(
     rows: Sequence[Sequence[str]], first: pd.Series, second: pd.Series, swapped: pd.Series | None = None
 ) -> pd.Series:
-    """Return by how much more people prefer the first shown, -1 to 1: the mean over those whose preference is known."""
+    """Return the mean preference for the candidate shown first, -1 to 1, over people with a known preference."""
     most = max(map(len, rows), default=0)
     gaps = np.full((max(most, 1), len(rows)), np.nan)
     for at in range(most):
@@ -95,7 +95,7 @@ def human_gaps(
 
 
 def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
-    """Return ``human`` (the mean), ``ratings`` and ``annotators`` (identified by position in the list)."""
+    """Return ``human`` (the mean), ``ratings``, and ``annotators`` (numbered by position in the list)."""
     numerals = [[(at, text.strip()) for at, text in enumerate(row) if NUMERAL.fullmatch(text)] for row in rows]
     means = [sum(float(text) for _, text in row) / len(row) if row else math.nan for row in numerals]
     return {

@@ -1,4 +1,4 @@
-"""Let a user's mapping override columns from a format's reader, and recompute what depends on them."""
+"""Override the columns of a format's reader by a user's mapping, and recompute the columns that depend on them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from biaslab.logs.readers.readings import each, number_on
 from biaslab.logs.readers.rows import Rows, Source
 
 Reader = Callable[[Rows, Source, Mapping[str, Any]], pd.DataFrame]
-_OF_THE_VERDICT = ("label_mass", "p_first_label", "p_both_orders")  # columns that belonged to the format's verdict
+_OF_THE_VERDICT = ("label_mass", "p_first_label", "p_both_orders")  # void if the format's verdict is replaced
 
 
 def overridden(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
-    """Return a format's reader whose columns a mapping can override.
+    """Wrap a format's reader so that a mapping can override its columns.
 
     A mapped ``winner``, ``p_first``, ``score`` or ``reply`` replaces the format's verdict; a mapped ``scale`` is used
     to read scores.
@@ -42,7 +42,7 @@ def overridden(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
 
 
 def _by_scale(rows: Rows, mapping: Mapping[str, Any]) -> Iterator[tuple[Rows, str | None]]:
-    """Yield the records of each mapped scale, with all others marked as not to be read."""
+    """Yield the rows once per mapped scale, accepting only the records with that scale."""
     if "scale" not in mapping:
         yield rows, None
         return
@@ -65,7 +65,7 @@ def _by_scale(rows: Rows, mapping: Mapping[str, Any]) -> Iterator[tuple[Rows, st
 
 
 def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
-    """Check saved scores against the user's scale."""
+    """Set the user's scale on scores that were read on another one, and check that they lie on it."""
     if scale is None:
         return trials
     other = (trials["opponent_id"].isna() & (trials["scale"] != scale)).to_numpy()
@@ -95,13 +95,13 @@ def _replaced(trials: pd.DataFrame, rows: Rows, source: Source, mapping: Mapping
 
 
 def _filled(name: str, column: pd.Series) -> pd.Series:
-    """Fill a column's default where the mapping did not match."""
+    """Fill in a column's default for records that the mapping did not match."""
     default = SCHEMA[name].default
     return column.fillna(default) if isinstance(default, str) else column
 
 
 def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: Source) -> pd.DataFrame:
-    """Read the verdict from the mapped column."""
+    """Replace the format's verdict or score by the reading of the mapped column."""
     pair = trials["opponent_id"].notna().to_numpy()
     wrong = [kind for kind, there, allowed in (("pairs", pair.any(), OF_PAIRS), ("scores", not pair.all(), OF_SCORES))
              if there and outcome not in allowed]  # fmt: skip

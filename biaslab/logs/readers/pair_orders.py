@@ -1,4 +1,4 @@
-"""Columns of tables of pairs that say in which order two candidates were shown."""
+"""Find the column of a table of pairs that gives the order in which the candidates were shown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def order_of(
     table: Table, shown: tuple[str, str, int], verdicts: Mapping[str, Any], people: Sequence[str],
     readings: Mapping[str, Any],
 ) -> Entries | Refusal:  # fmt: skip
-    """Return what says how the candidates were shown, or ask what a column means that does.
+    """Return the mapping of the order shown, or a refusal that asks how to read the column that gives it.
 
-    Nothing where no column says it: then the first column is taken as shown first, unless the columns are called by
-    people's preference.
+    Empty if no column gives the order: then the candidate of the first column is assumed to be shown first. If the
+    columns are named by preference (chosen and rejected), the order is unknown instead.
     """
     if {"swapped", "shown_first", "order_known"} & set(table.given):
         return {}
@@ -42,7 +42,7 @@ def order_of(
 
 
 def _expression(table: Table, name: str, shown: tuple[str, str, int], words: set[str]) -> Entries | None:
-    """Return the mapping of a column that says which candidate was shown first; None if it says nothing of it."""
+    """Return the mapping of a column that says which candidate was shown first; None if its values do not."""
     values = table.present(name)
     rows = zip(table.columns[name], table.columns[shown[0]], table.columns[shown[1]], strict=True)
     by_name = [value in (one, two) for value, one, two in rows if value is not None]
@@ -74,21 +74,21 @@ def _ask(
         if sides and column else {}
     )  # fmt: skip
     gold = next((given for given in people.values() if isinstance(given, dict) and "values" in given), None)
-    if gold is not None and len(people) == 1:  # which is of the columns, however they were shown
+    if gold is not None and len(people) == 1:  # human labels refer to columns, regardless of the order shown
         labels = {value: _BACK.get(side, side) for value, side in gold["values"].items()}
         seen, back = (each | {"preference": {**gold, "values": labels}} for each in (seen, back))
     always: tuple[str, Entries] = (f"{shown[0]} was always shown first", {"order_known": "=true"})
-    if isinstance(reading, dict) and "p_first" in reading:  # which is of a column, not of a place
+    if isinstance(reading, dict) and "p_first" in reading:  # a probability refers to a column, not to a position
         return Refusal(f"{name} gives the order shown", (always,))
-    swapped = "shown second where it says so" if "swapped" in said else "shown first where it is named"
+    swapped = "shown second where the column says so" if "swapped" in said else "shown first where it is named"
     if isinstance(reading, str) or not sides:
         readings = [(f"{shown[0]} is {swapped}", said | back)]
     else:
         readings = [
-            (f"{shown[0]} is {swapped}, verdicts name places", said | seen),
+            (f"{shown[0]} is {swapped}, verdicts name positions", said | seen),
             (f"{shown[0]} is {swapped}, verdicts name columns", said | back),
         ]
-    why = f"{name} gives the order shown, but no name tells what {shown[0]} then is"
+    why = f"{name} gives the order shown, but its relation to {shown[0]} is unclear"
     return Refusal(why, (*readings, always))
 
 
@@ -100,7 +100,7 @@ def _flag(value: str, shown: tuple[str, str, int], distinct: Sequence[str]) -> s
     if low in ("true", "false", "0", "1"):
         return {"0": "false", "1": "true"}.get(low, low)
     one, two = named.SIDES[shown[2]]
-    told = [word for word in (*named.tokens(low), *low) if word in (one, two, "a", "b", "1", "2")]
+    marks = [word for word in (*named.tokens(low), *low) if word in (one, two, "a", "b", "1", "2")]
     places = {one: "false", two: "true", "a": "false", "b": "true", "1": "false", "2": "true"}
     if low in ("original", "normal", "forward", "first", shown[0].lower(), "unswapped", "not swapped"):
         return "false"
@@ -108,4 +108,4 @@ def _flag(value: str, shown: tuple[str, str, int], distinct: Sequence[str]) -> s
         return "true"
     words = named.tokens(low)
     known = {one, two, "a", "b", "1", "2", "ab", "ba", "model", "answer", "response", "output", "first", "then"}
-    return places[told[0]] if told and set(words) <= known else None
+    return places[marks[0]] if marks and set(words) <= known else None

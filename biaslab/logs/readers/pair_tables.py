@@ -1,4 +1,4 @@
-"""Read tables of pairs: two columns of answers or systems, with verdicts of judges and people."""
+"""Read tables of pairs: two columns of answers or systems, with verdicts by judges and people."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from biaslab.logs.readers.table_columns import (
     no_context,
 )
 
-_SHOWN_THEN = {"shown", "presented", "position"}  # words of a verdict that names a place
-_JUDGES = {"judge", "llm", "evaluator", "grader", "jury"}  # words of columns that are each a judge's
+_SHOWN_THEN = {"shown", "presented", "position"}  # words in names of verdicts that refer to positions as shown
+_JUDGES = {"judge", "llm", "evaluator", "grader", "jury"}  # words in names of columns that each belong to a judge
 _COUNTED = {"id", "len", "length", "words", "chars", "tokens", "score", "rating", "elo", "rank", "cost", "time"}
 
 
 class _Shown(NamedTuple):
-    """The two columns of what is compared, the place in `SIDES` of what they are called by, and their mapping."""
+    """The two candidate columns, with the index in `SIDES` of the words that distinguish them, and their mapping."""
 
     columns: tuple[str, str, int]
     entries: Entries
 
 
 def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> TableReading | Refusal | None:
-    """Return how pairs are read: candidates are systems where they are named, and texts otherwise."""
+    """Return how to read pairs; candidates are systems if the table names them, and texts otherwise."""
     candidates = _candidates(table, pairs)
     if candidates is None:
         return None
@@ -55,7 +55,7 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
 
 
 def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -> TableReading | Refusal:
-    """Return how rows are read that hold the verdict of one order."""
+    """Return how to read rows with the verdict in one order."""
     verdicts, people = verdict_columns(table, entries)
     if GIVEN_OUTCOMES & set(table.given):
         verdicts = [""]
@@ -77,7 +77,7 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     if (refusal := _which_verdict(table, verdicts, entries, readings)) is not None:
         return refusal
     made = tuple(_of_judge(table, entries, name, readings.get(name), len(verdicts)) for name in verdicts)
-    place = _place_told(table, entries, readings.get(verdicts[0]), shown)
+    place = _order_note(table, entries, readings.get(verdicts[0]), shown)
     table.aside(made)
     told = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.told]
     return TableReading(made, "; ".join(filter(None, told)))
@@ -100,7 +100,7 @@ def _of_people(refusal: Refusal, people: Sequence[str], judged: bool, entries: E
 def _in_both_orders(
     table: Table, entries: Entries, shown: tuple[str, str, int], orders: tuple[str, str]
 ) -> TableReading | Refusal:
-    """Return how rows are read that hold the verdicts of both orders."""
+    """Return how to read rows with the verdicts in both orders."""
     said, other = (of_verdict(table, name, entries, shown) for name in orders)
     if isinstance(said, Refusal) or isinstance(other, Refusal):
         return said if isinstance(said, Refusal) else Refusal(**vars(other))
@@ -121,9 +121,9 @@ def _in_both_orders(
 
 
 def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> _Shown | None:
-    """Return the columns of what is compared, and the mapping of them and of their texts.
+    """Return the candidate columns, and the mapping of candidates and their texts.
 
-    Of several the one with the shortest name: ``answer_a_tokens`` is beside ``answer_a``.
+    Of several pairs of columns, the shortest name wins, because ``answer_a_tokens`` only describes ``answer_a``.
     """
     possible = {
         words: pair
@@ -143,7 +143,7 @@ def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]
     entries: Entries = {"candidate_id": shown[0], "opponent_id": shown[1]}
     if (
         shown == texts
-        and (words := (_called(shown[0]), _called(shown[1])))
+        and (words := (_system_in_name(shown[0]), _system_in_name(shown[1])))
         and shown[2] == named.CHOSEN
         and all(words)
         and words[0] != words[1]
@@ -154,8 +154,8 @@ def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]
     return _Shown(shown, entries)
 
 
-def _called(name: str) -> str:
-    """Return the system after whom a column of its texts is called; nothing where it is called by a preference."""
+def _system_in_name(name: str) -> str:
+    """Return the system that names a column of its texts ("gpt-4" in ``gpt-4 answer``); empty for chosen, rejected."""
     words = named.tokens(name)
     if {"chosen", "rejected"} & set(words) or len(words) < 2:
         return ""
@@ -163,7 +163,7 @@ def _called(name: str) -> str:
 
 
 def _who_judged(table: Table, entries: Entries, shown: tuple[str, str, int]) -> Refusal | None:
-    """Ask whose models those of a column are that stands beside two candidates."""
+    """Ask whether a further column of people or models gives the judge; None if there is no such column."""
     if "judge" in entries or {"judge", "dataset", "template", "replicate"} & set(table.given):
         return None
     people = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
@@ -176,15 +176,16 @@ def _who_judged(table: Table, entries: Entries, shown: tuple[str, str, int]) -> 
             continue
         options = (("if each is a judge", {"judge": name}), ("if each wrote both candidates", {"dataset": name}))
         models = ", ".join(sorted(set(table.present(name)))[:3])
-        return Refusal(f"{name} may be the judge or what wrote both ({models})", options)
+        return Refusal(f"{name} may be the judge or the author of both candidates ({models})", options)
     return None
 
 
-def _place_told(table: Table, entries: Entries, reading: Any, shown: tuple[str, str, int]) -> str:
+def _order_note(table: Table, entries: Entries, reading: Any, shown: tuple[str, str, int]) -> str:
+    """Return a note on which candidate counts as shown first; empty if a column gives the order."""
     if "order_known" in table.given or {"shown_first", "swapped"} & {*entries, *table.given}:
         return ""
     if entries.get("order_known") == "=false":
-        return f"which was shown first is not told: --map order_known==true if {shown[0]} always was"
+        return f"unknown which was shown first: --map order_known==true if it was always {shown[0]}"
     values = reading["values"] if isinstance(reading, dict) and "values" in reading else {}
     first = next((value for value, side in values.items() if side == "first"), "")
     what = f"{first} = {shown[0]}" if first and first != shown[0] else shown[0]
@@ -192,7 +193,7 @@ def _place_told(table: Table, entries: Entries, reading: Any, shown: tuple[str, 
 
 
 def _of_judge(table: Table, entries: Entries, name: str, reading: Any, judges: int) -> Entries:
-    """Return the mapping of one column of verdicts."""
+    """Return the mapping of one verdict column."""
     outcome = {} if reading is None else reading if not name else {"winner": reading}
     if judges > 1 or named.is_model(name):
         table.told.append(f"judge {judge_name(name)} = {name}")
@@ -203,7 +204,7 @@ def _of_judge(table: Table, entries: Entries, name: str, reading: Any, judges: i
 def _which_verdict(
     table: Table, verdicts: Sequence[str], entries: Entries, readings: Mapping[str, Any]
 ) -> Refusal | None:
-    """Ask which of several columns is the judge's, unless each is called after a judge."""
+    """Ask which of several verdict columns is the judge's, unless each names one, or for one if there is none."""
     if not verdicts:
         replies = reply_columns(table, entries)
         options = tuple((f"if {name} holds the judge's words", {**entries, "reply": name}) for name in replies[:2])
@@ -233,12 +234,12 @@ def _without(entries: Entries, name: str) -> Entries:
 
 
 def _outcome(reading: Any) -> Entries:
-    """Return the mapping of a column's verdicts."""
+    """Return the mapping of a reading of verdicts: as probabilities if it has ``p_first``, else as winners."""
     return reading if isinstance(reading, dict) and "p_first" in reading else {"winner": reading}
 
 
 def _several(readings: Mapping[str, Any], people: Sequence[str]) -> Entries:
-    """Return the verdicts of several people as one expression; their values mean the same."""
+    """Return the verdicts of several people as one expression, with the same meaning of values for all."""
     merged: dict[str, str] = {}
     for name in people:
         merged |= readings[name]["values"] if isinstance(readings[name], dict) else {}

@@ -1,4 +1,4 @@
-"""Verdicts on pairs in columns of tables: which columns they are, and what their values mean."""
+"""Find the verdict columns of tables of pairs, and interpret their values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mos
 from biaslab.logs.readers.unclear_verdicts import some, unclear
 from biaslab.logs.readers.verdict_words import meanings, side_of
 
-#: Words of columns that stand beside a verdict and are none.
+#: Words in names of columns that accompany a verdict.
 _BESIDE = {"reason", "reasons", "reasoning", "rationale", "explanation", "comment", "confidence", "strength", "why",
            "justification", "raw", "time", "count", "type", "prompt", "statement", "elaboration"}  # fmt: skip
-_ABOUT = {"id", "agent", "status", "user", "version", "at", "model"}  # words of what an object says beside its verdict
+_ABOUT = {"id", "agent", "status", "user", "version", "at", "model"}  # other fields of an object with a verdict
 _PERSONS = {"user_id", "annotator", "annotator_id", "worker_id", "completed_by", "annotated_by"}
 _SIDE_MEASURES = {"prob", "probability", "p", "win", "wins", "won", "better", "preferred", "prefers", "pref", "winner",
                   "score", "scores", "rating", "ratings", "reward", "rewards", "logprob", "likelihood", "votes",
@@ -26,15 +26,15 @@ _DEGREES = named.SCORE | named.VERDICT | {"strength", "margin", "degree", "gap",
 _CHOSEN_WINS = ("results", "result", "correct", "accuracy", "is_correct")  # RewardBench's: 1 where the chosen one wins
 _REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "judge", "critique", "explanation"}
 _SURE = 1e-6
-_LONG = 10  # characters of a reply
+_LONG = 10  # mean characters above which texts may be replies
 _MOST_WORDS = 6  # of verdicts
 _NUMBERS_OF_SIDES = {"-1", "0", "1", "2"}
 
 
 def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
-    """Return the columns of judges' verdicts, and those of people.
+    """Return the columns of verdicts by judges, and those of verdicts by people.
 
-    A column is one by its name, or by what it holds, whatever its name: values that name sides.
+    A column counts as one by its name, or because its values name sides.
     """
     taken = {*fields_of(entries), *table.used}
     verdicts, people, unread = [], [], []
@@ -67,14 +67,14 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
 
 
 def _is_about(name: str, words: set[str]) -> bool:
-    """Return whether a column is called after what stands beside a verdict: an order, a reason, a side, a place."""
+    """Return whether a column's name suggests a companion of a verdict: an order, a reason, one side, an index."""
     side = bool(words & {"a", "b"}) and len(words) > 1
     within = "." in name and bool(set(named.tokens(name.rpartition(".")[2])) & _ABOUT)
     return bool(words & (named.ORDER | _BESIDE)) or side or within or name.endswith("#")
 
 
 def _beside_a_person(table: Table, name: str) -> bool:
-    """Return whether the object that holds a verdict names a person, too."""
+    """Return whether the object with a verdict also names a person."""
     head, dot, _ = name.rpartition(".")
     return bool(dot) and any(f"{head}.{person}" in table.names for person in _PERSONS)
 
@@ -86,7 +86,7 @@ def _counts_sides(table: Table, name: str, words: set[str]) -> bool:
 
 
 def _names_both(table: Table, name: str) -> bool:
-    """Return whether a column of few words names both sides, and has one other word, which may be a tie's."""
+    """Return whether a column's few values name both sides, with a single further value, which may mean a tie."""
     values = set(table.present(name))
     sides = {value: side_of(value) for value in values}
     others = [value for value, side in sides.items() if side is None]
@@ -122,7 +122,7 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
 
 
 def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries) -> Entries | Refusal | None:
-    """Return how columns are read that say of each side by how much, how likely or whether it wins."""
+    """Return how to read columns with a number or probability per side, or a flag of the winner; None without any."""
     taken = {*fields_of(entries), *table.used}
     free = [name for name in table.names if name not in taken and not set(named.tokens(name)) & named.HUMAN]
     for words, (one, two, place) in named.find_pairs(free).items():
@@ -179,7 +179,7 @@ def _has_both_signs(table: Table, name: str) -> bool:
 
 
 def reply_columns(table: Table, entries: Entries) -> list[str]:
-    """Return the columns that may hold a judge's words."""
+    """Return the columns that may contain a judge's replies."""
     taken = {*fields_of(entries), *table.used}
     return [
         name
@@ -190,6 +190,7 @@ def reply_columns(table: Table, entries: Entries) -> list[str]:
 
 
 def _of_both(table: Table, one: str, two: str, entries: Entries) -> Entries | Refusal:
+    """Return how to read two columns with a number per side: as probabilities, flags, or scores to compare."""
     pairs = [(_value(a), _value(b)) for a, b in zip(table.columns[one], table.columns[two], strict=True) if a and b]
     if all(abs(a + b - 1) < _SURE for a, b in pairs) and not all({a, b} == {0.0, 1.0} for a, b in pairs):
         return {"p_first": one}
@@ -207,7 +208,7 @@ def _of_both(table: Table, one: str, two: str, entries: Entries) -> Entries | Re
 
 
 def _of_one(table: Table, names: Sequence[str], place: int) -> Entries | None:
-    """Return how a column is read that says how likely, or whether, one side wins, such as ``a_is_better``."""
+    """Return how to read a column with the probability or flag that one side wins, such as ``a_is_better``, or None."""
     one, two = named.SIDES[place]
     for name in names:
         words = set(named.tokens(name))
@@ -231,7 +232,7 @@ def _within(table: Table, name: str, low: float, high: float) -> bool:
 
 
 def _value(text: str) -> Any:
-    """Return a number, or 1 and 0 for true and false; None for what is neither."""
+    """Return a number, with 1 and 0 for true and false; None for other texts."""
     word = text.lower()
     return {"true": 1.0, "false": 0.0}.get(word, float(text) if NUMERAL.fullmatch(text) else None)
 
@@ -252,7 +253,7 @@ def _names_candidates(table: Table, name: str, entries: Entries) -> bool:
 
 
 def _after_columns(values: Counter[str], shown: tuple[str, str, int], entries: Entries) -> dict[str, str]:
-    """Return what values mean that are called as the two columns are, or as what tells these apart."""
+    """Return the meaning of values that repeat the names of the two columns, or of the systems in these names."""
     meant = ("candidate", "opponent") if shown[2] == named.CHOSEN else ("first", "second")
     called: dict[str, str] = dict(OUTCOMES) if shown[2] == named.CHOSEN else {}
     for name, which, side in zip(shown[:2], ("candidate_id", "opponent_id"), meant, strict=True):

@@ -1,4 +1,4 @@
-"""Tables with a row per candidate of a comparison, of which one is marked as the winner: a row per pair."""
+"""Merge rows that each hold one candidate of a comparison, with a mark on the winner, into one row per pair."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _WON = frozenset(["winner", "won", "win", "wins", "chosen", "selected", "preferr
 _COMPARISON = frozenset(["comparison", "pair", "battle", "match", "game", "round"])
 _PLACES = frozenset(["position", "place", "slot", "side", "shown", "order", "index", "rank"])
 _FLAGS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
-_MOST = 0.95  # share of the groups that are pairs of one winner, or of none
-_FEWEST = 3  # pairs
+_MOST = 0.95  # minimum share of groups that are pairs with at most one winner
+_FEWEST = 3  # minimum number of pairs
 _ALONE = "a candidate without the other of its comparison"
 
 
 def rows_of_pairs(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
-    """Return a row per comparison of records that are a candidate each; None if they are not, or are mapped.
+    """Return a row per comparison if each record is one of its candidates; None if not, or if there is a mapping.
 
-    Fields that differ between the two become ``NAME_1`` and ``NAME_2``, in the order of a field of places, or else in
-    the file's, which then is not known as that shown; ``winner`` is "1", "2" or "tie".
+    Fields that differ between the two become ``NAME_1`` and ``NAME_2``, in the order of a position field or else of
+    the file; in the latter case the order shown is unknown. ``winner`` is "1", "2" or "tie".
     """
     names = list(rows.records[0]) if rows.records else []
     flag = next((name for name in names if _is_flag(rows.records, str(name))), None)
     if given or flag is None or named.find_pairs(list(map(str, names))):
         return None
-    for item in _of_items(names):
+    for item in _comparison_fields(names):
         groups: dict[Any, list[int]] = {}
         for at, record in enumerate(rows.records):
             groups.setdefault(written(record.get(item)), []).append(at)
@@ -50,8 +50,8 @@ def _is_flag(records: Sequence[Mapping[str, Any]], name: str) -> bool:
     return len({_FLAGS[word] for word in said if word in _FLAGS}) > 1 and said <= {*_FLAGS, ""}
 
 
-def _of_items(names: Sequence[str]) -> list[str]:
-    """Return the fields that may name a comparison, those called so before those of items."""
+def _comparison_fields(names: Sequence[str]) -> list[str]:
+    """Return the fields that may identify a comparison: those named so, then common names of items."""
     own = [name for name in names if set(named.tokens(str(name))) & _COMPARISON]
     return [*own, *named.first_named([str(name) for name in names], named.CONTEXT)]
 
@@ -65,7 +65,7 @@ def _is_pair(records: Sequence[Mapping[str, Any]], group: Sequence[int], flag: s
 
 
 def _place(records: Sequence[Mapping[str, Any]], names: Sequence[str], pairs: Sequence[Sequence[int]]) -> str | None:
-    """Return the field that says which of two was shown first."""
+    """Return the field that gives the position of each candidate, with the same two values in every pair, or None."""
     for name in names:
         if set(named.tokens(str(name))) & _PLACES:
             values = {frozenset(written(records[at].get(name)) for at in pair) for pair in pairs}

@@ -1,4 +1,4 @@
-"""Columns that hold two candidates without being called first and second, A and B, or the like."""
+"""Find pairs of candidate columns whose names do not contain A and B, 1 and 2, or the like."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from biaslab.logs.readers.verdict_words import side_of
 
 Pairs = dict[named.Tokens, tuple[str, str, int]]
 _BASELINES = frozenset(["baseline", "base", "reference", "ref", "control", "opponent", "competitor"])
-_ALIKE = frozenset(["model", "text"])  # words that a baseline's column may have beside those of the other
-#: What a verdict says of a candidate beside its baseline.
+_ALIKE = frozenset(["model", "text"])  # words that only the name of a baseline's column may have
+#: Verdicts on a candidate compared with a baseline, and the column that they name.
 OUTCOMES = {"win": "candidate", "wins": "candidate", "won": "candidate", "candidate": "candidate", "lose": "opponent",
             "loses": "opponent", "loss": "opponent", "lost": "opponent", "baseline": "opponent",
             "reference": "opponent", "opponent": "opponent"}  # fmt: skip
-_FEWEST = 2  # different texts
+_FEWEST = 2  # minimum number of different texts
 
 
 def named_pair(table: Table) -> dict[named.Tokens, tuple[str, str, int]]:
-    """Return two columns of texts that are called after two systems which a column of verdicts names."""
+    """Return two text columns named after two systems, such as ``gpt-4 answer``, that a verdict column names."""
     by_noun: dict[str, dict[str, str]] = {}
     for name in table.names:
         words = named.tokens(name)
@@ -40,9 +40,9 @@ def named_pair(table: Table) -> dict[named.Tokens, tuple[str, str, int]]:
 
 
 def _named_by_verdicts(table: Table) -> Pairs:
-    """Return two columns of texts whose names are the words of a column of verdicts."""
+    """Return two columns whose full names are the values of a verdict column."""
     columns = {name.lower(): name for name in table.names if not table.is_numeric(name)}
-    places = {frozenset(pair[:2]) for pair in named.find_pairs(table.names).values()}  # which say an order
+    places = {frozenset(pair[:2]) for pair in named.find_pairs(table.names).values()}  # their names imply an order
     for verdict in (name for name in table.names if set(named.tokens(name)) & named.VERDICT):
         values = [value.lower() for value in table.present(verdict)]
         called = [columns[value] for value in dict.fromkeys(values) if value in columns and columns[value] != verdict]
@@ -59,7 +59,7 @@ def _named_by_verdicts(table: Table) -> Pairs:
 
 
 def with_baseline(table: Table) -> Pairs:
-    """Return a column of texts or systems and that of its baseline, of which a column of verdicts says who wins."""
+    """Return a column of texts or systems and its baseline's column, if a verdict column says which of them wins."""
     if not any(_says_who_wins(table, name) for name in table.names):
         return {}
     for two in table.names:
@@ -81,7 +81,7 @@ def _says_who_wins(table: Table, name: str) -> bool:
 
 
 def winner_and_loser(table: Table) -> Refusal | None:
-    """Return how a table is read whose columns are called after who won and who lost."""
+    """Refuse a table whose columns are named after winner and loser, suggesting a mapping; None for other tables."""
     known = {named.tokens(name): name for name in table.names if not table.is_numeric(name)}
     for words, one in known.items():
         two = known.get(tuple({"winner": "loser", "winning": "losing"}.get(word, word) for word in words))
@@ -92,12 +92,12 @@ def winner_and_loser(table: Table) -> Refusal | None:
                 "winner": "=candidate",
                 "order_known": "=false",
             }
-            return Refusal(f"{one} and {two} say who won, and not who was shown first", (("in any order", entries),))
+            return Refusal(f"{one} and {two} say who won, not who was shown first", (("in unknown order", entries),))
     return None
 
 
 def of_any_name(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> Pairs:
-    """Return pairs of columns of texts, whatever they are called, such as ``respuesta_a`` and ``respuesta_b``."""
+    """Return pairs of text columns with any shared name, such as ``respuesta_a`` and ``respuesta_b``."""
     return {
         words: pair for words, pair in pairs.items()
         if not set(words) & COUNTS and all(_may_be_judged(table, name) for name in pair[:2])

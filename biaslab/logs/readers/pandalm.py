@@ -1,7 +1,7 @@
-"""PandaLM's test set (Wang et al. 2024, arXiv 2306.05087): ``idx`` and one field ``<judge>_result``, 1, 2, or a tie.
+"""PandaLM's test set (Wang et al. 2024, arXiv 2306.05087): ``idx`` and one field ``<judge>_result``.
 
-A tie is 0 or "Tie", anything else could not be read; ``<judge>_reason`` is the reply. Where the annotators' file is
-joined by ``idx`` (``join = "testset-v1.json on idx"``), ``annotator1`` and so on are the human preference,
+The result is 1, 2, or a tie (0 or "Tie"); anything else is unreadable. ``<judge>_reason`` is the reply. If the
+annotators' file is joined (``join = "testset-v1.json on idx"``), ``annotator1`` and so on give the human preference,
 ``cmp_key`` names the two systems, and the texts give lengths and the context. Each pair was shown in one order.
 """
 
@@ -77,7 +77,7 @@ def _systems(key: Any) -> tuple[str, str]:
 
 
 def _context(index: str | None, instruction: str | None, given: str | None) -> str | None:
-    """Return the instruction, which several pairs may share, or the pair's number if there are no texts."""
+    """Return a key of the instruction, which several pairs may share, or the pair's number if there are no texts."""
     return text_key(instruction, given or "") if isinstance(instruction, str) else index
 
 
@@ -90,6 +90,6 @@ def _preferred(rows: Rows, first: pd.Series, second: pd.Series) -> pd.Series:
 
 
 def _lengths(responses: list[Any]) -> pd.Series:
-    """Return words; some responses of the published file are numbers."""
+    """Return word counts, also of responses that are numbers, as some in the published file are."""
     texts = (str(g) if isinstance(g, str | int | float) and not isinstance(g, bool) else None for g in responses)
     return word_counts(strings(list(texts)))

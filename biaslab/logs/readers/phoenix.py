@@ -1,8 +1,8 @@
 """Arize Phoenix: annotations of spans, and OpenInference spans with evaluations in columns.
 
-Annotations: ``span_id, name, annotator_kind, result`` (score, label, explanation), as the API and the client give them;
-in the client's data frame ``result.score`` and so on. LLM is a model's, HUMAN a person's, CODE is left out. Spans:
-``context.span_id`` with columns ``eval.NAME.score``, ``eval.NAME.label`` and ``eval.NAME.explanation``, beside
+Annotations, from the API and the client: ``span_id, name, annotator_kind, result`` (score, label, explanation); in the
+client's data frame, ``result.score`` and so on. The kind LLM is a model, HUMAN a person; CODE is left out. Spans:
+``context.span_id`` with columns ``eval.NAME.score``, ``eval.NAME.label`` and ``eval.NAME.explanation``, and with
 ``attributes.input.value``, ``attributes.output.value`` and ``attributes.llm.model_name``. Scales other than 0 to 1 need
 ``--map scale==LOW-HIGH``.
 """
@@ -26,12 +26,12 @@ _BY_PEOPLE = "a person's score (used as the human score of the same span)"
 
 
 def tells_spans(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether spans have evaluations."""
+    """Return whether any span has an evaluation."""
     return any(_EVALUATION.fullmatch(str(name)) for record in records for name in record)
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per annotation by a model, with the mean of people's."""
+    """Return one score trial per annotation by a model, with the mean human score."""
     people = people_means(
         rows, lambda record: record.get("annotator_kind") == "HUMAN", _key, lambda record: _result(record, "score")
     )
@@ -67,7 +67,7 @@ def read_spans(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _score(score: Any, label: Any) -> Any:
-    """Return the score, or the value of a label such as "pass"."""
+    """Return the score or, if there is none, the label, such as "pass"."""
     return label if score is None or score == "" else score
 
 

@@ -1,7 +1,7 @@
 """Scores of the Prometheus sets (Kim et al. 2024, arXiv 2310.08491): ``instruction, gpt4_score, gpt4_feedback``.
 
-A JSON list; each item holds its own rubric of 1 to 5, which is the attribute "rubric" of every item, and a list of
-scores, which are repetitions of one judgement. The context is what stands as the instruction to evaluate.
+A JSON list; each item has its own rubric from 1 to 5, which becomes the attribute "rubric", and a list of scores, which
+are repetitions of one judgement. The context is the instruction to evaluate within ``instruction``.
 """
 
 from __future__ import annotations

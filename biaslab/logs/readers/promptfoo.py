@@ -1,6 +1,6 @@
 """promptfoo (``promptfoo eval --output results.json`` or ``.jsonl``): assertions that a model graded.
 
-The results stand in ``results.results``, or one a line: ``provider`` (id, label), ``vars``, ``promptIdx``, ``response``
+The results are in ``results.results``, or one per line: ``provider`` (id, label), ``vars``, ``promptIdx``, ``response``
 (output) and ``gradingResult.componentResults``, each with ``score`` (0 to 1), ``reason`` and ``assertion`` (type,
 metric, provider). Assertions by code (``contains``, ``equals`` …) are left out.
 """
@@ -28,14 +28,14 @@ _FAILED = "the call failed"
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a record holds results of promptfoo."""
+    """Return whether any record contains promptfoo results."""
     return any(
         "gradingResult" in result for record in records for result in _results(record) if isinstance(result, dict)
     )
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
-    """Return one score trial per graded assertion."""
+    """Return one score trial per model-graded assertion."""
     return score_trials(rows, source, _scores, "promptfoo")
 
 

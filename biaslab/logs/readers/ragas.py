@@ -1,8 +1,8 @@
-"""Ragas results (``result.to_pandas()`` as CSV, JSON or a frame): a question, a response and a column per metric.
+"""Ragas results (``result.to_pandas()`` as CSV, JSON or a frame): question, response and one column per metric.
 
-``user_input, response`` or, before version 0.2, ``question, answer``. Columns of metrics that a model gives are known
-by their names, other numbers are left out and counted; a score that could not be computed is empty there. Scores are
-from 0 to 1, those of rubrics from 1 to 5.
+``user_input, response`` or, before version 0.2, ``question, answer``. Model-graded metrics are recognised by their
+names; other numeric columns are left out and counted. Scores that Ragas could not compute are empty. Scores range from
+0 to 1, those of rubrics from 1 to 5.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS: frozenset[str] = frozenset()
 _QUESTION, _ANSWER = ("user_input", "question"), ("response", "answer")
-#: Metrics that a model gives, of Ragas 0.1 to 0.3.
+#: Model-graded metrics of Ragas 0.1 to 0.3.
 _METRICS = (
     "faithfulness", "answer_relevancy", "response_relevancy", "context_precision", "context_recall",
     "llm_context_precision_with_reference", "llm_context_precision_without_reference", "context_entity_recall",
@@ -32,7 +32,7 @@ _OWN = {"faithfulness", "answer_relevancy", "response_relevancy", "context_preci
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records have a question, a response, and retrieved contexts or a metric specific to Ragas."""
+    """Return whether records have a question, a response and a metric specific to Ragas."""
     names = {name for record in records for name in record}
     asked = any({question, answer} <= names for question, answer in zip(_QUESTION, _ANSWER, strict=True))
     return asked and bool(_OWN & names)

@@ -1,9 +1,10 @@
 """Lists of candidates ranked in one prompt: ``candidates, ranking`` and the question.
 
-``candidates`` names them in the order shown. ``ranking`` is who is best, next, and so on: a list of their names or
-places (from 1), AlpacaEval's objects ``{"model": …, "rank": 1}``, or a text such as ``[2] > [1] > [3]``. Lists of which
-each candidate stood equally often in each place are those of `biaslab.probes.ListPosition`; others, such as lists in
-one order each, say something of places only if their order was random (`biaslab.logs.audit.one_list`).
+``candidates`` names them in the order shown. ``ranking`` orders them from best to worst: a list of names or positions
+(from 1), AlpacaEval's objects ``{"model": …, "rank": 1}``, or a text such as ``[2] > [1] > [3]``. If each candidate of
+a list was shown equally often in each position, its trials are those of `biaslab.probes.ListPosition`. Other lists,
+such as those in a single order, are informative about position only if their order was random
+(`biaslab.logs.audit.one_list`).
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from biaslab.logs.readers.rows import Rows, Source
 from biaslab.prompts.protocols import list_protocol
 
 FIELDS = frozenset({"candidates", "ranking"})
-_BALANCED, _OTHERS = "list_position", "one_list"  # whose trials these are
+_BALANCED, _OTHERS = "list_position", "one_list"  # the probe and the measure that read these trials
 _LEAST, _MOST = 2, 20
 _COLUMNS = ("probe", "context_id", "candidate_id", "judge", "attribute", "replicate", "value", "status", "reply")
 _OF_LISTS = ("k", "list_order", "place")  # columns that only trials of lists have
-_NAMES = ("model", "name", "candidate", "id")  # of an object with a rank
+_NAMES = ("model", "name", "candidate", "id")  # fields that name the candidate in an object with a rank
 Ranking = tuple[tuple[float, ...], Status]
 
 
 def read(rows: Rows, _source: Source) -> pd.DataFrame:
-    """Return one trial a place of every list; its value is the rank."""
+    """Return one trial per position in each list, with the rank as value."""
     context = _context(rows)
     judge, attribute = rows.take("judge", "id", "unknown"), rows.take("attribute", "id", "overall")
     replicate = rows.take("replicate", "number", 0)
@@ -64,7 +65,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
 
 
 def _context(rows: Rows) -> pd.Series:
-    """Return the question, from the first column with a common name for it."""
+    """Return the question, from the first field with a common name for it."""
     fields = list(dict.fromkeys(str(name) for record in rows.records for name in record))
     usual = named.first_named(fields, named.CONTEXT)
     return rows.take(usual[0] if usual else named.CONTEXT[0], "id")

@@ -1,4 +1,4 @@
-"""Read the files of one path: detect each one's format, read its records, and collect what could not be read."""
+"""Read the files at a path: detect the format of each, read its records, and count those that cannot be read."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from biaslab.logs.readers.sense import require_sense
 from biaslab.logs.readers.table_columns import TableReading
 
 _TABLE = "table"  # name of a data frame in messages
-_TURN = {"role", "content"}  # of a conversation
-_SAMPLED = 2000  # records kept to try mappings on, and searched for a field that distinguishes judgements
+_TURN = {"role", "content"}  # fields of a turn in a conversation
+_SAMPLED = 2000  # records kept to try mappings on, and to find a field that distinguishes judgements
 
 
 class UnclearError(Exception):
-    """A table with a mapping has several readings; internal, for `biaslab.logs.readers.trying`."""
+    """A table is ambiguous even with the mapping; internal, for `biaslab.logs.readers.trying`."""
 
     def __init__(self, refusal: Refusal, sample: Rows) -> None:
         super().__init__(refusal.reason)
@@ -39,7 +39,7 @@ class UnclearError(Exception):
 
 
 class Reading:
-    """State of reading one path: files, logs and problems so far."""
+    """State of reading a path: the files, logs and problems so far."""
 
     def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
         self.format, self.mapping, self.strict = format_, mapping, strict
@@ -47,12 +47,12 @@ class Reading:
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
         self.fields: list[str] = []
-        self.records: dict[str, dict[str, Any]] = {}  # examples, by the key of their trial
+        self.records: dict[str, dict[str, Any]] = {}  # sample of records, by the key of their trial
         self.examples: list[dict[str, Any]] = []
         self.empty: dict[str, str] = {}
-        self.refused: list[tuple[Refusal | None, Rows]] = []  # why a file was not read, and its first records
+        self.refused: list[tuple[Refusal | None, Rows]] = []  # refusal of each file not read, and its first records
         self.tables: dict[str, str] = {}
-        self.alone = False  # whether the path is a single file or table, not one of many in a folder
+        self.alone = False  # whether tables may be read by column names, as for a single file outside a folder
 
     def of(self, document: Document) -> Iterator[pd.DataFrame]:
         """Yield the trials of a file in chunks."""
@@ -115,7 +115,7 @@ class Reading:
                 yield trials
 
     def _table(self, first: Rows | None, name: str | None, given: Mapping[str, Any]) -> TableReading | Refusal | None:
-        """Return how to read a table of unknown format by its column names, why it is refused, or None."""
+        """Return how to read a table of unknown format by its column names, or a refusal; None for other files."""
         needed = {"context_id", "candidate_id"}
         unknown = name in (None, "mapping", "table") and self.format in (None, "table")
         if first is None or not self.alone or not unknown or (needed <= set(given) and _is_whole(given)):
@@ -133,7 +133,7 @@ class Reading:
         return reading
 
     def _in_lists(self, first: Rows) -> Refusal | None:
-        """Return the lines that read records each of which holds a list of what was judged."""
+        """Suggest mappings for records that each contain a list of judgements; None if they contain no such list."""
         if self.mapping.columns or self.mapping.shape is not None:
             return None
         some = Rows(first.records[:READ], first.lines[:READ], Log(first.log.file), first.textual)
@@ -144,14 +144,15 @@ class Reading:
             kept = [record for record in some.records if isinstance(record.get(name), list)]
             inner = read_table(Shape((name,)).of(Rows(kept, range(len(kept)), Log(""), first.textual)), {})
             if isinstance(inner, TableReading):
-                return Refusal(f"each record holds a list ({name})", ((f"a row an item of {name}", {"explode": name}),))
+                option = (f"one row per item of {name}", {"explode": name})
+                return Refusal(f"each record holds a list ({name})", (option,))
             if isinstance(inner, Refusal) and inner.options:
                 options = tuple((said, {"explode": name, **entries}) for said, entries in inner.options)
                 return Refusal(f"each record holds a list ({name}); {inner.reason}", options)
         return None
 
     def trials(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-        """Return the trials of all files without duplicates, refusing an implausible reading of tables."""
+        """Return the trials of all files without duplicates; raise if the reading of a table is implausible."""
         whole = pd.concat(parts, ignore_index=True)
         columns = self.mapping.columns
         if columns.get("replicate") == f"={COUNTED}":
@@ -176,7 +177,7 @@ class Reading:
 
 
 def _is_whole(given: Mapping[str, Any]) -> bool:
-    """Return whether a mapping leaves nothing to a table's names: of pairs, or of scores on a known scale."""
+    """Return whether a mapping is complete without a table's column names: one of pairs, or of scores with a scale."""
     scored = "scale" in given and bool({"score", "reply"} & set(given))
     return scored or bool({"opponent_id", "human", "ratings"} & set(given))
 
@@ -188,29 +189,29 @@ def _sampled(rows: Rows) -> Rows:
 
 
 def first_problem(log: Log) -> str | None:
-    """Return place and reason of the first malformed line, or None."""
+    """Return the number of the first malformed line and the reason, or None."""
     return next((f"{log.unit} {problem.line}: {problem.reason}" for problem in log.problems), None)
 
 
 def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows]:
-    """Yield the scores of an Inspect log; the user's scale applies to numbers, not to grades."""
+    """Yield the scores, then the pairs of an Inspect log; the user's scale applies to numbers, not to grades."""
     if scale is not None and not scale.startswith("="):
         raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
-    found = []
+    judgements = []
     for line, record in inspect_logs.read_records(document):
         is_pair = "opponent_id" in record
         record = ({"scale": scale[1:]} | record) if scale and not is_pair else record
         if is_pair or "scale" in record:
-            found.append((line, record))
+            judgements.append((line, record))
         else:
             log.left_out["a number of unknown scale"] += 1
     for name in ("scale", "opponent_id"):
-        if some := [(line, record) for line, record in found if name in record]:
+        if some := [(line, record) for line, record in judgements if name in record]:
             yield Rows([record for _, record in some], [line for line, _ in some], log, textual=False)
 
 
 def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
-    """Drop refused records; add the line of each of the others."""
+    """Drop the trials of refused records, and add file and line of the others as their key."""
     places = made.index.to_numpy()
     kept = made[rows.good[places]]
     lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")

@@ -26,18 +26,18 @@ _WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "ti
 
 
 def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
-    """Parse all texts, equal ones once; return ``value`` and ``status``; missing texts are unparsable.
+    """Parse texts, each distinct one once; return ``value`` and ``status``, with missing texts as unparsable.
 
-    For reasoning models, only the answer after the thinking is parsed.
+    In replies of reasoning models, only the answer after the thinking counts.
     """
     codes, distinct = pd.factorize(texts)
-    readings = [read_answer(text, read) for text in distinct.tolist()] + [UNREAD]  # a missing one has code -1
+    readings = [read_answer(text, read) for text in distinct.tolist()] + [UNREAD]  # missing texts have code -1
     values, statuses = np.array([value for value, _ in readings]), np.array([s for _, s in readings], object)
     return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
 
 
 def read_answer(text: Any, read: Callable[[Any], Reading], *, opened: bool = False) -> Reading:
-    """Parse the answer in a text, after the thinking if there is any; other values are passed on unchanged.
+    """Parse a reply, ignoring any thinking before the answer; values that are not text are parsed as they are.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def read_answer(text: Any, read: Callable[[Any], Reading], *, opened: bool = Fal
     read : callable
         Parses an answer.
     opened : bool
-        Whether the prompt opened the thinking; see `biaslab.prompts.parsing.thoughts.split_thought`.
+        Whether the prompt already opened the thinking; see `biaslab.prompts.parsing.thoughts.split_thought`.
 
     Examples
     --------
@@ -82,8 +82,8 @@ def bracketed(text: str) -> Reading:
     Returns
     -------
     tuple
-        The probability that the first shown wins, and the status. Only brackets count, as the prompts of such logs
-        demand, and variants of them at the end of a text: ``**[B]**``, ``<|A|>``. Two different verdicts are
+        The probability that the candidate shown first wins, and the status. Only brackets count, because the prompts of
+        such logs ask for them, and variants at the end of a text: ``**[B]**``, ``<|A|>``. Two different verdicts are
         unparsable, unless the last sentence says which is better: "Therefore, [[B]] is better than [[A]]".
 
     Examples
@@ -92,10 +92,10 @@ def bracketed(text: str) -> Reading:
     ((1.0, 'ok'), 'unparsable')
     """
     names = names_of(tuple(_WORTH), "C")
-    found = in_brackets(text, names)
-    if len(found) == 1 and UNKNOWN not in found:
-        return _WORTH["ABC"[found.pop()]]
-    chosen = concluded_better(text, names) if found else dressed_at_the_end(text, names)
+    verdicts = in_brackets(text, names)
+    if len(verdicts) == 1 and UNKNOWN not in verdicts:
+        return _WORTH["ABC"[verdicts.pop()]]
+    chosen = concluded_better(text, names) if verdicts else dressed_at_the_end(text, names)
     if chosen is not None:
         return _WORTH["ABC"[chosen]]
     return math.nan, "refused" if is_refusal(text) else "unparsable"
@@ -119,8 +119,8 @@ def lettered(text: str, worth: Mapping[str, Reading] = _WORTH) -> Reading:
 def of_pairs(texts: pd.Series) -> pd.DataFrame:
     """Parse the verdicts of a pair log; return ``value`` and ``status``.
 
-    If any reply has double brackets, the prompt asked for them, and only brackets count, as for the authors of such
-    logs; otherwise all forms count ("Choice: A").
+    If any reply has double brackets, the prompt asked for them, and only brackets count, as in the analyses that such
+    logs come from. Otherwise all forms count ("Choice: A").
     """
     asked = bool(texts.str.contains(_ASKED).any())
     return each(texts, bracketed if asked else lettered)
@@ -158,7 +158,7 @@ def scored(scale: Scale, attribute: str | None = None, pattern: str | None = Non
 
 
 def compiled(pattern: str, name: str) -> re.Pattern[str]:
-    """Compile a user's regular expression, which must have a group."""
+    """Compile a user's regular expression; `InputError` if it is invalid or has no group."""
     try:
         expression = re.compile(pattern)
     except re.error as error:
@@ -175,12 +175,12 @@ def first_group(pattern: re.Pattern[str], text: str) -> str | None:
 
 
 def number_on(scale: Scale) -> Callable[[float], Reading]:
-    """Return a function that checks whether a recorded number lies on a scale; NaN is not a score."""
+    """Return a function that reads a recorded number as a score on a scale, with its status; NaN is no score."""
     return lambda value: place_on(scale, value)
 
 
 def probability(value: float) -> Reading:
-    """Parse the probability that the first shown wins; ½ is a tie.
+    """Read the probability that the candidate shown first wins; ½ is a tie.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def probability(value: float) -> Reading:
 
 
 def failed(texts: pd.Series) -> pd.Series:
-    """Return which texts are notes of failed calls rather than replies."""
+    """Flag texts that report a failed call instead of a reply."""
     return texts.str.match(_FAILED).fillna(value=False).astype(bool)
 
 

@@ -1,4 +1,4 @@
-"""Load SummEval with recorded judge scores from a folder of downloads: a free teacher."""
+"""Load SummEval and recorded judge scores from a folder of downloads, as a teacher that costs nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def recorded_scores(
     -------
     pandas.DataFrame or None
         Score trials for this data set's contexts, with the mean expert score (``human``) and the length of each text
-        (``words``); None if an attribute has none, or no folder or data set is given.
+        (``words``); None if an attribute has no scores, or if no folder or data set is given.
 
     Examples
     --------

@@ -17,8 +17,8 @@ from biaslab.logs.readers.verdict_words import side_of
 Entries = dict[str, Any]
 READ = 50  # records used to suggest a mapping
 _SHOWN = 3  # example rows
-_LONG = 30  # characters; a longer verdict is a text that contains it
-_LONGEST = 160  # characters of each
+_LONG = 30  # maximum characters of a verdict; a longer text contains it
+_LONGEST = 160  # characters of an example row
 _NO_CANDIDATE = {
     "id",
     "len",
@@ -42,16 +42,16 @@ _QUOTED = set(" |<>&;()$`\"'*?[]#~\\!")  # characters special to a shell
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a table cannot be read without a mapping, and the mappings that would read it.
+    """The reason why a table cannot be read without a mapping, and the mappings that would read it.
 
     Parameters
     ----------
     reason : str
         What is ambiguous or missing.
     options : tuple of (str, dict)
-        The assumption behind each interpretation, and its mapping; dots stand for values that only the user knows.
+        The assumption behind each interpretation, and its mapping; "…" stands for values that only the user knows.
     is_guess : bool
-        Whether the options rest on what the columns hold, and not on their names.
+        Whether the options are based on the values of columns rather than on their names.
     """
 
     reason: str
@@ -94,7 +94,7 @@ def lists_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def within_lists(records: Sequence[Mapping[str, Any]], lists: Sequence[str]) -> Refusal:
-    """Return the mapping closest to the items of an object's lists, of those that most look like judgements."""
+    """Suggest a mapping for the list in an object whose items look most like judgements."""
     field = _of_judgements(records[0], lists)
     made = suggestion(records[0][field][:READ])
     options = tuple((said, {"explode": field, **_within(field, entries)}) for said, entries in made.options)
@@ -102,7 +102,7 @@ def within_lists(records: Sequence[Mapping[str, Any]], lists: Sequence[str]) -> 
 
 
 def _of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:
-    """Return the list whose items lack the fewest required columns; the longest of several."""
+    """Return the list whose items lack the fewest required columns, and the longest of these."""
 
     def lack(name: str) -> tuple[int, int]:
         lines = suggestion([item for item in record[name][:READ] if isinstance(item, dict)]).lines()
@@ -128,7 +128,7 @@ def printable(lines: Sequence[str]) -> str:
 
 
 def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
-    r"""Return the mapping closest to the fields of records, with dots for missing ones.
+    r"""Suggest the mapping closest to the fields of records, with "FIELD" for missing ones.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def _can_be_mapped(value: Any) -> bool:
 
 
 def _context_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """Return the field most likely to identify items, by its name and its number of values."""
+    """Return the field most likely to identify items, by its name and its number of distinct values."""
     values = {name: len({written(record.get(name)) for record in records}) for name in names}
     varied = [name for name in names if values[name] > 1] or list(names)
     all_different = [name for name in varied if values[name] == len(records) and "id" in named.tokens(name)]
@@ -180,7 +180,7 @@ def _context_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -
 
 
 def either_order(entries: Entries, one: str, two: str) -> tuple[tuple[str, Entries], ...]:
-    """Return both interpretations of a verdict in the other order: positions as shown, or columns of the row."""
+    """Return both interpretations of a verdict in the swapped order: it names positions as shown, or columns."""
     given = entries["winner_swapped"]
     places = {"first": "candidate", "second": "opponent"}
     columns = {"field": given["field"], "values": {v: places.get(side, side) for v, side in given["values"].items()}}
@@ -194,7 +194,7 @@ def either_order(entries: Entries, one: str, two: str) -> tuple[tuple[str, Entri
 
 
 def _values(records: Sequence[Mapping[str, Any]], name: str) -> list[str | None]:
-    """Return the values of a field, or of a list position such as ``"decisions.0"``."""
+    """Return the values of a field, or of an item in lists of two, such as ``"decisions.0"``."""
     field, _, place = name.rpartition(".")
     if not place.isdigit():
         return [written(record.get(name)) for record in records]
@@ -203,7 +203,7 @@ def _values(records: Sequence[Mapping[str, Any]], name: str) -> list[str | None]
 
 
 def _listed_verdicts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the paths to a list of two verdicts, one per order."""
+    """Return the paths of both items in a list of two verdicts, one per order, or None."""
     for name in names:
         given = [value for record in records for value in _values([record], f"{name}.0") if value]
         if given and len(given) == len(records) and any(side_of(value) for value in given):
@@ -241,7 +241,7 @@ def _of_list(records: Sequence[Mapping[str, Any]], name: str, context: str, rest
 
 
 def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str, str] | None:
-    """Return a verdict field and the two fields whose values it repeats in every record, except for ties."""
+    """Return a verdict field and the two fields one of whose values it repeats in every record, except for ties."""
     columns = {name: [written(record.get(name)) for record in records] for name in names}
     for verdict in (name for name in names if set(named.tokens(name)) & named.VERDICT):
         said = [(at, value) for at, value in enumerate(columns[verdict]) if value and side_of(value) is None]
@@ -254,7 +254,7 @@ def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 
 
 def _outcome(verdict: str | None, values: Sequence[str | None]) -> Entries:
-    """Return how to read verdicts that name positions, or texts that contain them."""
+    """Return the mapping of verdicts that name positions, or of texts that contain them."""
     known = Counter(value for value in values if value)
     sides = {value: side for value in known if (side := side_of(value)) is not None}
     for one, two in (*named.SIDES, ("a>b", "b>a")):  # values missing from the first records
@@ -266,7 +266,7 @@ def _outcome(verdict: str | None, values: Sequence[str | None]) -> Entries:
 
 
 def example_rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the first rows of the file, each shortened to one readable line."""
+    """Return the first records, each shortened to one line."""
     return [_brief(record) for record in records[:_SHOWN]]
 
 

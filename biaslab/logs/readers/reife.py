@@ -1,9 +1,9 @@
 """ReIFE results (Liu et al. 2024, arXiv 2410.07069): ``instruction, output_1, output_2, response, result, winner``.
 
-JSON Lines, ``DATASET.JUDGE.METHOD.PROMPT.jsonl``, and ``…_swap.jsonl`` where output_2 was shown first; ``winner`` is 1
-or 2, numbered the same in both. For unreadable replies, the authors draw the winner at random and set ``result.fail``;
-such rows have no verdict here. ``result.tie`` marks a tie broken at random. ``label`` is the gold label, and
-``response[0].text`` the judge's reply.
+JSON Lines, in files ``DATASET.JUDGE.METHOD.PROMPT.jsonl``, and ``…_swap.jsonl`` for output_2 shown first. ``winner`` is
+1 or 2 for output_1 or output_2 in both. For unreadable replies, the authors draw the winner at random and set
+``result.fail``; such rows get no verdict here. ``result.tie`` marks a tie broken at random. ``label`` is the gold
+label, and ``response[0].text`` the judge's reply.
 """
 
 from __future__ import annotations

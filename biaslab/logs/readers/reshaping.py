@@ -29,10 +29,10 @@ class Shape:
     Parameters
     ----------
     explode : tuple of str
-        Fields or paths with lists, one row per item, or with objects, one row per key; one after the other. The item
-        takes the place of the list, and ``field#`` is its place, from 0, or its key.
+        Fields or paths to explode, one after the other: lists into one row per item, objects into one row per key. The
+        item replaces the list, and ``field#`` is its index, from 0, or its key.
     joined : mapping of str to dict, optional
-        Records of another file, by the value of its join field.
+        Records of another file, by the value of the field to join on.
     on : str
         The field of this file to join on.
     """
@@ -89,7 +89,7 @@ def shaped(chunks: Iterator[Rows], shape: Shape | TableFunction | None) -> Itera
 
 
 def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
-    """Yield the rows of the user's function, applied to all records; nested objects are columns with dotted names."""
+    """Apply the user's function to a table of all records, with dotted names of nested fields, and yield its rows."""
     if not chunks:
         return
     lines = list(chain.from_iterable(rows.lines for rows in chunks))
@@ -123,7 +123,7 @@ def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
 
 
 def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
-    """Return the records with their partners' fields; fields in both come from the log."""
+    """Join the fields of the other file to each record, refusing records without a match; the log's fields win."""
     values = rows.take(on, "id")
     alone = rows.good & ~values.isin(list(joined)).to_numpy()
     for place in np.flatnonzero(alone).tolist():
@@ -135,9 +135,10 @@ def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
 
 
 def _exploded(rows: Rows, field: str) -> Rows:
+    """Return one row per item of a list, or per key of an object; refuse records without either."""
     items = pd.Series([_items(value) for value in rows.values(field)], dtype=object)
     rows.refuse(items.isna(), f"{field} is neither a list nor an object")
-    exploded = items.explode().dropna()  # (key, item); empty lists vanish
+    exploded = items.explode().dropna()  # (key, item); empty lists give no row
     places = exploded.index.tolist()
     records = [
         {**_replaced(rows.records[place], field, item), f"{field}{_NUMBER}": key}
@@ -153,7 +154,7 @@ def _items(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _replaced(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
-    """Return the record with an item at a path, or in a field of exactly that name, copying nothing else."""
+    """Return the record with an item at a path, or in a field with that exact name; unchanged parts are shared."""
     first, dot, rest = path.partition(".")
     if path in record or not dot or not isinstance(record.get(first), dict):
         return {**record, path: item}

@@ -1,4 +1,4 @@
-"""Turn records of a log into columns, counting and skipping malformed records with line and reason."""
+"""Convert records of a log to columns; skip malformed records, noting their line and the reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Source:
 
 
 class Problem(NamedTuple):
-    """A malformed line and the reason."""
+    """A malformed line, with the reason."""
 
     file: str
     line: int
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 @dataclass
 class Log:
-    """Problems found in a log: malformed lines, records left out, and records a mapping did not match.
+    """Problems found in a log: malformed lines, records left out, and records that a mapping did not match.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Rows:
         return self.convert(values, name, kind)
 
     def convert(self, values: Sequence[Any], name: str, kind: Kind) -> pd.Series:
-        """Convert values, one per record, to one type, refusing records with another type."""
+        """Convert values, one per record, to one type, refusing records with a value of another type."""
         conversion = CONVERSIONS[kind]
         made = [conversion.read(value) for value in values]
         self.refuse(np.array([value is WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
@@ -160,7 +160,7 @@ class Rows:
         return texts
 
     def each(self, *columns: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield the position of each accepted record and its values in the columns."""
+        """Yield the position of each accepted record and its value in each column."""
         for place, values in enumerate(zip(*columns, strict=True)):
             if self.good[place]:
                 yield place, *values
@@ -173,7 +173,7 @@ class Rows:
         self.good &= ~there
 
     def refuse(self, wrong: NDArray[np.bool_] | pd.Series, reason: str) -> None:
-        """Refuse records that are not refused already."""
+        """Refuse records, for a reason, unless they are refused already."""
         wrong = np.asarray(wrong, bool) & self.good
         for place in np.flatnonzero(wrong).tolist():
             self.log.refuse(self.lines[place], reason)

@@ -1,4 +1,4 @@
-"""Columns of tables that hold scores: judges' and people's, in numbers, in two words or in texts."""
+"""Find the columns with scores by judges and people, as numbers, words or texts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from biaslab.logs.readers.table_columns import COUNTS, KNOWN, Table, judge_name
 from biaslab.logs.readers.verdict_words import side_of
 
 _OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique", "raw", "reply"}
-_VERDICTS = 3  # different verdicts
-_MOST_GRADES, _LONGEST = 14, 40  # different grades in words, and characters of one
+_VERDICTS = 3  # maximum number of different verdicts
+_MOST_GRADES, _LONGEST = 14, 40  # maximum number of different grades in words, and characters of one
 
 
 def score_columns(table: Table) -> tuple[list[str], list[str]]:
-    """Return the columns of judges' scores, and those of people."""
+    """Return the columns of scores by judges, and those of scores by people."""
     scores, people, judges = [], [], []
     for name in table.names:
         words = set(named.tokens(name))
@@ -34,11 +34,11 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
             scores.append(name)
         elif words & {"judge", "evaluator", "grader", "llm", "ai"}:
             judges.append(name)
-    return _once(table, scores or [name for name in judges if table.distinct(name) > 1]), people
+    return _without_copies(table, scores or [name for name in judges if table.distinct(name) > 1]), people
 
 
-def _once(table: Table, names: Sequence[str]) -> list[str]:
-    """Leave out a field of an object that repeats another one of it under a longer name, and say so."""
+def _without_copies(table: Table, names: Sequence[str]) -> list[str]:
+    """Drop and note fields of an object that repeat another field of it under a longer name."""
     kept: list[str] = []
     for name in names:
         head, words = name.rpartition(".")[0], set(named.tokens(name))
@@ -54,13 +54,13 @@ def _once(table: Table, names: Sequence[str]) -> list[str]:
 
 
 def verdict_numbers(table: Table) -> list[str]:
-    """Return columns of numbers that are called as verdicts are."""
+    """Return the numeric columns that are named like verdicts."""
     return [name for name in table.names if set(named.tokens(name)) & named.VERDICT and name not in table.used
             and not set(named.tokens(name)) & (named.HUMAN | COUNTS) and table.is_numeric(name)]  # fmt: skip
 
 
 def grades_of_words(table: Table) -> dict[str, dict[str, int]]:
-    """Return the columns of scores in two words, such as pass and fail, and what these are worth."""
+    """Return the columns with grades in two known words, such as pass and fail, and the score of each word."""
     found = {}
     for name in _graded(table):
         if (worth := worth_of_two(sorted(set(table.present(name))))) is not None:
@@ -76,7 +76,7 @@ def flags_within_scores(table: Table) -> dict[str, dict[str, int]]:
 
 
 def graded_in_words(table: Table) -> Refusal | None:
-    """Return the readings of a column of grades in words: in the order of these, in both, or as categories."""
+    """Refuse a column of grades in words, suggesting their usual order, both orders of two, or categories."""
     for name in _graded(table):
         values = [value for value, _ in Counter(table.present(name)).most_common()]
         if (
@@ -111,7 +111,7 @@ def graded_in_words(table: Table) -> Refusal | None:
 
 
 def _worth_of_some(values: Sequence[str]) -> dict[str, int] | None:
-    """Return what two of several words are worth, if the others are no grades between them."""
+    """Return the scores of two opposite words among several, if the others are not grades on the same ladder."""
     pairs = (worth_of_two([one, two]) for at, one in enumerate(values) for two in values[at + 1 :])
     known = next((worth for worth in pairs if worth is not None), None)
     return known if known is not None and ranks(values) is None else None
@@ -130,7 +130,7 @@ def _graded(table: Table) -> list[str]:
 
 
 def score_texts(table: Table) -> list[str]:
-    """Return columns that are called as scores are and hold texts with numbers."""
+    """Return the columns that are named like scores and contain texts with numbers."""
     return [
         name
         for name in table.names
@@ -169,5 +169,5 @@ def whose(table: Table, columns: Sequence[str]) -> Refusal | None:
 
 
 def _may_be_verdicts(values: Sequence[str]) -> bool:
-    """Return whether a few words name both of two sides, as verdicts do, and grades from A to F do not."""
+    """Return whether a few values name both sides, as verdicts do, unlike grades from A to F."""
     return {"first", "second"} <= {side_of(value) for value in values} and len(values) <= _VERDICTS

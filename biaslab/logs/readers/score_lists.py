@@ -1,8 +1,8 @@
-"""Records that each hold several scores: a list of named scores, as tools export them, or lists side by side.
+"""Split records with several scores into rows: lists of named scores, as tools export them, or parallel lists.
 
-A named score is an object such as ``{"name": "relevance", "score": 0.5, "reason": "…"}``. Each becomes a row, with what
-the record says of all of them. Scores of people become ``human_score`` of the model's score with the same name; scores
-by code are left out. Lists side by side, ``answers`` and ``ratings`` of one length, become a row per place.
+A named score is an object such as ``{"name": "relevance", "score": 0.5, "reason": "…"}``. Each becomes a row, with the
+record's other fields. Human scores become the ``human_score`` of the model's score with the same name; scores by code
+are left out. Parallel lists, such as ``answers`` and ``ratings`` of the same length, become one row per position.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MODELS = ("evaluation_model", "judge_model", "evaluator_model", "judge", "sourc
            "agent", "model_name")  # fmt: skip
 _REASONS = ("reason", "explanation", "rationale", "comment", "justification")
 _PERSONS = "a person's score (used as the human score of the same item)"
-_DEEPEST = 4  # objects within objects
-_LONGEST = 30  # characters of a score in words
-_SEEN = 50  # records looked at
-_FEWEST = 3  # places of lists side by side; two are a pair
+_DEEPEST = 4  # maximum depth of nested objects
+_LONGEST = 30  # maximum characters of a score in words
+_SEEN = 50  # records examined
+_FEWEST = 3  # minimum length of parallel lists; two items are a pair
 
 
 class _Score(NamedTuple):
-    """A named score: who gave it (a person, code, or else a model), and the model."""
+    """A named score: who gave it (``kind``: person, code or model), the model, and the reason."""
 
     name: str
     value: Any
@@ -42,12 +42,12 @@ class _Score(NamedTuple):
 
 
 def rows_of_scores(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
-    """Return a row per score of records that hold several; None if they do not, or the mapping names their fields.
+    """Return one row per score of records with several; None for other records, or if the mapping names the lists.
 
     Parameters
     ----------
     rows : Rows
-        Records of no known format.
+        Records of unknown format.
     given : mapping
         The user's mapping.
     """
@@ -58,15 +58,16 @@ def rows_of_scores(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
     path = next(filter(None, map(_path, seen)), "")
     if path and f"{path}." not in named_fields and _are_mostly(bool(_scores(at(r, path))) for r in seen):
         return _spread(rows, ((place, row) for place, r in enumerate(rows.records) for row in _of_list(rows, r, path)))
-    lists = _side_by_side(seen)
+    lists = _parallel_lists(seen)
     if lists and not any(name in named_fields for name in lists):
         return _spread(rows, ((place, row) for place, r in enumerate(rows.records) for row in _of_places(r, lists)))
     return None
 
 
 def _spread(rows: Rows, made: Iterator[tuple[int, dict[str, Any]]]) -> Rows:
-    found = list(made)
-    return Rows([row for _, row in found], [rows.lines[place] for place, _ in found], rows.log, textual=False)
+    """Return the new rows, each with the line of the record at its position."""
+    numbered = list(made)
+    return Rows([row for _, row in numbered], [rows.lines[place] for place, _ in numbered], rows.log, textual=False)
 
 
 def _are_mostly(given: Iterator[bool]) -> bool:
@@ -75,7 +76,7 @@ def _are_mostly(given: Iterator[bool]) -> bool:
 
 
 def _path(value: Any, path: str = "", depth: int = 0) -> str:
-    """Return the path to the first list of named scores in a record, those that lie less deep before others."""
+    """Return the path to the first list of named scores in a record, searching shallow levels first; empty if none."""
     if depth > _DEEPEST or not isinstance(value, dict):
         return ""
     inner = {str(name): item for name, item in value.items() if "." not in str(name)}
@@ -86,7 +87,7 @@ def _path(value: Any, path: str = "", depth: int = 0) -> str:
 
 
 def _scores(value: Any) -> list[_Score]:
-    """Return the named scores that a list consists of; nothing for another value."""
+    """Return the scores in a list if all of its items are named scores; otherwise an empty list."""
     if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
         return []
     scores = [_score(item) for item in value]
@@ -126,7 +127,7 @@ def _kind(item: Mapping[str, Any]) -> str:
 
 
 def _judge(value: Any, depth: int = 0) -> str | None:
-    """Return the model that gave a score, as far as its object names one."""
+    """Return the model that gave a score; None if its object does not name one."""
     if isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, dict) or depth > 2:
@@ -142,7 +143,7 @@ def _reason(item: Mapping[str, Any]) -> str | None:
 
 
 def _of_list(rows: Rows, record: Mapping[str, Any], path: str) -> Iterator[dict[str, Any]]:
-    """Yield a row per score of a record that a model gave."""
+    """Yield one row per score of a record that a model gave, counting the others as left out."""
     scores = _scores(at(record, path))
     about = {name: value for name, value in _without(record, path.split(".")).items() if name not in _VALUES}
     people: dict[str, list[float]] = {}
@@ -162,7 +163,7 @@ def _of_list(rows: Rows, record: Mapping[str, Any], path: str) -> Iterator[dict[
 
 
 def _without(record: Mapping[str, Any], steps: Sequence[str]) -> dict[str, Any]:
-    """Return a record without what stands at a path."""
+    """Return a record without the value at a path."""
     kept = {str(name): value for name, value in record.items()}
     inner = kept.pop(steps[0], None)
     if len(steps) > 1 and isinstance(inner, dict) and (rest := _without(inner, steps[1:])):
@@ -170,8 +171,8 @@ def _without(record: Mapping[str, Any], steps: Sequence[str]) -> dict[str, Any]:
     return kept
 
 
-def _side_by_side(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the fields with lists of one length in each record, if they are texts or systems, and their scores."""
+def _parallel_lists(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fields with parallel lists, if these include numeric scores, and texts or systems; else none."""
     names = [
         name for name, value in (records[0] if records else {}).items()
         if isinstance(value, list) and all(isinstance(r.get(name), list) for r in records)
@@ -198,7 +199,7 @@ def _singular(name: str) -> list[str]:
 
 
 def _of_places(record: Mapping[str, Any], lists: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row per place of the lists of a record."""
+    """Yield one row per position in the parallel lists of a record."""
     about = {str(name): value for name, value in record.items() if name not in lists}
     for values in zip(*(record[name] for name in lists), strict=False):
         yield about | {name.removesuffix("s"): value for name, value in zip(lists, values, strict=True)}

@@ -1,4 +1,4 @@
-"""Scales of scores in tables: usual ones that end where the scores do, or a question."""
+"""Infer the scale of scores in tables: the usual scale that ends at the maximum, or else a refusal that asks for it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from biaslab.logs.readers.table_columns import FEW, Table
 _TOPS = (5, 10, 100, 7)  # of scales that start at 1, or at 0 where a 0 stands in the table
 _ENDS = {1, 3, 4, *_TOPS}  # of attributes on a scale of their own
 _NEGATIVE = 0.1  # share of scores that may be errors
-_SMALLER, _MANY = 0.75, 20  # a scale that ends so much lower in so many scores is another one
+_SMALLER, _MANY = 0.75, 20  # ratio of maxima at which, over so many scores, the scales may differ
 
 
 def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute: str | None = None) -> Refusal | None:
-    """Add the scale of some columns of numbers to a mapping, or return why it cannot be told.
+    """Add the scale of numeric columns to a mapping, or return a refusal if it is unclear.
 
-    It is one for all, unless some attribute's scores end so much lower that theirs may be another.
+    All columns share one scale, unless the scores of an attribute end so much lower that its scale may differ.
     """
     if "scale" in table.given or not columns:
         return None
@@ -74,7 +74,7 @@ def _each_on_its_own(table: Table, columns: Sequence[str]) -> Refusal | None:
 
 
 def other_scale_of_people(table: Table, scale: str, people: Sequence[str]) -> Refusal | None:
-    """Ask for the scale of people's scores where that of the judge may not be theirs."""
+    """Ask for the scale of human scores if it may differ from the judge's; None otherwise."""
     values = [float(value) for name in people for value in table.present(name) if NUMERAL.fullmatch(value)]
     bottom, _, top = scale.rpartition("-")
     if not values or not NUMERAL.fullmatch(top) or not NUMERAL.fullmatch(bottom):
@@ -103,7 +103,7 @@ def _by_attribute(table: Table, columns: Sequence[str], attribute: str | None) -
 
 
 def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
-    """Return the usual scale that ends at the largest score of the table; None if there is none."""
+    """Return the usual scale that ends at the largest score, or a refusal if there is none."""
     values = [float(value) for name in scores for value in table.present(name) if NUMERAL.fullmatch(value)]
     low, high = min(values), max(values)
     if low >= 0 and (high in _TOPS or (low < high <= 1)):
@@ -118,7 +118,7 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     ends = list(dict.fromkeys(tops))[:3] or [100]
     start = 0 if starts < 1 or (high > 10 and not whole) else 1
     options = tuple((f"if it ends at {top}", {"scale": f"={start}-{top}"}) for top in ends)
-    none = ", negative ones being no scores" if low < 0 else ""
+    none = ", if negative numbers are no scores" if low < 0 else ""
     if sum(value < 0 for value in values) > _NEGATIVE * len(values):
         return Refusal(f"the scores range from {low:g} to {high:g}: negative numbers, such as rewards, are on no scale")
     return Refusal(f"the scores range from {low:g} to {high:g}, which fits no common scale{none}", options)

@@ -1,4 +1,4 @@
-"""Read tables of scores: an answer or a system, with scores of judges and people on one or more attributes."""
+"""Read tables of scores: an answer or a system, with scores by judges and people on one or more attributes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from biaslab.logs.readers.table_columns import (
     no_context,
 )
 
-_MOST = 101  # different scores
+_MOST = 101  # maximum number of different scores
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OUT_OF = re.compile(r"\d\s*(?:/|out of)\s*(\d+)")
 
 
 class _Columns(NamedTuple):
-    """Columns of judges' scores and of people's; of grades in two words, with what these are worth; and of texts."""
+    """Columns of scores by judges, by people, as two words (with the score of each), and in texts."""
 
     scores: list[str]
     people: list[str]
@@ -49,7 +49,7 @@ class _Columns(NamedTuple):
 
 
 def of_scores(table: Table) -> TableReading | Refusal | None:
-    """Return how scores are read: each of a system where it is named, and of a text otherwise."""
+    """Return how to read scores; candidates are systems if the table names them, and texts otherwise."""
     columns = _columns(table)
     if isinstance(columns, Refusal):
         return columns
@@ -81,7 +81,7 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
 
 
 def _judged(table: Table, columns: _Columns) -> tuple[list[str], list[str]]:
-    """Return the columns of what was judged: of texts, and of the systems that wrote them."""
+    """Return the columns of the judged texts, and those of the systems that wrote them."""
     taken = {name for names in columns for name in names}
     answer = [
         name for name in named.first_named(table.names, named.ANSWER) if name not in taken and table.present(name)
@@ -93,7 +93,7 @@ def _judged(table: Table, columns: _Columns) -> tuple[list[str], list[str]]:
 
 
 def _no_candidate(table: Table) -> Refusal | None:
-    """Ask which column holds the answer or who wrote it, or whether each item has one that is not in the table."""
+    """Ask which column has the answer or its author, or whether each item has one answer outside the table."""
     context = context_of(table)
     if context is None and not (refusal := no_context(table, {})).options:
         return None
@@ -112,7 +112,7 @@ def _is_verdict(table: Table, name: str) -> bool:
 
 
 def _no_score(table: Table) -> Refusal | None:
-    """Ask which column of numbers holds the scores, where none is called so."""
+    """Ask which column has the scores if none is named so; None if none may have them."""
     free = [name for name in table.names if name not in table.used and table.distinct(name) > 1 and not is_called(name)]
     flags = [name for name in free if {value.lower() for value in table.present(name)} == {"true", "false"}]
     numbers = [name for name in free if table.is_numeric(name) and table.distinct(name) <= _MOST]
@@ -138,7 +138,7 @@ def _best_of_list(table: Table) -> Refusal | None:
 
 
 def _columns(table: Table) -> _Columns | Refusal:
-    """Return the columns of scores, of which those that the user maps go before all others."""
+    """Return the columns of scores; those that the user maps replace the others."""
     scores, people = score_columns(table)
     given = GIVEN_OUTCOMES & set(table.given)
     if given:
@@ -158,7 +158,7 @@ def _columns(table: Table) -> _Columns | Refusal:
 
 
 def _of_columns(table: Table, entries: Entries, columns: _Columns) -> tuple[Entries, ...] | Refusal:
-    """Return a mapping for each column of scores, or one of people's alone."""
+    """Return a mapping for each column of scores, or a single one if there are only human scores."""
     scores, people, grades, texts = columns
     given = bool(GIVEN_OUTCOMES & set(table.given))
     if texts:
@@ -182,7 +182,7 @@ def _of_columns(table: Table, entries: Entries, columns: _Columns) -> tuple[Entr
 
 
 def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: Sequence[str]) -> Refusal | None:
-    """Ask who people are that a column names, and whether models wrote texts or judged them."""
+    """Ask whether a column of people names judges, and whether models judged texts or wrote them; None if clear."""
     if "judge" in entries or "judge" in table.given:
         return None
     who = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
@@ -192,7 +192,7 @@ def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: 
         return None
     if answer[0] == systems[0] or table.is_within(systems[0], answer[0]):
         return None
-    said = f"several of {systems[0]} stand beside the same {answer[0]}"
+    said = f"several values of {systems[0]} share the same {answer[0]}"
     options = (
         (f"if each {systems[0]} is a judge", {"judge": systems[0], "candidate_id": answer[0]}),
         (f"if each {systems[0]} wrote the same text", {"candidate_id": systems[0]}),
@@ -201,7 +201,7 @@ def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: 
 
 
 def _with_people(table: Table, entries: Entries, scores: Sequence[str], people: Sequence[str]) -> Refusal | None:
-    """Add human scores of the one attribute that is judged; of several, each has those that are named after it."""
+    """Add the human scores of a single judged attribute, or ask which they are; `_of_score` adds those of several."""
     if not people or {"ratings", "human"} & set(table.given):
         return None
     attributes, judged = (
@@ -229,7 +229,7 @@ def _with_people(table: Table, entries: Entries, scores: Sequence[str], people: 
 def _of_score(
     table: Table, entries: Entries, name: str, people: Sequence[str], grades: Mapping[str, int] | None
 ) -> Entries:
-    """Return the mapping of one column of scores, which is a judge's or an attribute's, or the only one."""
+    """Return the mapping of one column of scores, with the judge or attribute in its name."""
     if not name:
         return entries
     score = name if grades is None else {"field": name, "values": {value: str(n) for value, n in grades.items()}}
@@ -261,7 +261,7 @@ def _of_texts(table: Table, entries: Entries, names: Sequence[str]) -> Refusal:
 
 
 def _scales_of_texts(table: Table, name: str) -> list[str]:
-    """Return the scales on which the scores in texts may be: those that they name, or usual ones."""
+    """Return the possible scales of scores in texts: the one that the texts name, or usual ones."""
     if "scale" in table.given:
         return [str(table.given["scale"])]
     texts = table.present(name)

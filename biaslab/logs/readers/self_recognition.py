@@ -1,12 +1,13 @@
-"""Self-recognition files (Panickssery et al. 2024, arXiv 2404.13076): a judge's own summary against that of another.
+"""Self-recognition files (Panickssery et al. 2024, arXiv 2404.13076): a judge's own summary against another one.
 
 ``key, model, self_preference``, where ``model`` wrote the other summary. ``forward_comparison`` is the label chosen
-when the own summary is shown first, ``backward_comparison`` when it is shown second; their probabilities, if any, are
-in ``…_probability`` (of the chosen label) or ``…_comparison_output`` (of both). ``self_preference``, the mean over both
-orders, becomes ``p_both_orders`` if no order has a probability of its own. If they have, they show what the mean refers
-to: in the ``label_wrong`` files, the summary *labelled* as the judge's, which is the other one; in Llama-2's ``pairs_``
-file, another question (recognition). If neither order is recorded, the mean is the judgement and the order is unknown;
-under wrong or random names it is unclear which text such a mean refers to, so it is left out.
+when the judge's own summary is shown first, ``backward_comparison`` when it is shown second; their probabilities, if
+any, are in ``…_probability`` (of the chosen label) or ``…_comparison_output`` (of both). ``self_preference``, the mean
+over both orders, becomes ``p_both_orders`` if neither order has a probability of its own. Where they have one, the mean
+turns out to be something else: in the ``label_wrong`` files, it refers to the summary *labelled* as the judge's, which
+is the other one; in Llama-2's ``pairs_`` file, to another question (recognition). If neither order is recorded, the
+mean is the judgement and the order is unknown; under wrong or random names it is unclear which text the mean refers to,
+so it is left out.
 
 ``scores_`` files have ``key, model, target_model, scores``, exact distributions over 1 to 5; the value is the expected
 score. Data set, naming of authors and, for pairs, the judge are taken from the file name:
@@ -49,8 +50,8 @@ _PROBABILITIES = ("probability", "comparison_output")
 _SCALE = "1-5"
 #: Data sets recognised by the form of their identifiers.
 _IDS = {"cnn": re.compile(r"[0-9a-f]{40}"), "xsum": re.compile(r"\d{8}")}
-_TOLD = ("recorded", "authors named rightly")  # namings under which a bare mean refers to the judge's own text
-_UNTOLD = "self_preference under wrong or random names does not say which text it refers to"
+_OF_OWN_TEXT = ("recorded", "authors named rightly")  # namings under which a bare mean refers to the judge's own text
+_UNCLEAR = "self_preference under wrong or random names does not say which text it refers to"
 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
@@ -59,8 +60,8 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     key, other, mean = rows.take("key", "id"), rows.take("model", "id"), rows.take("self_preference", "number")
     rows.refuse(other == judge, "the other summary is the judge's own")
     rows.refuse((mean < 0) | (mean > 1), "self_preference is not a probability")
-    if naming not in _TOLD:
-        rows.leave_out(pd.Series([not _tells_orders(record) for record in rows.records], dtype=bool), _UNTOLD)
+    if naming not in _OF_OWN_TEXT:
+        rows.leave_out(pd.Series([not _has_orders(record) for record in rows.records], dtype=bool), _UNCLEAR)
     made: list[tuple[Any, ...]] = []
     for place, record in enumerate(rows.records):
         if rows.good[place]:
@@ -96,16 +97,16 @@ def _of_name(file: str) -> tuple[str, str, str]:
 
 
 def _dataset(key: str, named: str) -> str:
-    """Return the data set of an article, by the form of its identifier or else by the file."""
+    """Return the data set of an article, by the form of its identifier or else by the file name."""
     return next((name for name, form in _IDS.items() if form.fullmatch(key)), named)
 
 
-def _tells_orders(record: dict[str, Any]) -> bool:
+def _has_orders(record: dict[str, Any]) -> bool:
     return any(f"{order}_comparison" in record for order in ("forward", "backward"))
 
 
 def _orders(record: dict[str, Any], judge: str, other: str, mean: float) -> Iterator[tuple[Any, ...]]:
-    if not _tells_orders(record):
+    if not _has_orders(record):
         yield judge, other, False, mean, *probability(mean), math.nan
         return
     single = any(f"{order}_{field}" in record for order in ("forward", "backward") for field in _PROBABILITIES)

@@ -1,4 +1,4 @@
-"""Refuse implausible mappings (one context only, contradictory duplicates), and suggest the likely one."""
+"""Refuse implausible mappings, with a single context or contradictory duplicates, and suggest a plausible one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from biaslab.logs.readers.expressions import written
 from biaslab.logs.readers.log_columns import identity_of
 from biaslab.logs.readers.refusing import Entries, map_line
 
-_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated contradictions: number, share
-_HALF = 0.5  # share of duplicates above which an identifying field must be missing
-_MANY = 10  # judgements; fewer may plausibly have one context
-_TELLS = 0.9  # share of duplicate groups in which a field must differ to count as identifying
+_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated number and share of contradictions
+_HALF = 0.5  # share of duplicates above which the mapping must lack an identifying field
+_MANY = 10  # minimum judgements for a single context to be implausible
+_TELLS = 0.9  # share of groups of duplicates in which a field must differ to count as identifying
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 _ROLES = {
     "judge": (*named.JUDGE, "llm", "judged_by", "scored_by", "graded_by", "evaluated_by", "rater"),
@@ -33,7 +33,7 @@ _OTHERWISE = "configuration"  # the column for a field with an uninformative nam
 
 
 class ImplausibleError(InputError):
-    """A mapping is implausible; ``entries`` are those that probably mend it."""
+    """A mapping is implausible; ``entries`` would probably correct it."""
 
     entries: Entries = {}  # noqa: RUF012 - replaced, never changed
 
@@ -46,19 +46,19 @@ def require_sense(
     Parameters
     ----------
     trials : pandas.DataFrame
-        The judgements without duplicates, with counts of these in ``attrs``.
+        The judgements without duplicates, with the counts of duplicates in ``attrs``.
     whole : pandas.DataFrame
         The judgements with duplicates.
     mapping : mapping
         The user's mapping.
     records : mapping of str to mapping
-        Some original records, by the key of their trial.
+        A sample of the original records, by the key of their trial.
 
     Raises
     ------
     ImplausibleError
-        If an identifier is a constant with the name of a field; if there is only one context although a field
-        distinguishes items; or if many judgements are duplicates that contradict each other or that a field
+        If an identifier is a constant that is the name of a field; if there is only one context although a field
+        identifies several items; or if many judgements are duplicates that contradict each other, or that a field
         distinguishes.
     """
     fields = list(dict.fromkeys(str(name) for record in records.values() for name in record))
@@ -77,12 +77,12 @@ def require_sense(
         remedy = f"{items} seems to identify the items: {map_line({'context_id': items})}"
         raise _implausible("context_id", contexts.pop(), "more than one context", remedy, {"context_id": items})
     if clash or apart is not None:
-        said = f"{twice:,} judgements that stand twice, {many:,} of which say something else"
+        said = f"{twice:,} duplicate judgements, {many:,} of which contradict the first"
         pairs = bool(whole["opponent_id"].notna().any())
         values = {written(record.get(apart)) for record in records.values()} if apart is not None else set()
         few = len(values) < whole["context_id"].nunique()
         remedy, entries = _remedy(apart, fields, mapping, pairs, few)
-        raise _implausible("mapping", said, "every judgement once", remedy, entries)
+        raise _implausible("mapping", said, "one row per judgement", remedy, entries)
 
 
 def _implausible(name: str, value: object, allowed: str, remedy: str, entries: Entries) -> ImplausibleError:
@@ -106,7 +106,7 @@ def _remedy(
         return f"{apart} distinguishes them: {map_line(entries)}", entries
     role = next((role for role, names in _ROLES.items() if apart.lower() in names), _OTHERWISE)
     role = "judge" if role == "candidate_id" and pairs else role  # a pair has two candidates already
-    if role == "context_id" and few:  # fewer than the items that are told apart already: how they were asked about
+    if role == "context_id" and few:  # fewer values than contexts: the field tells how items were asked, not which
         role = "template" if pairs else _OTHERWISE
     other = " (or is a judge, attribute, template or replicate)" if role == _OTHERWISE else ""
     return f"{apart} distinguishes them{other}: {map_line({role: apart})}", {role: apart}

@@ -1,4 +1,4 @@
-"""Read the sheet of an .xlsx workbook (ECMA-376) as CSV."""
+"""Convert the sheets of an .xlsx workbook (ECMA-376) to CSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BOOK, _RELATIONS, _TEXTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _STRICT = "{http://purl.oclc.org/ooxml/officeDocument/relationships}id"  # the same attribute in the strict variant
 _PLACE = re.compile(r"([A-Z]{1,3})[1-9][0-9]*")
-_MOST = 16_384  # columns of a sheet
+_MOST = 16_384  # maximum columns of a sheet
 _WORDS = {"1": "true", "0": "false"}
 
 
@@ -28,7 +28,7 @@ def is_workbook(names: list[str]) -> bool:
 def sheets_as_csv(data: bytes, allowance: Allowance) -> dict[str, bytes]:
     """Return the non-empty sheets of a workbook as CSV, by name.
 
-    Dates are returned as their stored numbers, formulas as their last computed values.
+    Dates are given as the numbers stored, formulas as their last computed values.
 
     Raises
     ------
@@ -59,7 +59,7 @@ class _Parts:
         self._archive, self._allowance = archive, allowance
 
     def tree(self, name: str) -> Xml.Element:
-        """Return the root of a part."""
+        """Return the root element of a part."""
         try:
             with self._archive.open(name) as stream:
                 data = self._allowance.read(stream)
@@ -71,7 +71,7 @@ class _Parts:
 
 
 def _rows(sheet: Xml.Element, shared: list[str]) -> Iterator[list[str]]:
-    """Yield the cells of each row, starting with the first column."""
+    """Yield the cells of each row, from the first column of the sheet, with "" for empty ones."""
     for row in (each for each in sheet.iter() if _tag(each) == "row"):
         cells: dict[int, str] = {}
         for cell in (each for each in row if _tag(each) == "c"):
@@ -115,7 +115,7 @@ def _text(element: Xml.Element) -> str:
 
 
 def _rectangle(rows: Iterator[list[str]]) -> list[list[str]]:
-    """Return rows starting at the first with a value, padded to its length; longer rows stay longer."""
+    """Return the non-empty rows without trailing empty cells, padded to the length of the first; longer rows remain."""
     filled = [row for row in rows if any(row)]
     for row in filled:
         while not row[-1]:

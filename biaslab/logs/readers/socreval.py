@@ -1,10 +1,10 @@
-r"""Scores with several samples per item and their thoughts: ``id, human, prompt, responses``.
+r"""Scores by a reasoning model, with several samples per item: ``id, human, prompt, responses``.
 
-Replies of a reasoning model to prompts of *SocREval* (He et al. 2024, arXiv 2310.00074), as JSON Lines.
-Scale and name of the score are read from the prompt: ``[1, 2, 3, 4, 5]``, and the last field of the example, such as
-``"overall quality": 5``. In a reply, only the text after the thinking counts, and in it the first number next to that
-name. If any reply of a file closes thinking that it did not open, the prompt opened it, and replies that do not close
-it were cut off. Judge and data set are the parts of the file name before and after the last underscore.
+Replies to prompts of *SocREval* (He et al. 2024, arXiv 2310.00074), as JSON Lines. The prompt gives the scale, such as
+``[1, 2, 3, 4, 5]``, and the name of the score, which is the last field of its example, such as ``"overall quality":
+5``. In a reply, the score is the first number next to that name after the thinking. If any reply in a file closes
+thinking that it did not open, the prompt opened it, and replies that do not close it were cut off. Judge and data set
+are the parts of the file name before and after the last underscore.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     identity, prompts = rows.take("id", "id"), rows.take("prompt", "text")
     human, responses = rows.take("human", "number"), rows.take("responses", "list")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in prompts]
-    rows.refuse(pd.Series([found is None for found in asked]), "the prompt shows no scale, or no example of a score")
+    rows.refuse(pd.Series([each is None for each in asked]), "the prompt shows no scale, or no example of a score")
     no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
     rows.refuse(pd.Series(no_text), "a response is not text")
     opened = any(begins_inside(reply) for given in responses for reply in given if isinstance(reply, str))
@@ -42,9 +42,9 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
             continue
         name, stated = question
         scale = scale_named(source.scale or stated)
-        beside_name = scored(scale, pattern=source.score_pattern or _beside(name))
+        read_score = scored(scale, pattern=source.score_pattern or _number_after(name))
         for replicate, reply in enumerate(map(plain, given)):
-            reading = UNREAD if reply is None else read_answer(reply, beside_name, opened=opened)
+            reading = UNREAD if reply is None else read_answer(reply, read_score, opened=opened)
             made.append((place, identity[place], name, scale.name, human[place], replicate, reply, *reading))
     judge, _, dataset = source.file.rsplit("/", 1)[-1].partition(".")[0].rpartition("_")
     return trials_of_several(made, _COLUMNS, judge=judge or "unknown", dataset=dataset, candidate_id="response")
@@ -58,7 +58,7 @@ def _asked(prompt: str) -> tuple[str, str] | None:
     return name[1], f"{scale[1]}-{scale[2]}"
 
 
-def _beside(name: str) -> str:
-    """Return the pattern of a number next to a name, in JSON and in Markdown."""
+def _number_after(name: str) -> str:
+    """Return a pattern that captures the number after a name, in JSON or Markdown."""
     words = "[ _]".join(map(re.escape, re.split(r"[ _]", name)))
     return rf'(?i){words}"?\s*:?[\s*"]*(\d+(?:\.\d+)?)'

@@ -1,9 +1,9 @@
 """Exports of a `biaslab.Store`: ``key, judge, kind, request, reply``, as JSON Lines, CSV or Parquet.
 
-A store keeps requests and replies but not what they were about, so the context of a judgement is its prompt.
-Probabilities of two labels, or of two and "Tie", are a pair, shown first and second; ascending numeric labels are a
-score. Texts are parsed as scores if the prompt states a scale; other texts are left out. To run a probe on an export,
-with contexts and candidates, use it as a judge: `biaslab.logs.exported.ExportedJudge`.
+A store keeps requests and replies but not their subject, so the prompt identifies the context of a judgement.
+Probabilities of two labels, or of two and "Tie", are a pair, named "first" and "second" as shown; the labels of a known
+scale are a score. Texts are parsed as scores if the prompt states a scale; other texts are left out. To run a probe on
+an export, with contexts and candidates, use it as a judge: `biaslab.logs.exported.ExportedJudge`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from biaslab.logs.readers.rows import Rows, Source
 
 FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
 _MOST_MASS = 1 + 1e-3  # tolerance for rounding
-_LARGE = 700.0  # larger values overflow exp
+_LARGE = 700.0  # values above about 709 overflow exp
 _LABELS = {scale.labels: scale for scale in SCALES.values()}
 
 
@@ -39,11 +39,11 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     made = []
     for place, (request, reply) in enumerate(zip(requests, replies, strict=True)):
         if rows.good[place]:
-            found = _judgement(str(kind[place]), request, reply, source)
-            if found is None:
+            judgement = _judgement(str(kind[place]), request, reply, source)
+            if judgement is None:
                 rows.log.left_out["neither a pair nor a score"] += 1
             else:
-                made.append((place, judge[place], *found))
+                made.append((place, judge[place], *judgement))
     identity = ("judge", "context_id", "opponent_id", "scale", "answer", "replicate")
     reading = ("value", "status", "label_mass", "reply")
     return trials_of_several(made, (*identity, *reading), dataset="store", candidate_id="first")
@@ -80,7 +80,7 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
 
 
 def _level(level: Any) -> float:
-    """Return a log-probability; values above 0 are kept so that the total probability shows the error."""
+    """Return a log-probability; values well above 0 are kept, so that the total probability shows the error."""
     if level is None:
         return -math.inf
     number = math.nan if isinstance(level, bool) else float(level)

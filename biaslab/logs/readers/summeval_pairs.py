@@ -1,7 +1,7 @@
 """SummEval pairs in both orders, one reply per line: ``judge, model_1, model_2, aspect, toggled, id, resp``.
 
-``toggled`` says that model_2 was shown first. The reply is A (the first), B (the second) or C (a tie). Means of the
-experts stand in ``human_score_1`` and ``human_score_2``. Published with Shen et al. 2023 (arXiv 2305.13091).
+``toggled`` is true if model_2 was shown first. The reply is A (the first), B (the second) or C (a tie).
+``human_score_1`` and ``human_score_2`` are mean expert scores. Published with Shen et al. 2023 (arXiv 2305.13091).
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     texts, tokens = rows.take("resp", "text"), rows.take("total_len", "number", 0)
     mode = names["mode"].fillna("")
     rows.leave_out(mode.str.endswith("old"), "superseded mode")
-    found = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=texts.index)
+    readings = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=texts.index)
     letters = mode.str.contains("mcq", regex=False)
-    found.loc[letters] = each(texts[letters], lambda text: lettered(text, _LETTERS))
+    readings.loc[letters] = each(texts[letters], lambda text: lettered(text, _LETTERS))
     scale = scale_named(source.scale or _SCALE)
     for aspect, part in texts[~letters].groupby(names["aspect"][~letters]):
-        found.loc[part.index] = each(part, scored(scale, str(aspect), source.score_pattern))
+        readings.loc[part.index] = each(part, scored(scale, str(aspect), source.score_pattern))
     return trials_of(
         {
             "judge": names["judge"],
@@ -48,7 +48,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
             "scale": scale.name,
             "tokens": tokens.fillna(0).astype("int64"),
             "reply": texts,
-            **found,
+            **readings,
         },
         texts.index,
     )

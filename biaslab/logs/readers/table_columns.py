@@ -20,21 +20,21 @@ from biaslab.logs.readers.rows import Rows, Source
 from biaslab.logs.readers.verdict_words import side_of
 
 KNOWN = 0.9
-"""Share of a column's values that must be understood."""
+"""Minimum share of a column's values that must be interpretable."""
 
 FEW = 20
 """Maximum number of different verdicts, prompts or data sets; columns with more are texts."""
 
 _OTHERS = named.VERDICT | named.SCORE | named.HUMAN | named.TEXT | named.SYSTEM | named.ATTRIBUTES
 GIVEN_OUTCOMES = frozenset({"winner", "p_first", "score", "reply"})
-_DEEPEST, _MOST = 6, 200  # objects within objects, and columns, that are looked into
-_IN_LISTS = (1, 2)  # items of lists that are looked into: one object, or two candidates
-_TURN = frozenset(["role", "content"])  # of a conversation, which is a text
-_DIFFERENT = 0.05  # of the identifiers; in so many, other texts stand under them by mistake
-_PER_ROW = 0.9  # different texts per row; fewer are repeated on purpose
-_FEWEST_TEXTS = 4  # fewer are instructions that all items share
+_DEEPEST, _MOST = 6, 200  # maximum depth of nested objects, and maximum number of columns
+_IN_LISTS = (1, 2)  # lengths of lists whose items become columns: one object, or two candidates
+_TURN = frozenset(["role", "content"])  # fields of a turn in a conversation, which counts as a text
+_DIFFERENT = 0.05  # share of identifiers that may have several texts by mistake
+_PER_ROW = 0.9  # different texts per row; if fewer, texts are repeated on purpose
+_FEWEST_TEXTS = 4  # minimum number of different texts; fewer are instructions that items share
 _PARTS_OF_ITEMS = ("turn", "task", "category", "subset", "domain", "split", "language", "lang", "source_dataset")
-#: Words of columns of numbers that are no judgement.
+#: Words in names of numeric columns that are not judgements.
 COUNTS = frozenset(["scale", "max", "min", "count", "length", "len", "tokens", "words", "chars", "id", "idx", "norm",
                     "normalized", "index", "latency", "cost", "price", "time", "timestamp", "tstamp", "duration",
                     "seconds", "ms", "num", "temperature", "seed", "version", "year", "step", "turn", "confidence",
@@ -57,16 +57,16 @@ class TableReading:
     told: str
 
     def read(self, rows: Rows, source: Source, given: Mapping[str, Any]) -> pd.DataFrame:
-        """Return the trials of every column of verdicts or scores; what the user maps goes before."""
+        """Return the trials of every column of verdicts or scores; the user's mapping takes precedence."""
         parts = [read_mapped(rows, source, {"judge": "=unknown", **entries, **given}) for entries in self.entries]
         return parts[0] if len(parts) == 1 else pd.concat(parts)
 
 
 @dataclass
 class Table:
-    """The columns of some records, and what is known of them.
+    """The columns of some records, with notes on their interpretation.
 
-    Objects within records are columns of their own, called by their path: ``judgment.score``.
+    Fields of nested objects are columns named by their path, such as ``judgment.score``.
     """
 
     rows: Rows
@@ -74,7 +74,7 @@ class Table:
     names: list[str] = field(default_factory=list)
     columns: dict[str, list[str | None]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
-    own_scales: dict[str, str] = field(default_factory=dict)  # of columns on another scale than the others
+    own_scales: dict[str, str] = field(default_factory=dict)  # scales of columns that differ from the common one
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Table:
         return bool(values) and sum(NUMERAL.fullmatch(value) is not None for value in values) >= KNOWN * len(values)
 
     def is_within(self, name: str, *others: str) -> bool:
-        """Return whether a column says one thing, nearly throughout, wherever others say the same."""
+        """Return whether a column has a single value, with few exceptions, for each combination of others' values."""
         seen: dict[tuple[str | None, ...], set[str]] = defaultdict(set)
         for value, *key in zip(self.columns[name], *(self.columns[other] for other in others), strict=True):
             if value is not None and None not in key:
@@ -114,7 +114,7 @@ class Table:
         return sum(len(values) > 1 for values in seen.values()) <= _DIFFERENT * len(seen)
 
     def aside(self, entries: Sequence[Entries]) -> None:
-        """Say which columns of numbers no mapping uses, for they may be judgements."""
+        """Note the numeric columns that no mapping uses, because they may be judgements."""
         used = {name for each in entries for name in fields_of(each)} | self.used
         left = [
             name
@@ -135,14 +135,14 @@ def fields_of(mapping: Mapping[str, Any]) -> Iterator[str]:
     for name, given in mapping.items():
         try:
             fields = parse_expression(name, given).fields
-        except InputError:  # which is said where it is read
+        except InputError:  # raised again where the mapping is read
             continue
         yield from fields
         yield from (part.strip() for each in fields if "," in each for part in each.split(","))
 
 
 def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the names of the fields of objects, and the paths of those within them and within lists of one length."""
+    """Yield the field names of objects, and the paths of fields in nested objects and in lists of the same length."""
     names = dict.fromkeys(str(name) for value in values for name in value)
     for name in names:
         inner = [value[name] for value in values if value.get(name) is not None]
@@ -161,7 +161,7 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
 
 
 def _length(values: Sequence[Any]) -> int:
-    """Return the length that lists of objects, or of two texts, share; 0 for other values and for conversations."""
+    """Return the shared length of lists of objects, or of two texts; 0 for other values and for conversations."""
     if not all(isinstance(value, list) for value in values):
         return 0
     lengths = {len(value) for value in values}
@@ -183,10 +183,9 @@ def _of_places(values: Sequence[list[Any]], path: str, size: int, depth: int) ->
 
 
 def context_of(table: Table) -> str | None:
-    """Return what tells items apart: not a column that is the same in all rows, nor a number of the row.
+    """Return the column or columns that identify items, or None; constant columns and, if possible, row numbers do not.
 
-    An identifier under which several texts stand is not one by itself: with the column that tells them apart it is, or
-    else the text is.
+    If an identifier has several texts, the column that distinguishes them is added; if there is none, the text is used.
     """
     if "context_id" in table.given:
         return "context_id" if "context_id" in table.names else str(table.given["context_id"])
@@ -225,12 +224,12 @@ def _input_of(table: Table, instruction: str) -> str | None:
 
 
 def is_asked(name: str) -> bool:
-    """Return whether a column holds what was asked itself, by its name."""
+    """Return whether a column's name says that it contains the question itself."""
     return bool(named.first_named([name], named.ASKED)) or named.like_question(name)
 
 
 def is_called(name: str) -> bool:
-    """Return whether a column's name tells what it is: an identifier, a question, a count, or a person's."""
+    """Return whether a column's name says that it is an identifier, a question, a count, an order or a person's."""
     words = set(named.tokens(name))
     if name.endswith("#"):  # the place in a list
         return True
@@ -238,7 +237,7 @@ def is_called(name: str) -> bool:
 
 
 def no_context(table: Table, entries: Entries) -> Refusal:
-    """Return the refusal of a table without a question column."""
+    """Refuse a table without a column for the item, suggesting one."""
     taken = {*fields_of(entries), *table.used}
     rest = [name for name in table.names if name not in taken and not name.endswith("#")]
     words = {name: set(named.tokens(name)) - ({"id"} if named.tokens(name)[-1:] == ("id",) else set()) for name in rest}
@@ -251,7 +250,7 @@ def no_context(table: Table, entries: Entries) -> Refusal:
 
 
 def beside(table: Table, condition: str) -> Entries:
-    """Return the mapping of judge, data set, replicate and prompt, as far as the table has them."""
+    """Return the mapping of judge, data set, prompt (the column `condition`) and replicate, if the table has them."""
     entries: Entries = {}
     for column, names in (
         ("judge", named.JUDGE),
@@ -276,7 +275,7 @@ def beside(table: Table, condition: str) -> Entries:
 
 
 def judged_by_people(table: Table, entries: Entries) -> Refusal | None:
-    """Ask whether those are judges whose names are people's, such as ``"expert_3"``."""
+    """Ask whether judges with the names of people, such as ``"expert_3"``, are to be audited; None for others."""
     name = entries.get("judge")
     if name is None or "judge" in table.given:
         return None
@@ -290,21 +289,21 @@ def judged_by_people(table: Table, entries: Entries) -> Refusal | None:
 
 
 def is_outcome(table: Table, name: str) -> bool:
-    """Return whether a column called as a judge is holds its verdicts: sides, or numbers."""
+    """Return whether a column named like a judge contains its verdicts: sides, or numbers."""
     return mostly_sides(table, name) or (table.is_numeric(name) and table.distinct(name) > 1)
 
 
 def mostly_sides(table: Table, name: str) -> bool:
-    """Return whether a column names one of two sides, nearly throughout, in words or letters."""
+    """Return whether nearly all values of a column name a side or a tie, in words or letters."""
     values = table.present(name)
-    if not values or all_numbers(values) or set(values) <= {"x", "y"}:  # which name anything
+    if not values or all_numbers(values) or set(values) <= {"x", "y"}:  # x and y may be names of anything
         return False
     sides = [side_of(value) for value in values]
     return sum(side is not None for side in sides) >= KNOWN * len(values) and bool({"first", "second"} & {*sides})
 
 
 def judge_name(column: str) -> str:
-    """Return the judge after whom a column of verdicts or scores is called.
+    """Return the judge in the name of a column of verdicts or scores.
 
     >>> judge_name("gpt-4o_coherence_score"), judge_name("verdict (claude)"), judge_name("score")
     ('gpt-4o', 'claude', 'score')

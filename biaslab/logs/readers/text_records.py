@@ -1,4 +1,4 @@
-"""Read the text of a file as records: JSON Lines, a JSON list or object, CSV and TSV; with the line of each."""
+"""Read the text of a file as records with line numbers: JSON Lines, a JSON list or object, CSV and TSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from biaslab.logs.readers.rows import Log
 
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
-_DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # where fields are separated by semicolons, as where commas are points
+_DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # a decimal comma, in files with semicolons between fields
 _NOT_JSON = (ValueError, RecursionError)
 #: Names that promptfoo repeats, beside the outputs of each provider.
 _REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])
@@ -39,13 +39,13 @@ def _one_object(text: str, log: Log) -> dict[str, Any] | None:
         DECODER.decode(text.partition("\n")[0])
     except _NOT_JSON:
         try:
-            found = None if NO_TEXT.search(text) else DECODER.decode(text)
+            value = None if NO_TEXT.search(text) else DECODER.decode(text)
         except RepeatedKeyError as error:
             log.refuse(1, str(error))
             return None
         except _NOT_JSON:
             return None
-        return found if isinstance(found, dict) else None
+        return value if isinstance(value, dict) else None
     return None
 
 
@@ -68,9 +68,9 @@ def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read a JSON list record by record, so that one that is damaged, or bytes that are no text, cost no other.
+    """Read a JSON list record by record, so that a damaged record or undecodable bytes do not affect the others.
 
-    A list of lists is a table whose first row has the names of columns.
+    A list of lists is a table whose first row contains the column names.
     """
     names: list[str] = []
     at = text.index("[") + 1
@@ -106,16 +106,16 @@ def _are_names(row: list[Any]) -> bool:
 
 def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     text = text.replace("\0", "\udc80")
-    told = _SEPARATOR.match(text)
-    separator = told[1] if told else separator_of(text)
+    note = _SEPARATOR.match(text)
+    separator = note[1] if note else separator_of(text)
     source = io.StringIO(text, newline="")
-    if told:  # the first line is a note for spreadsheets, and counts
+    if note:  # the first line is a note for spreadsheets, which counts as a line
         source.readline()
     reader = csv.reader(source, delimiter=separator, strict=True)
     decimal = separator == ";"
     names: list[str] | None = None
     while True:
-        line = reader.line_num + 1 + bool(told)
+        line = reader.line_num + 1 + bool(note)
         try:
             row = next(reader)
         except StopIteration:

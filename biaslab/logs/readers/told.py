@@ -1,4 +1,4 @@
-"""Report how a log was read: format, number of judgements, and what was left out."""
+"""Report how a log was read: its format, the number of judgements, and what was left out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[
 
 
 def _judged_once(trials: pd.DataFrame) -> tuple[int, int]:
-    """Return the number of pairs judged in one order only and of all pairs; zeros if the order is unknown."""
+    """Return the number of pairs judged in one order only, and of all pairs with known order."""
     if "opponent_id" not in trials:
         return 0, 0
     shown = trials[trials["opponent_id"].notna() & trials["order_known"].astype(bool)]

@@ -1,4 +1,4 @@
-"""Try mappings on the first records of a file, so that an error shows only lines that read it."""
+"""Try mappings on the first records of a file, so that an error message suggests only those that read them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from biaslab.logs.readers.refusing import (
 from biaslab.logs.readers.rows import Log, Rows
 from biaslab.logs.readers.sense import ImplausibleError
 
-_DEEPEST = 4  # questions that follow from the answer to another one
-_MOST = 6  # lines of a message
-_FIELDS = 20  # named in a message
-_SHOWN = 3  # files without records explained in a message
-_READ = 0.5  # share of the records that a mapping must read
-_DOTS = "…"  # for what only the user knows
+_DEEPEST = 4  # maximum number of refusals in a row, each of which follows from an option of the one before
+_MOST = 6  # maximum options in a message
+_FIELDS = 20  # maximum fields named in a message
+_SHOWN = 3  # maximum files without records named in a message
+_READ = 0.5  # share of the records above which a mapping works
+_DOTS = "…"  # stands for values that only the user knows
 _READABLE = ("ok", "tie", "refused")
 
 
 class Trial(NamedTuple):
-    """What a mapping makes of some records: whether they are read, or why not yet."""
+    """Result of trying a mapping: whether it works, or the refusal that asks for more."""
 
     works: bool
     refusal: Refusal | None = None
 
 
 def explain(reading: Reading, path: object) -> None:
-    """Raise an error that says why a path has no judgement, with mappings that read its first file.
+    """Raise the error for a path without judgements, with the reason and mappings that would read its first file.
 
     Raises
     ------
@@ -65,15 +65,15 @@ def explain(reading: Reading, path: object) -> None:
 
 
 def lines_of(refusal: Refusal, sample: Rows, mapping: LogMapping) -> str:
-    """Return why records are not read with a mapping, and the mappings that read them."""
+    """Return the reason why a mapping does not read some records, and the extended mappings that do, as one text."""
     return printable((followed(refusal, sample, mapping) or refusal).lines())
 
 
 def followed(refusal: Refusal, sample: Rows, mapping: LogMapping, depth: int = _DEEPEST) -> Refusal | None:
-    """Return a refusal whose options were tried: those that read the records, each with all that it takes.
+    """Return a refusal with only those options that read the records, each completed by the entries that it needs.
 
-    An option after which there is another question is replaced by those of that question. Guesses count only where
-    nothing else works. None if no option does.
+    An option that leads to another refusal is combined with the options of that one. Guesses are kept only if nothing
+    else works. None if no option works.
     """
     options: list[tuple[str, Entries]] = []
     guessed: list[tuple[str, Entries]] = []
@@ -91,7 +91,7 @@ def followed(refusal: Refusal, sample: Rows, mapping: LogMapping, depth: int = _
 
 
 def try_mapping(sample: Rows, mapping: LogMapping, entries: Mapping[str, Any]) -> Trial:
-    """Return what a mapping with further entries makes of some records."""
+    """Try a mapping with further entries on some records."""
     whole = _with(mapping, entries)
     if whole is None:
         return Trial(False)
@@ -126,13 +126,13 @@ def _with(mapping: LogMapping, entries: Mapping[str, Any]) -> LogMapping | None:
 
 
 def _of_unknown_format(reading: Reading) -> str:
-    """Return the fields of the first file that was not read, the mappings that read it, and its first rows."""
+    """Return a text with the fields of the first file that was not read, mappings that read it, and its first rows."""
     refusal, sample = reading.refused[0]
     mapping = replace(reading.mapping, format=None)
     examples = reading.examples
     lists = lists_of(examples)
     if lists and (refusal is None or len(examples) == 1):
-        options = tuple((f"a row an item of {name}", {"explode": name}) for name in lists)
+        options = tuple((f"one row per item of {name}", {"explode": name}) for name in lists)
         refusal = Refusal(f"it is one JSON object with lists in {', '.join(lists[:5])}", options)
     shown = _lines(refusal, sample, mapping, within_lists(examples, lists) if lists else suggestion(examples))
     fields = f"its fields are {', '.join(reading.fields[:_FIELDS])}"
@@ -140,7 +140,7 @@ def _of_unknown_format(reading: Reading) -> str:
 
 
 def _lines(refusal: Refusal | None, sample: Rows, mapping: LogMapping, closest: Refusal) -> list[str]:
-    """Return why records are not read, and mappings that read them; the closest one where none does."""
+    """Return the reason why records are not read, and the mappings that read them, or else the closest one."""
     if refusal is not None and not refusal.options:
         return refusal.lines()
     tried = followed(refusal, sample, mapping) if refusal is not None else None

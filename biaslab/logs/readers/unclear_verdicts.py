@@ -1,4 +1,4 @@
-"""Verdicts whose values may mean one thing or another: the questions to ask, with a mapping for each answer."""
+"""Refuse ambiguous verdicts, with a mapping for each interpretation."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import FEW, KNOWN
 from biaslab.logs.readers.verdict_words import side_of
 
-_MOST_WORDS = 6  # of verdicts
+_MOST_WORDS = 6  # maximum number of different verdicts considered
 _BRACKETS = re.compile(r"\[\[\W{0,3}[ABC]\b")
 
 
 def unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
-    """Return the readings of a verdict whose values may mean one thing or another.
+    """Refuse a column of ambiguous verdicts, with a mapping for each interpretation.
 
     Parameters
     ----------
     name : str
-        The column.
+        The column of verdicts.
     values : Counter
-        How often it has each value.
+        Counts of its values.
     entries : dict
         The mapping of the other columns.
     shown : tuple of (str, str, int)
-        The two columns of candidates, and the place in `common_names.SIDES` of what they are called by.
+        The two candidate columns, and the index in `common_names.SIDES` of the words that distinguish their names.
     """
     numbers = sorted({float(value.removesuffix("%")) for value in values if NUMERAL.fullmatch(value.removesuffix("%"))})
     counted = sum(n for value, n in values.items() if NUMERAL.fullmatch(value.removesuffix("%")))
@@ -43,7 +43,7 @@ def unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str,
 def _guesses(
     name: str, values: Counter[str], entries: Entries, shown: tuple[str, str, int]
 ) -> list[tuple[str, Entries]]:
-    """Return what verdicts may mean of which one word, or two, are unknown."""
+    """Return the interpretations of verdicts with one or two unknown words; one with dots to fill in if more."""
     sides = {value: side for value, _ in values.most_common(_MOST_WORDS) if (side := side_of(value)) is not None}
     other = [value for value, _ in values.most_common(_MOST_WORDS) if value not in sides]
 
@@ -73,23 +73,23 @@ def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tu
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
-    """Return the ends of the narrowest usual range that holds the numbers, else the numbers' own."""
+    """Return the first usual range that contains the numbers, else their own minimum and maximum."""
     usual = ((0, 1), (1, 2), (-1, 1), (0, 100))
     return next(((least, most) for least, most in usual if least <= low and high <= most), (low, high))
 
 
 def _readings(ranks: Sequence[int], first: str, second: str) -> tuple[list[tuple[str, dict[int, str]]], str]:
-    """Return what a few whole numbers may say of two sides, and what is unclear about them."""
+    """Return the interpretations of a few whole numbers as verdicts on two sides, and what is unclear about them."""
     if set(ranks) <= {0, 1}:
         flags = [
             ("counted from 0", {0: "first", 1: "second"}),
-            ("1 says that the first wins", {0: "second", 1: "first"}),
+            ("1 means that the first wins", {0: "second", 1: "first"}),
         ]
-        return flags, "is 0 and 1, which may be places or flags"
+        return flags, "is 0 or 1, which may be positions or flags"
     if set(ranks) <= {0, 1, 2} and 0 in ranks:
         from_0 = {0: "first", 1: "second", 2: "tie"}
         counts = [("counted from 0", from_0), ("0 is a tie", {0: "tie", 1: "first", 2: "second"})]
-        return counts, "is 0, 1 and 2, which may be counted from 0 or not"
+        return counts, "is 0, 1 or 2, which may be counted from 0 or have 0 for a tie"
     end = max(-ranks[0], ranks[-1])
     places = range(-end, end + 1) if ranks[0] < 0 else range(min(ranks[0], 1), max(ranks[-1], 2) + 1)
     middle = (places[0] + places[-1]) / 2
@@ -103,11 +103,11 @@ def _readings(ranks: Sequence[int], first: str, second: str) -> tuple[list[tuple
         readings[1] = ("counted from 0, and 2 is a tie", {0: "first", 1: "second", 2: "tie"})
     if set(ranks) == {-1, 0, 1}:
         readings.append(("counted from 0, and -1 is a tie", {0: "first", 1: "second", -1: "tie"}))
-    return readings, f"runs from {ranks[0]} to {ranks[-1]}, and no name tells which end is whose"
+    return readings, f"ranges from {ranks[0]} to {ranks[-1]}, and it is unclear which end stands for which candidate"
 
 
 def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tuple[str, str, int]) -> Refusal:
-    """Return the readings of numbers as how likely one of two wins."""
+    """Refuse a column of numbers that may be the probability of either candidate, with both interpretations."""
     low, high = (f"{end:g}" for end in ends)
     first: Any = name if ends == (0, 1) else {"field": name, "values": {low: "0", high: "1"}}
     second = {"field": name, "values": {low: "1", high: "0"}}
@@ -115,9 +115,9 @@ def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tu
                (f"the probability of {shown[1]}", entries | {"p_first": second})]  # fmt: skip
     if ends == (1, 2):  # as AlpacaEval counts
         options.reverse()
-    return Refusal(f"{name} is a number from {low} to {high}, and no name tells of which candidate", tuple(options))
+    return Refusal(f"{name} ranges from {low} to {high}, and it is unclear for which candidate", tuple(options))
 
 
 def some(values: Counter[str]) -> str:
-    """Return the commonest values of a column, for a message."""
+    """Return the most common values of a column, for a message."""
     return ", ".join(value if len(value) <= 30 else f"{value[:30]}…" for value, _ in values.most_common(4))

@@ -1,4 +1,4 @@
-"""Report how much of a log could not be read, whether the rest is usable, and which mapping would read it."""
+"""Report how much of a log could not be read, whether the rest is usable, and which mapping would read more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNREAD = ("unparsable", "out_of_range", "cut_off")
 _SHOWN = 3
 _LONGEST = 200
 _LABELLED = re.compile(r"(?P<label>[A-Za-z]\w*)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")
-_SEEN = 500  # replies searched for a pattern
+_SEEN = 500  # maximum replies searched for a pattern
 _MEANINGS = {"A": "first", "B": "second", "C": "tie", "1": "first", "2": "second", "0": "tie", "TIE": "tie"}
 _FEW = 8  # maximum number of different verdicts
 
@@ -27,7 +27,7 @@ _FEW = 8  # maximum number of different verdicts
 def unread_share(trials: pd.DataFrame) -> float:
     """Return the share of a log that could not be read: malformed lines, failed calls, replies without a verdict.
 
-    Refusals count as read. Lines and calls are those of the whole log, even if `trials` is a part of it.
+    Refusals count as read. Malformed lines and failed calls are those of the whole log, even if `trials` is part of it.
 
     Examples
     --------
@@ -130,12 +130,12 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
 
 
 def _pattern(replies: pd.Series, pairs: bool) -> str:
-    """Return the mapping that reads the verdict or score that follows the same word in most replies."""
-    found: dict[str, Counter[str]] = {}
+    """Suggest a mapping for the verdict or score that follows the same word in most replies."""
+    counts: dict[str, Counter[str]] = {}
     for reply in replies:
         for label, value in {(m["label"].strip(), m["value"]) for m in _LABELLED.finditer(reply)}:
-            found.setdefault(label, Counter())[value] += 1
-    known = {label: values for label, values in found.items() if _is_verdict(values, pairs)}
+            counts.setdefault(label, Counter())[value] += 1
+    known = {label: values for label, values in counts.items() if _is_verdict(values, pairs)}
     if not known:
         example = "'winner=FIELD~verdict: (\\w+)'" if pairs else "'score_pattern=Score: (\\d+)'"
         return f"a mapping would read them; replace the words before the verdict: --map {example}"

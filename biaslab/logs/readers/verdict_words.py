@@ -1,4 +1,4 @@
-"""The meaning of common verdicts on two candidates: words, letters, numbers and signs."""
+"""Interpret common verdicts on two candidates: words, letters, numbers and signs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from biaslab.logs.readers.common_names import SIDES
 from biaslab.logs.readers.field_values import NUMERAL
 
-_KNOWN = 0.9  # share of the values of a column that words must be for numbers among them to be errors
+_KNOWN = 0.9  # share of words among a column's values from which numbers among them count as errors
 _NOUN = (
     r"(?:model|answer|response|assistant|output|option|summary|system|candidate|text|completion|choice|reply|story"
     r"|translation)"
@@ -43,7 +43,7 @@ _MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
 def side_of(value: str) -> str | None:
     """Return "first", "second" or "tie" for a verdict that names a position; None otherwise.
 
-    ``0`` gives None because it is ambiguous: the first counted from 0, or a tie.
+    ``0`` gives None because it is ambiguous: the first, counted from 0, or a tie.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def meanings(values: Counter[str], sides: int) -> dict[str, str] | None:
     values : Counter
         Counts of the column's values.
     sides : int
-        Index in `SIDES` of the words for the two candidates.
+        Index in `SIDES` of the words that distinguish the two candidate columns.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def meanings(values: Counter[str], sides: int) -> dict[str, str] | None:
     stripped = {value.strip() for value in values}
     numerals = {value for value in stripped if NUMERAL.fullmatch(value)}
     if sum(n for value, n in values.items() if value.strip() in numerals) <= (1 - _KNOWN) * values.total():
-        stripped, numerals = stripped - numerals, set()  # what stands for an error beside words
+        stripped, numerals = stripped - numerals, set()  # rare numbers among words are error codes
     if SIDES[sides] == ("0", "1") and "0" in numerals:
         known = {"0": "first", "1": "second"} | ({"2": "tie"} if "2" in numerals else {})
         return None if numerals - set(known) else {v: known.get(v) or side_of(v) or "" for v in sorted(stripped)}

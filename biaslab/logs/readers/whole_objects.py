@@ -1,7 +1,7 @@
-"""Files that are one JSON object which holds a table: column by column, row by row, or in a list within it.
+"""Extract the table in a file that is one JSON object: by column, by row, or as a list within it.
 
-Such are ``DataFrame.to_json()`` in any orientation, ``Dataset.to_dict()``, records by their identifier, and results
-beside what is said of all of them, ``{"judge": …, "results": [{…}, …]}``.
+Examples are ``DataFrame.to_json()`` in any orientation, ``Dataset.to_dict()``, records keyed by their identifier, and
+results with shared metadata, ``{"judge": …, "results": [{…}, …]}``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.detection import detect
 
-_DEEPEST = 2  # objects within objects
-_FEWEST = 2  # rows or columns of a table
-_NUMBERED = 3  # records by numbers, whatever their fields are called
-_KEY = "key"  # where records stand by their identifier
+_DEEPEST = 2  # maximum depth of nested objects
+_FEWEST = 2  # minimum rows or columns of a table
+_NUMBERED = 3  # minimum number of records with numbers as keys, if no field has a common name
+_KEY = "key"  # the field for the identifiers of records that are keyed by them
 
 
 def records_within(record: Mapping[str, Any], depth: int = 1) -> list[dict[str, Any]] | None:
-    """Return the records that an object holds; None where it is a record itself.
+    """Return the records in an object; None if it is a record itself.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def records_within(record: Mapping[str, Any], depth: int = 1) -> list[dict[str, 
 
 
 def _split(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the rows of names of columns and a list of rows."""
+    """Return the rows of an object with column names and a list of rows, or None."""
     columns = record.get("columns")
     rows = next((record[name] for name in ("data", "rows", "values") if isinstance(record.get(name), list)), None)
     if not isinstance(columns, list) or not rows or not all(isinstance(row, list) for row in rows):
@@ -58,7 +58,7 @@ def _split(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _by_column(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the rows of columns that are objects with the same numbers of rows."""
+    """Return the rows of an object whose columns are objects, keyed by the same row numbers, or None."""
     columns = list(record.values())
     if len(columns) < _FEWEST or not all(isinstance(column, dict) and column for column in columns):
         return None
@@ -71,7 +71,7 @@ def _by_column(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _by_list(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the rows of columns that are lists of one length."""
+    """Return the rows of an object whose columns are lists of the same length, or None."""
     columns = {str(name): value for name, value in record.items() if isinstance(value, list)}
     lengths = {len(column) for column in columns.values()}
     if len(columns) < _FEWEST or len(columns) < len(record) or len(lengths) != 1 or lengths == {0}:
@@ -82,7 +82,7 @@ def _by_list(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _by_key(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the records that stand by their identifier."""
+    """Return the records of an object that is keyed by their identifiers, or None."""
     rows = list(record.values())
     if len(rows) < _FEWEST or not all(isinstance(row, dict) and row for row in rows):
         return None
@@ -98,6 +98,6 @@ def _are_records(value: object) -> bool:
 
 
 def _is_usual(names: Sequence[str]) -> bool:
-    """Return whether some names are those of columns of judgements."""
+    """Return whether names include common ones of columns of judgements."""
     usual = (*named.CONTEXT, *named.ANSWER, *named.CANDIDATE)
     return len(names) >= _FEWEST and bool(named.first_named(names, usual) or named.find_pairs(names))

@@ -1,6 +1,6 @@
-"""Tables with the text and the score of each of several systems in columns of its own: a row per system.
+"""Split tables in which each system has its own columns of texts and scores into one row per system.
 
-Such are ``question, gpt-4o_answer, gpt-4o_score, llama_answer, llama_score``.
+An example is ``question, gpt-4o_answer, gpt-4o_score, llama_answer, llama_score``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from biaslab.logs.readers.expressions import written
 from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.rows import Rows
 
-_FEWEST = 2  # systems
+_FEWEST = 2  # minimum number of systems
 _SIDES = {word for sides in named.SIDES for word in sides if not word.isdigit()} | {"c", "d"}
-_SEEN = 50  # records looked at
+_SEEN = 50  # records examined
 
 
 def rows_of_systems(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
-    """Return a row per system of records that hold several, with ``model``; None if they do not, or are mapped."""
+    """Return one row per system, named by ``model``; None if records do not have several, or if there is a mapping."""
     names = [str(name) for name in (rows.records[0] if rows.records else {})]
     if given or any(set(named.tokens(name)) & named.VERDICT for name in names):
         return None
@@ -44,12 +44,12 @@ def rows_of_systems(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return the system and the noun of a column's name, in this order; nothing if it is no such name."""
+    """Split a column's name into system and noun, such as "gpt-4o" and "score"; two empty texts for other names."""
     words = named.tokens(name)
     nouns = named.SCORE | named.ATTRIBUTES | named.TEXT
     if len(words) < 2 or words[-1] not in nouns or set(words[:-1]) & (_SIDES | named.HUMAN | nouns | {"judge", "llm"}):
         return "", ""
-    if {word for word in words[:-1] if not word.isdigit()} <= named.SYSTEM:  # a number of a candidate
+    if {word for word in words[:-1] if not word.isdigit()} <= named.SYSTEM:  # a numbered candidate, such as model_1
         return "", ""
     head = name[: name.lower().rindex(words[-1])].strip(" _-./")
     return head, words[-1]

@@ -254,7 +254,7 @@ def test_a_constant_called_as_a_field_is_a_slip():
 def test_judgements_that_contradict_each_other_are_refused():
     table, _ = pairs(PAIRS[0][0], AB)
     twice = pd.concat([table.assign(wording="x"), table.assign(wording="y", winner="B")])
-    with pytest.raises(InputError, match=r"60 judgements that stand twice, \d+ of which say something else.*wording"):
+    with pytest.raises(InputError, match=r"60 duplicate judgements, \d+ of which contradict the first.*wording"):
         bl.read_judgements(twice)
     assert bl.read_judgements(twice, mapping={"judge": "wording"})["judge"].tolist() == ["x"] * 60 + ["y"] * 60
     assert bl.read_judgements(twice, mapping={"replicate": "=#"})["replicate"].tolist() == [0] * 60 + [1] * 60
