@@ -1,4 +1,4 @@
-"""Recorded judges by their names: ``atlas:gpt-4-0613@mt_bench``, ``atlas:gpt-4@llmbar?template=Vanilla``."""
+"""Load recorded judges by name: ``atlas:gpt-4-0613@mt_bench``, ``atlas:gpt-4@llmbar?template=Vanilla``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from biaslab.core.schema import Dataset
 from biaslab.logs.recorded import RecordedJudge, rows_where
 
 PREFIX = "atlas:"
-#: Columns that describe how a judge was asked, of which one value has to be chosen.
+#: Columns that describe how a judge was asked; one value of each must be chosen.
 _WAYS = ("dataset", "template", "configuration")
 _NONE = "recorded"  # value of a column that does not apply
 

@@ -153,7 +153,7 @@ def _read_once(
         else:
             columns = as_shown(columns)
             columns = with_preference(columns, columns.get("swapped"))
-        rows.leave_out(columns["candidate_id"] == columns["opponent_id"], "a candidate stands beside itself")
+        rows.leave_out(columns["candidate_id"] == columns["opponent_id"], "a candidate is compared with itself")
     elif "ratings" in columns and "scale" in columns:
         columns.setdefault("human_scale", columns["scale"])
     if outcome is None:
