@@ -1,10 +1,10 @@
 """An atlas of recorded judges: published judgements as numbers, without any texts.
 
-`trials` has the judgements that licences allow to hand on, `sources` where they come from, `judges` whose they are;
-`estimates` has what our estimators say of all of them, and of those whose rows may not be carried;
-`replications` sets them beside what authors printed, and `replication_page` opens each pair to how both are computed;
-`released` dates the judges, `trend` asks whether a bias falls; `explorer` shows all of them on one page. `add` makes a
-contribution of a log, which `estimates` reads too, and `check` estimates it again.
+`trials` returns the judgements whose licences allow redistribution, `sources` their origin, and `judges` who made them.
+`estimates` returns biaslab's estimates for all sources, including those that cannot be redistributed; `replications`
+compares them with the numbers that authors printed, and `replication_page` shows how both of a pair are computed.
+`released` dates the judges, `trend` tests whether a bias has fallen, and `explorer` shows everything on one page. `add`
+turns a log into a contribution, which `estimates` reads too; `check` recomputes its estimates.
 
 Examples
 --------
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.atlas.adding import add
+from biaslab.atlas.add_log import add
 from biaslab.atlas.carried import names, trials
 from biaslab.atlas.checking import check
 from biaslab.atlas.contributed import Contribution, contributions
-from biaslab.atlas.dates import released, trend
 from biaslab.atlas.estimates_table import estimates
-from biaslab.atlas.explore_page import Explorer, explorer
+from biaslab.atlas.explorer_page import Explorer, explorer
+from biaslab.atlas.release_trend import released, trend
 from biaslab.atlas.replicating import replications
 from biaslab.atlas.replication_page import ReplicationPage, replication_page
 from biaslab.atlas.sources import SOURCES
@@ -56,8 +56,8 @@ def sources() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per source: ``source, title, repository, licence`` (empty if unknown), and ``carried``, whether its
-        rows are included here; for the others only biaslab's estimates are.
+        One row per source: ``source, title, repository, licence`` (empty if unknown), and ``carried`` (whether its
+        rows are included; otherwise only biaslab's estimates are).
 
     Examples
     --------
@@ -76,7 +76,7 @@ def sources() -> pd.DataFrame:
 
 @checked
 def judges(source: str | None = None) -> pd.DataFrame:
-    """Return which judge judged which data, for the recorded judgements included here.
+    """List the judges of the included judgements, with the data they judged.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def judges(source: str | None = None) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the source is unknown, or its rows are not included here.
+        If the source is unknown, or its rows are not included.
 
     Examples
     --------

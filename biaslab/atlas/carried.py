@@ -14,9 +14,9 @@ from biaslab.core.errors import InputError
 
 #: Folder of the files.
 FOLDER = Path(__file__).parent / "rows"
-#: Columns of log perplexities, and of the candidates they belong to.
+#: Log perplexity column → identifier of its candidate.
 PERPLEXITIES = {"log_perplexity": "candidate_id", "opponent_log_perplexity": "opponent_id"}
-#: Columns that say how a judge was asked, or which part of the data.
+#: Columns that describe how a judge was asked, or about which part of the data.
 WAYS = ("template", "configuration", "subset")
 
 
@@ -52,7 +52,7 @@ def write_rows(rows: pd.DataFrame, file: Path) -> None:
 
 @cache
 def names() -> dict[tuple[str, str, str], str]:
-    """Return how each judge whose rows are carried is called: source, data set and judge → ``atlas:JUDGE@SOURCE``."""
+    """Map source, data set and judge of the carried rows to the judge's name: ``atlas:JUDGE@SOURCE``."""
     called = {}
     for source, rows in _asked().items():
         meant = {source} if (rows["dataset"] == source).any() else set(rows["dataset"])
@@ -64,7 +64,7 @@ def names() -> dict[tuple[str, str, str], str]:
 
 @cache
 def ways() -> frozenset[tuple[str, str, str, str, str]]:
-    """Return source, data set, judge, and a column of `WAYS` with a value that some of their carried rows have."""
+    """Return all values of `WAYS` in the carried rows, as source, data set, judge, column and value."""
     found = set()
     for source, rows in _asked().items():
         for way in WAYS:
@@ -75,7 +75,7 @@ def ways() -> frozenset[tuple[str, str, str, str, str]]:
 
 @cache
 def _asked() -> dict[str, pd.DataFrame]:
-    """Return of each carried source who was asked about what, and in which ways, each once."""
+    """Return the distinct judges, data sets and ways of asking of each carried source."""
     import pyarrow.parquet as pq
 
     columns = ["dataset", "judge", *WAYS]

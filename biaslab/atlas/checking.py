@@ -1,4 +1,4 @@
-"""Check contributions: their files are of the schema, and their judgements give the same estimates again."""
+"""Check contributions: their files follow the schema, and their judgements reproduce their estimates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pandas as pd
 
 from biaslab.atlas.contributed import FOLDER, Contribution, contributions
 from biaslab.atlas.contributed_rows import load_rows, rows_file
+from biaslab.atlas.estimates_csv import CONDITIONS
 from biaslab.atlas.estimating import estimate_source
 from biaslab.atlas.sources import Source
-from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core.checked import checked
 
 if TYPE_CHECKING:
@@ -31,28 +31,28 @@ _CLOSE = 2e-5  # relative; the table has six significant digits
 def check(
     folder: str | PathLike[str] = FOLDER, *, update: bool = False, resampling: Resampling | None = None
 ) -> pd.DataFrame:
-    """Estimate contributions to the atlas again from their judgements, and compare with their tables.
+    """Recompute the estimates of contributions from their judgements, and compare.
 
     Parameters
     ----------
     folder : path
-        Of files that `biaslab.atlas.add` wrote; by default the contributions that are part of the atlas.
+        Folder of files written by `biaslab.atlas.add`; by default the contributions in the package.
     update : bool
-        Write the estimates and the data card again where they differ, such as after an estimator has changed.
+        Overwrite estimates and data card if they differ, for example after an estimator has changed.
     resampling : Resampling, optional
-        That of `biaslab.atlas.add`.
+        The one passed to `biaslab.atlas.add`.
 
     Returns
     -------
     pandas.DataFrame
-        One row per contribution: ``source``; ``estimates`` and ``judgements``, how many; ``outcome``: *equal*,
-        *different*, *updated* where it differed and was written again, or *not carried* where the licence does not
-        allow handing the judgements on; ``why`` it is not equal.
+        One row per contribution: ``source``; ``estimates`` and ``judgements`` (counts); ``outcome``: *equal*,
+        *different*, *updated* (differed and was overwritten), or *not carried* (the licence does not allow
+        redistribution); and ``why`` it is not equal.
 
     Raises
     ------
     InputError
-        If there is no such folder, or a file in it is not of the schema.
+        If there is no such folder, or a file in it violates the schema.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def check(
 
 
 def _compared(one: Contribution, folder: Path, resampling: Resampling | None) -> tuple[str, Contribution | None]:
-    """Return what differs, and the contribution with estimates made again; None where its judgements are not there."""
+    """Return the differences and the recomputed contribution; None if its judgements are not included."""
     name = one.source["name"]
     if not one.log.get("carried"):
         return "", None
@@ -82,7 +82,7 @@ def _compared(one: Contribution, folder: Path, resampling: Resampling | None) ->
         return f"{rows_file(folder, name).name} is missing", None
     trials = load_rows(folder, name)
     if len(trials) != one.log["judgements"]:
-        return f"{len(trials)} judgements, and the data card says {one.log['judgements']}", None
+        return f"{len(trials)} judgements, but the data card says {one.log['judgements']}", None
     source = Source(name, one.source["title"], one.source["repository"], one.source["licence"], "", True, (), "", "")
     again = estimate_source(trials, source, resampling=resampling)
     made = replace(one, estimates=again, version=str(again["version"].iloc[0]))
@@ -90,7 +90,7 @@ def _compared(one: Contribution, folder: Path, resampling: Resampling | None) ->
 
 
 def _difference(there: pd.DataFrame, again: pd.DataFrame) -> str:
-    """Say in which cells two tables of estimates differ; empty where in none."""
+    """Describe the cells in which two tables of estimates differ; empty if there are none."""
     tables = [_by_cell(table) for table in (there, again)]
     missing, added = (len(a.index.difference(b.index)) for a, b in (tables, tables[::-1]))
     if missing or added:

@@ -1,4 +1,4 @@
-"""Contributions: results from others' logs, as a JSON file of facts and a CSV file of estimates, without any text.
+"""Contributions: results from other people's logs, as a JSON file of facts and a CSV file of estimates, without text.
 
 They are made by `biaslab.atlas.add`; those in `FOLDER` are part of the atlas, and can be added by a pull request.
 """
@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from biaslab.atlas.table_files import CONDITIONS, read_table, require_labels, write_estimates
+from biaslab.atlas.estimates_csv import CONDITIONS, read_table, require_labels, write_estimates
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing, require_file
@@ -46,8 +46,8 @@ class Contribution:
     judges : tuple of mapping
         ``judge, family, released`` ("2026-01"), ``reasons`` (bool or None).
     log : mapping
-        ``digest`` of the judgements, ``judgements, readable, contexts, formats, duplicates``, and ``carried``, whether
-        the judgements stand beside it as numbers.
+        ``digest`` of the judgements, ``judgements, readable, contexts, formats, duplicates``, and ``carried``
+        (whether the judgements are included as numbers).
     version : str
         Version of biaslab.
     estimates : pandas.DataFrame
@@ -63,12 +63,12 @@ class Contribution:
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write ``NAME.json``, ``NAME.csv`` and the data card ``NAME.md``; return the files.
 
-        `biaslab.atlas.add` writes the judgements, ``NAME.parquet``, where their licence is open.
+        `biaslab.atlas.add` also writes the judgements, ``NAME.parquet``, if their licence is open.
 
         Raises
         ------
         InputError
-            If a label is a text, or the folder cannot be created.
+            If a label is too long for a name, or the folder cannot be created.
         """
         require_labels(self.estimates, LABELS, "estimates")
         stem = Path(folder) / self.source["name"]
@@ -76,7 +76,9 @@ class Contribution:
         facts |= {"log": dict(self.log), "biaslab": self.version}
         texts = {".json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n", ".md": self.card()}
         files = {ending: require_file("folder", f"{stem}{ending}") for ending in (".json", ".csv", ".md")}
-        blank = {name: math.nan for name in _NEEDED if name not in self.estimates}  # such as q-values without a test
+        blank = {
+            name: math.nan for name in _NEEDED if name not in self.estimates
+        }  # for example q-values without a test
         write_estimates(self.estimates.assign(**blank), files[".csv"])
         for ending, text in texts.items():
             with replacing(files[ending]) as partial:
@@ -102,7 +104,7 @@ class Contribution:
         origin = [f"* Published at: {source['repository'] or 'not published'}", f"* Licence: {source['licence']}"]
         title = source["title"].rstrip(".") if source["title"] != source["name"] else "A log of judgements"
         parts = [f"# {source['name']}", f"{title}.", "\n".join(origin), "## Judges", "\n".join(judges)]
-        carried = "are beside this card, as numbers" if log.get("carried") else "are not included under this licence"
+        carried = "are included as numbers" if log.get("carried") else "are not included under this licence"
         left_out = f"Texts, prompts and replies are left out: these files hold numbers. The judgements {carried}."
         parts += ["## Log", "\n".join(counts), left_out]
         return "\n\n".join(parts) + "\n"
@@ -123,7 +125,7 @@ def contributions(folder: str | PathLike[str] = FOLDER) -> list[Contribution]:
     """
     place = Path(folder)
     if not place.is_dir():
-        raise InputError("folder", str(folder), "a folder of files that `biaslab atlas add` wrote")
+        raise InputError("folder", str(folder), "a folder of files written by `biaslab atlas add`")
     return [read_contribution(file) for file in sorted(place.glob("*.json"))]
 
 
@@ -153,7 +155,7 @@ def read_contribution(file: Path) -> Contribution:
 
 
 def _checked_table(file: Path) -> pd.DataFrame:
-    """Return the estimates in a file, checking that they are numbers of one source and that labels are not texts."""
+    """Return the estimates in a file, checking that they are numbers, of one source, with short labels."""
     rows = read_table(file, LABELS)
     missing = [name for name in _NEEDED if name not in rows]
     if missing:

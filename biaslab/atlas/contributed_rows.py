@@ -1,4 +1,4 @@
-"""Judgements of a contribution as numbers, so that its estimates can be made again without any text."""
+"""Judgements of a contribution as numbers, from which its estimates can be recomputed without any text."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.atlas.carried import read_rows, write_rows
-from biaslab.atlas.table_files import require_labels
+from biaslab.atlas.estimates_csv import require_labels
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Licences under which others may hand judgements on.
+#: Licences that allow redistribution.
 OPEN_LICENCES = (
     *("CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "ODC-By-1.0", "ODbL-1.0", "CDLA-Permissive-2.0", "MIT", "Apache-2.0"),
     *("BSD-2-Clause", "BSD-3-Clause", "ISC", "Unlicense"),
 )
 _DROPPED = ("reply", "key")
 _CANDIDATES = ("candidate_id", "opponent_id")
-_UNLABELLED = ("ratings", "annotators", "key")  # numbers with spaces between them, and what is not written
-_NAME = re.compile(r"[^\s=+@][^\n]{0,39}")  # of a system; a text is longer or stands in one context alone
+_UNLABELLED = ("ratings", "annotators", "key")  # numbers separated by spaces, and what is not written
+_NAME = re.compile(r"[^\s=+@][^\n]{0,39}")  # of a system; texts are longer, or occur in one context only
 
 
 def rows_file(folder: str | PathLike[str], source: str) -> Path:
@@ -30,15 +30,15 @@ def rows_file(folder: str | PathLike[str], source: str) -> Path:
 
 
 def coded(trials: pd.DataFrame) -> pd.DataFrame:
-    """Replace everything that may be a text or a person by codes, in the same order, and drop replies.
+    """Replace texts and people by codes, keeping the order of rows, and drop replies.
 
-    Contexts and annotators have codes. Candidates keep their names if these are short and stand in several contexts, as
-    systems do; others are texts or their hashes, and have codes too.
+    Contexts and annotators become codes. Candidates keep names that are short and occur in several contexts, like those
+    of systems; other names may be texts or hashes of texts, and become codes too.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        As `biaslab.read_judgements` returns them.
+        As returned by `biaslab.read_judgements`.
 
     Returns
     -------
@@ -65,25 +65,25 @@ def coded(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def require_row_labels(trials: pd.DataFrame) -> None:
-    """Raise `InputError` where a label of judgements that `coded` returned, such as a prompt's name, may be a text."""
+    """Raise `InputError` if a remaining label, such as a prompt's name, is so long that it may be a text."""
     labels = [str(name) for name in trials.select_dtypes(include=["str", "object"]) if name not in _UNLABELLED]
     require_labels(trials, labels, "the judgements")
 
 
 def save_rows(trials: pd.DataFrame, folder: str | PathLike[str], source: str) -> Path:
-    """Write judgements that `coded` returned, and return the file."""
+    """Write judgements returned by `coded`; return the file."""
     file = rows_file(folder, source)
     write_rows(trials.drop(columns="key"), file)
     return file
 
 
 def load_rows(folder: str | PathLike[str], source: str) -> pd.DataFrame:
-    """Read what `save_rows` wrote."""
+    """Read judgements written by `save_rows`."""
     return read_rows(rows_file(folder, source))
 
 
 def _codes(values: pd.Series, letter: str) -> dict[str, str]:
-    """Return a code for each value, as many digits as all need, in the order of the values."""
+    """Return a code for each value: numbers of equal length, in the order of the values."""
     names = sorted({str(value) for value in values.dropna()} - {""})
     digits = len(str(len(names)))
     return {"": ""} | {name: f"{letter}{place:0{digits}d}" for place, name in enumerate(names, start=1)}

@@ -1,4 +1,4 @@
-"""The atlas's estimates for all its sources: a table in the package, read once."""
+"""The atlas's table of estimates for all its sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.atlas.contributed import contributions
-from biaslab.atlas.table_files import read_table
+from biaslab.atlas.estimates_csv import read_table
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats import without_breakdowns
@@ -72,7 +72,7 @@ def estimates(
 
 
 def _known(rows: pd.DataFrame, column: str, wanted: list[str]) -> list[str]:
-    """Return the names if the table has them all."""
+    """Return the names; raise `InputError` if the table lacks one."""
     names = rows[column].unique().tolist()
     unknown = [name for name in wanted if name not in names]
     if unknown or not wanted:

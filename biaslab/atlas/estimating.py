@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.atlas.carried import PERPLEXITIES
-from biaslab.atlas.table_files import CONDITIONS
+from biaslab.atlas.estimates_csv import CONDITIONS
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.annotators import audit_humans
@@ -31,10 +31,10 @@ TEXT = ["dataset", "context_id", "candidate_id"]
 _COUNTS = ("n_contexts", "n_trials", "n_dropped", "seed")
 #: Metrics reported for each subset of a data set, besides agreement with the gold label (`biaslab.audit`).
 _OF_SUBSETS = ("first_position_rate", "order_consistency")
-_PERSON = r"(?:expert|annotator)-\d+"  # a judge that is one of several people
+_PERSON = r"(?:expert|annotator)-\d+"  # judges that are one of several people
 _NEVER_SAID = ("rules",)  # a condition that no log records
 _NOT_COMPARED = ("score_share",)  # a distribution, which other metrics summarise
-_OF_OTHERS = ("human_alpha", "alpha_gap")  # about the people compared with: given for all
+_OF_OTHERS = ("human_alpha", "alpha_gap")  # about the people it is compared with: reported for all
 
 
 def estimate_source(
@@ -94,7 +94,7 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
 
 
 def _in_both_orders(trials: pd.DataFrame) -> bool:
-    """Whether some pair was judged in both orders, so that position bias needs no model of quality."""
+    """Return whether a pair was judged in both orders, so that position bias needs no model of quality."""
     pairs = trials[trials["opponent_id"].notna()]
     shown = set(zip(pairs["context_id"], pairs["candidate_id"], pairs["opponent_id"], strict=True))
     return any((context, second, first) in shown for context, first, second in shown)

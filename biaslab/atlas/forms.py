@@ -1,4 +1,4 @@
-"""Whether an estimate is of pairs or of scores, as its metric, its probe or its data set tells."""
+"""Whether an estimate comes from pairs or scores, inferred from its metric, probe or data set."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from biaslab.probes import available
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The two forms; an estimate of which nothing tells has "".
+#: The two forms.
 PAIRS, SCORES = "pairs", "scores"
 _FORMS = {"pair": PAIRS, "score": SCORES}
-#: What measures of logs read, where it is one thing only; probes and their metrics declare it.
+#: Forms of audit measures that read only one; probes and metrics declare theirs.
 _OF_MEASURES = dict.fromkeys(("one_order", "pair_length", "subsets"), PAIRS) | {"halo": SCORES}
 
 
 def forms(rows: pd.DataFrame) -> pd.Series:
-    """Return of each estimate whether pairs or scores were asked for; empty where nothing says.
+    """Return the form of each estimate, "pairs" or "scores"; empty if unknown.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def forms(rows: pd.DataFrame) -> pd.Series:
 
 
 def _form_of(probe: str, metric: str) -> str | None:
-    """Return what a metric is of, as it, its probe or the measure of logs declares."""
+    """Return the form that a metric, its probe or the audit measure declares."""
     form = find_metric(metric, probe).form
     kinds = available()[probe].asks_for if not form and probe in available() else ()
     return _FORMS.get(form or (kinds[0] if len(kinds) == 1 else "")) or _OF_MEASURES.get(probe)

@@ -1,4 +1,4 @@
-"""Recorded judges by their names: ``atlas:gpt-4-0613@mt_bench``, ``atlas:gpt-4@llmbar?template=Vanilla``."""
+"""Load recorded judges by name: ``atlas:gpt-4-0613@mt_bench``, ``atlas:gpt-4@llmbar?template=Vanilla``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from biaslab.core.schema import Dataset
 from biaslab.logs.recorded import RecordedJudge, rows_where
 
 PREFIX = "atlas:"
-#: Columns that describe how a judge was asked, of which one value has to be chosen.
+#: Columns that describe how a judge was asked; one value of each must be chosen.
 _WAYS = ("dataset", "template", "configuration")
 _ACROSS = ("template",)  # probes that compare ways to ask, and read all of them
 _NONE = "recorded"  # value of a column that does not apply

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from biaslab.atlas.compared import reference
-from biaslab.atlas.dates import has_fallen, one_each, trend, with_dates
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.panel import WRITTEN, Panel, choose, excludes, joined, labelled, largest
+from biaslab.atlas.release_trend import has_fallen, one_each, trend, with_dates
 from biaslab.core.output import percent
 
 _HALF = 0.5
@@ -34,7 +34,7 @@ def first_position() -> Panel:
 
 
 def today() -> Panel:
-    """Show what recent judges prefer beside the better answer: the one shown first, and the longer one."""
+    """Show how far recent judges prefer the answer shown first, and the longer one."""
     order = choose(reference(), probe="position", metric="first_position_rate", human_gap=None)
     length = choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold")
     rows = with_dates(largest(pd.concat([order, length], ignore_index=True)))
@@ -54,7 +54,7 @@ def today() -> Panel:
 
 
 def over_time() -> Panel:
-    """Show P(A) of every dated judge by its release, and whether its distance from ½ has fallen."""
+    """Show P(A) of every dated judge by release month, and whether its distance from ½ has fallen."""
     rows = one_each(first_position().rows)
     rows = with_dates(rows).sort_values(["released", "judge"], kind="stable")
     rows = rows.assign(who=rows["released"] + "  " + rows["who"])
@@ -62,7 +62,7 @@ def over_time() -> Panel:
 
 
 def gap() -> Panel:
-    """Show P(A) against the gap between the two human scores: GPT-3.5 on SummEval."""
+    """Show P(A) by the gap between the two human scores, for GPT-3.5 on SummEval."""
     rows = choose(estimates(), metric="first_position_rate", probe="position", source="summeval_pairs")
     rows = rows[rows["human_gap"].notna()].sort_values(["attribute", "human_gap"], kind="stable")
     ranges = []
@@ -135,7 +135,7 @@ def _overlap(one: pd.Series, other: pd.Series) -> bool:
 
 
 def _of_what(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the attribute, unless the answer as a whole was judged."""
+    """Append the attribute, unless the whole answer was judged."""
     return rows.assign(of_what=rows["attribute"].where(rows["attribute"] != "overall"))
 
 

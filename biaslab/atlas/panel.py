@@ -24,7 +24,7 @@ WRITTEN = {
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The estimates of a figure, and its finding.
+    """The estimates of a figure, and its finding in one sentence.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Panel:
 
     @property
     def with_finding(self) -> pd.DataFrame:
-        """The rows, with the finding in a column that the index of figures shows."""
+        """The rows, with the finding as a column for the index of figures."""
         return self.rows.assign(finding=self.finding)
 
     def _repr_markdown_(self) -> str:
@@ -72,7 +72,7 @@ def largest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def labelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Label each row by these columns, in ``who``, omitting missing values and "recorded", true of any log."""
+    """Label each row in ``who`` by these columns, omitting missing values and "recorded"."""
     texts = [
         rows[name].astype(str).where(rows[name].notna() & (rows[name] != "recorded"), "").replace(WAYS)
         for name in columns

@@ -17,9 +17,9 @@ from biaslab.atlas.replication_rules import COMPUTED, converted, outcome
 from biaslab.core.errors import TrialsError
 
 _ROUNDED = 5e-6  # precision of the table of estimates
-_UNITS = {"percent": 0.01}  # printed unit in that of our estimates, if they differ
+_UNITS = {"percent": 0.01}  # printed unit → factor to that of our estimates
 _NAMED = re.compile(r"(\w+)=([^|]+?)(?: \||$)")  # conditions in the label of a row
-_PARTS = ("subset", "system", "human_gap")  # conditions that an estimate of the whole does not have
+_PARTS = ("subset", "system", "human_gap")  # conditions that are empty for an estimate of the whole data set
 #: Printed metric → conditions of the matching estimate, in addition to those named in the row.
 _OURS: dict[tuple[str, str], dict[str, str]] = {
     ("stureborg2024", "krippendorff_alpha"): {
@@ -44,7 +44,7 @@ _SHOWN = [
 
 
 def replications() -> pd.DataFrame:
-    """Return every printed number whose replies are in the atlas, next to biaslab's estimate.
+    """Compare every printed number whose replies are in the atlas with biaslab's estimate.
 
     Returns
     -------

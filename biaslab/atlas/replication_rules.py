@@ -1,4 +1,4 @@
-"""Printed numbers and ours: how each is computed, which of them are comparable, and why some are not."""
+"""How printed numbers and ours are computed, and which of them are comparable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Rule(NamedTuple):
     why: str
     where: tuple[str, ...] = ()
     outcome: str = INCOMPARABLE
-    always: bool = False  # also if both agree in all printed digits, which is then a coincidence
+    always: bool = False  # even if both agree in all printed digits, by coincidence
 
     def applies(self, row: Mapping[Any, Any]) -> bool:
         """Return whether the rule applies to a row."""
@@ -106,7 +106,7 @@ RULES = (
     Rule(
         "panickssery2024",
         "own_win_rate",
-        "it is not told for which text theirs is",
+        "the paper does not state which text theirs is for",
         ("llama-2-7b-chat", "authors named wrongly"),
     ),
     Rule(

@@ -22,7 +22,7 @@ def length() -> Panel:
     """Show the score gained per doubling of the words, at equal score of the (other) experts."""
     where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
     every = choose(estimates(), **where)
-    rows = _by_kind(every[every["ci_low"].notna()])  # the others' scores reach an end of the scale: no test
+    rows = _by_kind(every[every["ci_low"].notna()])  # the human scores reach an end of the scale: no test
     models, people = _kinds(rows)
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
     left_out = len(every) - len(rows)
@@ -63,7 +63,7 @@ def reliability() -> Panel:
 
 
 def reasons() -> Panel:
-    """Show the score given after reasons minus the score given before them, on the same items."""
+    """Show the score given after the rationale minus the score given before it, on the same items."""
     rows = choose(estimates(), probe="output_order", metric="reason_first_shift")
     rows = labelled(rows, "attribute", "form").sort_values("estimate", kind="stable")
     [judge], [points] = rows["judge"].unique(), rows["scale"].unique()
@@ -89,7 +89,7 @@ def halo() -> Panel:
 
 
 def own_texts() -> Panel:
-    """Show how often a judge prefers its own summary, with authors named rightly, wrongly or not at all."""
+    """Show how often a judge prefers its own summary, with right, wrong or no author names."""
     rows = choose(estimates(), source="self_recognition", metric="own_win_rate", system=None)
     naming = rows["template"].replace("recorded", _NAMINGS[0])
     rows = labelled(rows.assign(naming=naming, place=naming.map(_NAMINGS.index)), "judge")
@@ -106,7 +106,7 @@ def own_texts() -> Panel:
 
 
 def null_model() -> Panel:
-    """Show how often one constant answer wins, beside the answers of a real model."""
+    """Show how often a constant answer wins, compared with a real model's answers."""
     rows = choose(reference(), probe="replies", metric="win_rate", source=["null_model", "alpaca_eval"])
     rows = rows[rows["system"].isin(["null_model", "text_davinci_001"])]
     named = labelled(rows.assign(system=rows["system"].map(_ANSWERS)), "system", "judge")

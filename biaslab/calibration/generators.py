@@ -93,7 +93,7 @@ _WAYS: tuple[tuple[Way, str, str], ...] = (
     ("prompt", "template", "by two prompts"),
 )
 _KINDS: dict[str, dict[str, Any]] = {"": {}, "_clustered": {"unequal": True, "heavy": True, "reliability": 0.6}}
-_CLUSTERED = "two to five texts a context, effects of contexts with heavy tails, human scores of reliability .6"
+_CLUSTERED = "two to five texts per context, effects of contexts with heavy tails, human scores of reliability .6"
 #: Pairs asked in two ways, and the same with more variable contexts.
 _ASKED = {
     f"asked_{way}{name}": Generator(
@@ -131,16 +131,16 @@ def _shown(
     return Generator(about, probes, ShownOtherwise(**texts), missing=missing, modes=modes)
 
 
-_LOST = "% of replies are lost, not at random"
+_LOST = "% of replies are missing, not at random"
 #: Generators by name; a probe's own simulated judge is "judge".
 GENERATORS = {
     "normal": Generator("normal effects of contexts"),
     "t3": Generator(
         "effects of contexts from a t distribution with 3 degrees of freedom", texts=PlainTexts(heavy=True)
     ),
-    "sizes": Generator("2 to 16 candidates a context", texts=PlainTexts(sizes="unequal")),
+    "sizes": Generator("2 to 16 candidates per context", texts=PlainTexts(sizes="unequal")),
     "informative_sizes": Generator(
-        "2 to 16 candidates a context, more effect where there are more",
+        "2 to 16 candidates per context, with a larger effect if there are more",
         (*_PAIRS, *_RATED),
         PlainTexts(sizes="informative"),
     ),
@@ -153,7 +153,7 @@ GENERATORS = {
     ),
     "missing_10": Generator(f"10 {_LOST}", _PAIRS, missing=0.1),
     "missing_20": Generator(f"20 {_LOST}", _PAIRS, missing=0.2),
-    "repeated": Generator("every context stands twice in a study", twins=2),
+    "repeated": Generator("every context occurs twice in a study", twins=2),
     "noisy_humans_two": Generator(
         "human scores of reliability .4 by two annotators, length correlated .7 with quality",
         ("verbosity",),
@@ -164,29 +164,29 @@ GENERATORS = {
         "own texts better by one SD, human scores of reliability .6 by three annotators", reliability=0.6, better=1.0
     ),
     "own_better_mean": _own(
-        "the same, of which the mean human score alone is known", ("text",), reliability=0.6, better=1.0, rated=False
+        "the same, of which only the mean human score is known", ("text",), reliability=0.6, better=1.0, rated=False
     ),
     "own_better_ceiling": _own(
         "own texts better by one SD, scores at the top of the scale", ("exact",), better=1.0, ceiling=1.0
     ),
     "own_unequal": _own(
-        "two to four texts a context, whose verdicts share an effect with heavy tails", heavy=True, unequal=True
+        "two to four texts per context, whose verdicts share an effect with heavy tails", heavy=True, unequal=True
     ),
     "missing_15": Generator(f"15 {_LOST}", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=_BOTH),
-    "shown": _shown("texts shown otherwise: edited, under another prompt, beside themselves", modes=_BOTH),
+    "shown": _shown("texts shown differently: edited, under another prompt, compared with themselves", modes=_BOTH),
     "shown_ceiling": _shown("the same, scores at the top of the scale", SHOWN[:2], ceiling=1.5),
     "shown_clustered": _shown(
-        "the same, 2 to 6 texts a context, effects of contexts from a t distribution with 3 degrees of freedom, "
+        "the same, 2 to 6 texts per context, effects of contexts from a t distribution with 3 degrees of freedom, "
         "human scores of reliability .5",
         unequal=True,
         heavy=True,
         reliability=0.5,
     ),
-    "shown_missing": _shown(f"a text beside itself, 15 {_LOST}", SHOWN[2:], _BOTH, missing=0.15),
-    "shown_sure": _shown("the same, a judge that is sure: nearly all differences are 0", SHOWN[:2], sure=True),
+    "shown_missing": _shown(f"a text compared with itself, 15 {_LOST}", SHOWN[2:], _BOTH, missing=0.15),
+    "shown_sure": _shown("the same, a confident judge: nearly all differences are 0", SHOWN[:2], sure=True),
     "compared": _compared("comparisons of texts that differ in length or perplexity"),
     "compared_unequal": _compared(
-        "the same, two to five texts a context, whose verdicts share an effect with heavy tails",
+        "the same, two to five texts per context, whose verdicts share an effect with heavy tails",
         unequal=True,
         heavy=True,
     ),
@@ -202,7 +202,7 @@ GENERATORS = {
         annotators=2,
     ),
     "compared_noisy_mean": _compared(
-        "human scores of reliability .6 of which the mean alone is known, feature correlated .5 with quality",
+        "human scores of reliability .6 of which only the mean is known, feature correlated .5 with quality",
         ("text",),
         reliability=0.6,
         correlation=0.5,
@@ -210,7 +210,7 @@ GENERATORS = {
     ),
     **_ASKED,
     "compared_missing": Generator(
-        "comparisons of which 15 % are lost, not at random",
+        "comparisons, 15 % of them missing not at random",
         COMPARED,
         PairFeatures(),
         missing=0.15,

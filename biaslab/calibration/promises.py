@@ -171,7 +171,7 @@ PROMISES = {
         "the effect that is stated where one context in 24 differs is found", _FOUND, _found_of_sure_judges
     ),
     "sure_type_i": Promise(
-        "a fair judge of whom a quarter of the contexts differ is called biased", _LEVEL, _rejected_of_sure_judges
+        "a fair judge is called biased although only a quarter of the contexts differ", _LEVEL, _rejected_of_sure_judges
     ),
 }
 

@@ -57,6 +57,12 @@ def require_count(name: str, value: object, least: int) -> None:
     require_whole(name, int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value, least)
 
 
+def require_share(name: str, value: float, remedy: str = "") -> None:
+    """Raise `InputError` unless a number lies between 0 and 1, both excluded."""
+    if not 0 < value < 1:
+        raise InputError(name, value, "a number between 0 and 1", remedy)
+
+
 def shares_of(weights: Sequence[float], size: int) -> tuple[float, ...]:
     """Return the weights of a panel's members divided by their sum.
 

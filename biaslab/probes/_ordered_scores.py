@@ -14,7 +14,7 @@ import pandas as pd
 from biaslab import prompts
 from biaslab.core import Completion, Message, Nearest, Reply, Request, Status, Trial, ends_begun
 from biaslab.core.about import Form, Reasons
-from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
@@ -57,7 +57,6 @@ class OrderedScores(Probe):
         require_some_of("forms", self.forms, get_args(prompts.Form))
         require_some_of("orders", self.orders, get_args(prompts.Order))
         require_some_of("rules", self.rules, (True, False))
-        require_one_of("wording", self.wording, get_args(Wording))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
 

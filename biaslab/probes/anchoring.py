@@ -11,7 +11,7 @@ import numpy as np
 
 from biaslab import prompts
 from biaslab.core import Choice, Figure, Message, Metric, Nearest, Reply, Request, Scalar, Status, Trial, ends_begun
-from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -163,7 +163,6 @@ class Anchoring(ScoreProbe):
             require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)
             if self.n_forced == 1 or self.n_forced > labels:
                 raise InputError("n_forced", self.n_forced, f"from 2 to the {labels} labels, or 0 with text")
-        require_one_of("anchor", self.anchor, ("prefix", "transcript"))
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each attribute alone, each rotation in one output, and forced first scores."""

@@ -17,9 +17,6 @@ from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import (
-    DEBIASINGS,
-    DECODINGS,
-    STRATEGIES,
     Comparisons,
     debias,
     decode,
@@ -166,9 +163,6 @@ class Comparative(PairProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("template", self.template, (1, 2))
-        require_one_of("strategy", self.strategy, STRATEGIES)
-        require_one_of("decoding", self.decoding, (None, *DECODINGS))
-        require_one_of("debiasing", self.debiasing, DEBIASINGS)
         require_whole("rounds", self.rounds, 1)
         require_whole("folds", self.folds, 2)
         if self.budget is not None:

@@ -198,8 +198,6 @@ class Familiarity(ReadTexts):
             require_one_of("asks", self.asks, ("both", "likelihoods"), remedy)
         else:
             require_some_of("asks", self.asks, ("pairs", "scores"))
-        require_one_of("level", self.level, ("context", "dataset"))
-        require_one_of("humans", self.humans, ("means", "single"))
         if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
             raise InputError("log_perplexity", "a value", "finite numbers of at least 0, or NaN if a text has none")
         if self.log_perplexity is not None and self.asks == "likelihoods":

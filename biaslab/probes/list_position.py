@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from biaslab.core import (
     Status,
     Trial,
 )
-from biaslab.core.checks import require_one_of, require_sampling, require_some_of, require_whole
+from biaslab.core.checks import require_sampling, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.balanced_orders import balanced_orders
@@ -197,7 +197,6 @@ class ListPosition(Probe):
             settle(self, {"answer": "text"})
         require_whole("k", self.k, 2)
         require_some_of("k", [self.k], range(2, _LONGEST + 1))
-        require_one_of("answer", self.answer, get_args(Answer))
         require_sampling(self.answer, self.replicates, self.temperature)
 
     @property

@@ -175,7 +175,6 @@ class Template(ScoreProbe):
         super().__post_init__()
         require_whole("n_items", self.n_items, 1, optional=True)
         require_one_of("level", self.level, ("context", "dataset"))
-        require_one_of("fit", self.fit, ("anova", "reml"))
         _ = self.variants
 
     @property

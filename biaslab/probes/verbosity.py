@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Comparison, Figure, Metric, Scalar, Trial
-from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.checks import require_some_of
 from biaslab.core.schema import Dataset, count_words
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._ordered_pairs import ordered_pairs
@@ -178,7 +178,6 @@ class Verbosity(PairFeatureProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("level", self.level, ("context", "dataset"))
         require_some_of("asks", self.asks, ("pairs", "scores"))
 
     @property

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA
 
@@ -148,8 +149,7 @@ def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> 
     >>> critical_p([0.3], ["a"]).tolist()
     [0.05]
     """
-    if not 0 < alpha < 1:
-        raise InputError("alpha", alpha, "a number between 0 and 1")
+    require_share("alpha", alpha)
     p, of = np.asarray(p_values, float), np.asarray(family)
     adjust_families(p, of)  # validates both
     tested = ~np.isnan(p)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ROUNDING
 
@@ -84,8 +85,7 @@ class Resampling:
     def __post_init__(self) -> None:
         if self.n < 100:
             raise InputError("resampling.n", self.n, "at least 100 bootstrap replicates")
-        if not 0 < self.level < 1:
-            raise InputError("resampling.level", self.level, "a number between 0 and 1", "use 0.95 for 95 %")
+        require_share("resampling.level", self.level, "use 0.95 for 95 %")
         if self.method not in ("studentised", "percentile", "bca"):
             raise InputError("resampling.method", self.method, "studentised, percentile or bca")
         if self.weights not in get_args(Weights):

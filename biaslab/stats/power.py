@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA
 from biaslab.stats.t_inference import FEWEST
@@ -57,8 +58,7 @@ def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.
     >>> round(expected_power(0.5, 1 / math.sqrt(34), 34), 3)
     0.808
     """
-    if not 0 < alpha < 1:
-        raise InputError("alpha", alpha, "a number between 0 and 1")
+    require_share("alpha", alpha)
     if not 0 < error < math.inf:
         raise InputError("error", error, "a standard error above 0")
     if not math.isfinite(effect):
@@ -106,10 +106,8 @@ def inflation(contexts: int, level: float, power: float = 0.8) -> float:
     >>> round(inflation(24, 0.05 / 14), 3), inflation(8, 0.05 / 14)
     (1.416, nan)
     """
-    if not 0 < level < 1:
-        raise InputError("level", level, "a number between 0 and 1")
-    if not 0 < power < 1:
-        raise InputError("power", power, "a number between 0 and 1")
+    require_share("level", level)
+    require_share("power", power)
     if contexts < FEWEST or 2.0 ** (1 - contexts) > level:
         return math.nan
     return _shift(contexts, level, power) / _shift(contexts, ALPHA, power)

@@ -26,7 +26,7 @@ Corrected = Callable[[float], Estimate]
 #: Reliability below which a correction is too noisy: nothing is tested.
 LEAST_RELIABILITY = 0.3
 _ROUNDED = 1e-5
-_HOLDS = "holds if human scores, one rating an item, have a reliability above"
+_HOLDS = "holds if single human ratings have a reliability above"
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def holds_above(reliability: float) -> str:
     Examples
     --------
     >>> holds_above(0.62)
-    'holds if human scores, one rating an item, have a reliability above 0.62'
+    'holds if single human ratings have a reliability above 0.62'
     """
     return f"{_HOLDS} {reliability:.2f}"
 
@@ -172,7 +172,7 @@ def needed_reliability(note: str) -> float:
     >>> needed_reliability(f"12 contexts; {holds_above(0.62)}"), needed_reliability("")
     (0.62, nan)
     """
-    match = re.search(rf"{_HOLDS} (\d\.\d+)", note)
+    match = re.search(r"reliability above (\d\.\d+)", note)  # also as in notes of earlier versions
     return float(match[1]) if match else math.nan
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
@@ -75,8 +76,7 @@ def linear_model(
     >>> round(slope.estimate, 3), round(slope.p_value, 3)
     (2.0, 0.016)
     """
-    if not 0 < level < 1:
-        raise InputError("level", level, "a number between 0 and 1", "use 0.95 for 95 %")
+    require_share("level", level, "use 0.95 for 95 %")
     y, x, names, homes = _read_formula(frame, formula, context)
     codes = pd.factorize(homes)[0]
     if within and len(codes):

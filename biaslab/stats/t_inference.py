@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from biaslab.core.checked import checked
+from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled
 
@@ -144,8 +145,7 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
     0.214
     """
     for name, value in (("power", power), ("alpha", alpha)):
-        if not 0 < value < 1:
-            raise InputError(name, value, "a number between 0 and 1")
+        require_share(name, value)
     if contexts < 2:
         return math.nan
     return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
@@ -247,8 +247,7 @@ def rare_inflation(contexts: int, note: str, level: float) -> float:
     >>> round(rare_inflation(24, "few contexts differ: a test needs 4 that do, to one side", 0.05 / 14), 2)
     1.82
     """
-    if not 0 < level < 1:
-        raise InputError("level", level, "a number between 0 and 1")
+    require_share("level", level)
     match = re.search(rf"{_FEW} (\d+)", note)
     if match is None:
         return 1.0

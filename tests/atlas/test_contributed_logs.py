@@ -126,7 +126,7 @@ def test_a_judge_of_ties_alone_is_refused(tmp_path):
 
 def test_one_file_under_two_names_is_refused(tmp_path):
     one = log().query("judge == 'mine'")
-    with pytest.raises(InputError, match="all 40 judgements of other are those of mine"):
+    with pytest.raises(InputError, match="all 40 judgements of other equal those of mine"):
         added(tmp_path, made=pd.concat([one, one.assign(judge="other")]))
     assert not list(tmp_path.iterdir())
 

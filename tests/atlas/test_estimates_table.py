@@ -21,7 +21,7 @@ NOTES = {
     "expected for a fair judge: #",
     "few contexts differ: a test needs # that do, to one side",
     "holds if error shared by annotators is less than # % of the variance they agree on",
-    "holds if human scores, one rating an item, have a reliability above #",
+    "holds if single human ratings have a reliability above #",
     "log_perplexity is not associated with human scores",
     "missing judgements depend on the order (p = #)",
     "missing judgements depend on the template (p = #)",

@@ -12,9 +12,9 @@ import pytest
 import biaslab as bl
 from biaslab.atlas import pair_panels
 from biaslab.atlas.compared import of_models
-from biaslab.atlas.dates import has_fallen, one_each, with_dates
-from biaslab.atlas.explored import explored, finding
+from biaslab.atlas.explorer_data import explorer_data, finding
 from biaslab.atlas.named import rows_named
+from biaslab.atlas.release_trend import has_fallen, one_each, with_dates
 from biaslab.cli import main
 from biaslab.core import find_metric
 from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
@@ -88,7 +88,7 @@ def test_a_name_is_never_markup():
 
 def test_forms_are_declared_or_those_of_the_data_set():
     rows = bl.atlas.estimates(breakdowns=False)
-    data = explored(rows)
+    data = explorer_data(rows)
     forms = pd.Series([row[4] for row in data["rows"]], index=rows.index)
     assert (forms[rows["probe"] == "position"] == "pairs").all()
     assert (forms[rows["probe"] == "halo"] == "scores").all()

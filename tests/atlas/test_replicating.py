@@ -23,7 +23,7 @@ def test_every_number_beside_the_data_has_an_estimate(found):
     assert len(found) == len(beside) + 4  # α of the experts, attribute by attribute
     untold = found[found["estimate"].isna()]
     assert untold[["judge", "template", "why"]].to_numpy().tolist() == [
-        ["llama-2-7b-chat", "authors named wrongly", "it is not told for which text theirs is"]
+        ["llama-2-7b-chat", "authors named wrongly", "the paper does not state which text theirs is for"]
     ]
     units = beside["unit"].map({"percent": 0.01}).fillna(1.0)
     assert np.sort(found["theirs"])[-1] == pytest.approx((beside["value"] * units).max())

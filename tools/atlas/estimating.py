@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.atlas import carried, estimates_table
+from biaslab.atlas.estimates_csv import write_estimates
 from biaslab.atlas.estimating import TEXT, estimate_source, tidy
 from biaslab.atlas.sources import SOURCES, find_source
-from biaslab.atlas.table_files import write_estimates
 
 #: The table.
 FILE = carried.FOLDER.parent / estimates_table.FILE

@@ -7,7 +7,6 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,33 +19,26 @@ from biaslab.core import (
     Likelihood,
     Reply,
     Request,
-    Usage,
     require_kinds,
-    thinking_of,
 )
 from biaslab.core.checked import checked
 from biaslab.core.checks import check_spending
 from biaslab.core.errors import (
     InexactLabelsWarning,
-    JudgeError,
     ModelChangedWarning,
     NearestDesignWarning,
-    ServerError,
-    UnsupportedRequestError,
     warn,
 )
 from biaslab.core.output import count
-from biaslab.judges.api import faults
 from biaslab.judges.api.arguments import PREFILLS, check_settings, prefill_fields, settings
-from biaslab.judges.api.connection import Connection, open_client, shut
+from biaslab.judges.api.connection import open_client, shut
 from biaslab.judges.api.credentials import OPENAI, Key
 from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
-from biaslab.judges.api.exact_labels import ExactLabels, Post
-from biaslab.judges.api.reasoning import ThoughtsByBudget
-from biaslab.judges.api.refusals import Refusals
+from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.responses import TOKEN_FIELD
 from biaslab.judges.api.runner import Answers, Loop, Patience
-from biaslab.judges.api.wire import Wire, check, declined, prefix_order
+from biaslab.judges.api.sender import Sender
+from biaslab.judges.api.wire import Wire, prefix_order
 from biaslab.judges.thinking import Thinking
 
 if TYPE_CHECKING:
@@ -207,9 +199,7 @@ class ApiJudge(BaseJudge):
             exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
             endpoints.append(Endpoint(address, Key(api_key, address), exact_labels, max_concurrency))
         self._endpoints = Endpoints(endpoints)
-        self._proven, self._models = set[type](), list[str]()
-        self._thoughts, self._refusals = ThoughtsByBudget(self.wire.thinking_at), Refusals()
-        self._lacking: dict[tuple[type, bool], str] = {}  # kinds not answered, and why
+        self._sender, self._models = Sender(self.wire, self._endpoints, fingerprint), list[str]()
         self._tell: Callable[[str], object] = str
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
 
@@ -227,7 +217,7 @@ class ApiJudge(BaseJudge):
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # it grows where the room is found out
         """Maximum thinking tokens before an answer, if known."""
-        return self._thoughts.room
+        return self._sender.thoughts.room
 
     def __repr__(self) -> str:
         return f"ApiJudge({self.id!r})"
@@ -238,9 +228,7 @@ class ApiJudge(BaseJudge):
             endpoint.key.header()
         for request in requests:
             require_kinds(self, [request])
-            if _sort_of(request) in self._lacking:
-                raise UnsupportedRequestError(self._lacking[_sort_of(request)], request)
-            check(self.wire, request)
+            self._sender.check(request)
 
     def packs(self, requests: Iterable[Request]) -> Answers:
         """Answer each request once, in any order, yielding all replies that have arrived as one pack; see `Answers`.
@@ -256,11 +244,12 @@ class ApiJudge(BaseJudge):
         """
         wanted = sorted(dict.fromkeys(requests), key=prefix_order)
         self.check(wanted)
-        first = {type(request): request for request in reversed(wanted) if type(request) not in self._proven}
+        proven, thoughts = self._sender.proven, self._sender.thoughts
+        first = {type(request): request for request in reversed(wanted) if type(request) not in proven}
         wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # each kind's first: shows what is refused
         loop, client = self._connect()
-        how = partial(self._attempt, client), self._endpoints, self.patience
-        return Answers(loop, *how, wanted, self._proven, self._note, self._retried, self._thoughts)
+        how = partial(self._sender.attempt, client, self), self._endpoints, self.patience
+        return Answers(loop, *how, wanted, proven, self._note, self._retried, thoughts)
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
@@ -288,54 +277,13 @@ class ApiJudge(BaseJudge):
             weakref.finalize(self, shut, loop, client)
         return self._started[1:]
 
-    async def _attempt(self, client: openai.AsyncOpenAI, request: Request, endpoint: Endpoint) -> Reply:
-        """Send once; raise a `Fault` if a retry may help."""
-        connection = Connection(client, endpoint, self, request)
-        post = partial(self._refusals.send, connection)
-        try:
-            if len(self._endpoints.members) > 1 and not endpoint.is_asked:
-                self._endpoints.note_models(endpoint, await connection.models(), self.wire.model, request)
-            exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
-            reply = await self._written(request, post) if exact is None else exact
-        except faults.Filtered:
-            return declined(request, "content_filter")
-        except UnsupportedRequestError as error:
-            self._lacking[_sort_of(request)] = str(error)
-            raise
-        except JudgeError:
-            raise
-        except Exception as error:  # whatever a reply contains, it is just one bad reply
-            fault = error if isinstance(error, faults.Fault) else faults.unreadable(error)
-            fault.body = fault.body or connection.body
-            self.faults[str(fault)] += 1
-            raise fault from None
-        if self.fingerprint is not None and self.fingerprint not in (reply.model or "").split():
-            words = f"the server runs {reply.model or 'an unnamed model'}, not {self.fingerprint}"
-            raise ServerError(f"{words}; request that model, or use another fingerprint", request)
-        return reply
-
-    async def _written(self, request: Request, post: Post) -> Reply:
-        """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
-        thoughts = self._thoughts.of(request)
-        room, spent = thoughts.room, Usage()
-        while True:
-            path, body = self.wire.write(request, room)
-            reply = thoughts.read(self.wire.read(request, await post(path, body), type(request) in self._proven))
-            more = thoughts.more_room(request, reply, room)
-            spent += reply.usage
-            if more is None:
-                break
-            room = more
-        thoughts.note(request, reply, body.get(self.wire.token_field) or 0, room)
-        return self._refusals.mark(request, replace(reply, usage=spent))
-
     def _retried(self, why: str) -> None:
         """Report the number of retries so far, and the reason for this one."""
         self._tell(f"{count(self.faults.total(), 'retry')}: {why}")
 
     def _note(self, reply: Reply) -> None:
         """Warn if the server's model changed, it rejects a field, or its label probabilities are not exact."""
-        if words := self._refusals.warning():
+        if words := self._sender.refusals.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
         for endpoint in self._endpoints.members:
             words, endpoint.exact.warning = endpoint.exact.warning, ""
@@ -347,8 +295,3 @@ class ApiJudge(BaseJudge):
         if len(self._models) > 1:
             before = f"previously {self._models[-2]!r}; pin one with fingerprint="
             warn(f"{self.id} now runs {reply.model!r}; {before}", ModelChangedWarning)
-
-
-def _sort_of(request: Request) -> tuple[type, bool]:
-    """Return the kind of a request, and whether it sets a thinking budget."""
-    return type(request), thinking_of(request) is not None

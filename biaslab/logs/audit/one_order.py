@@ -118,7 +118,7 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     for name, what, values in _covariates(decided):
         spread = values.std()
         if not spread > _ALIKE * values.abs().max():
-            checks.append(f"{what} differ alike in every pair, which cannot be separated from order")
+            checks.append(f"{what} differ in the same way in every pair, which cannot be separated from order")
             continue
         p_value = _balance(values / spread, decided["context_id"])
         unbalanced = p_value < _UNBALANCED

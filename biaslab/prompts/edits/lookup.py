@@ -21,7 +21,7 @@ _FORMATS = "columns text and edited; CALM's answer1, answer1_KIND …; or JudgeB
 _SOURCES = {
     "calm": "Ye et al. 2024, Justice or Prejudice? (CALM), its table",
     "judgebiasbench": "Zhou et al. 2026, JudgeBiasBench, its table",
-    "own": "a table of one's own",
+    "own": "the user's own table",
 }
 _LOWERED = {"fallacy_oversight"}
 

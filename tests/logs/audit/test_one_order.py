@@ -180,7 +180,7 @@ def test_lengths_that_differ_alike_in_every_pair_are_not_separated_from_order():
         warnings.simplefilter("error")
         found = bl.audit(bl.read_judgements(pd.DataFrame(rows)), only=["one_order"])
     [row] = found.to_dict("records")
-    assert "lengths differ alike in every pair, which cannot be separated from order" in row["method"]
+    assert "lengths differ in the same way in every pair, which cannot be separated from order" in row["method"]
     assert row["ci_low"] < np.log(14 / 26) < row["ci_high"]
 
 

@@ -17,10 +17,10 @@ from biaslab.atlas.forms import PAIRS, SCORES, forms
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
-#: Origin of dates, which are counted in years, so that the intercept is for a judge released that day.
+#: Dates are counted in years from here, so the intercept refers to a judge released in this month.
 ORIGIN = "2023-01"
-_ASKED = ("source", "dataset", "judge", "probe", "metric")  # that tell the form
-FEWEST = 4  # estimates beyond the coefficients, below which nothing is fitted
+_ASKED = ("source", "dataset", "judge", "probe", "metric")  # columns that determine the form
+FEWEST = 4  # minimum number of estimates in excess of coefficients
 Floats = NDArray[np.float64]
 
 
@@ -77,7 +77,7 @@ def with_dates(estimates: pd.DataFrame, folder: str | PathLike[str] | None = Non
 
 
 def dated_by(estimates: pd.DataFrame, judges: pd.DataFrame) -> pd.DataFrame:
-    """Return the same for judges dated in a frame like that of `released`."""
+    """As `with_dates`, with the dates in a frame like that of `released`."""
     plain = estimates.drop(columns=["family", "released", "reasons"], errors="ignore")
     dated = plain.merge(judges, on="judge")
     months = pd.to_datetime(dated["released"]) - pd.Timestamp(ORIGIN)
@@ -85,7 +85,7 @@ def dated_by(estimates: pd.DataFrame, judges: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep the row with most contexts for each judge and source, so that no judge counts more for being asked more.
+    """Keep one row per judge and source, the one with most contexts, so that all judges count equally.
 
     Ties between attributes are broken by name, independent of row order.
     """
@@ -172,7 +172,7 @@ def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
 def has_fallen(
     found: pd.DataFrame, rows: pd.DataFrame, bias: str = "The bias", distance: str = "its distance from fair"
 ) -> str:
-    """Answer whether a bias has fallen, in one sentence.
+    """State in one sentence whether a bias has fallen.
 
     Parameters
     ----------

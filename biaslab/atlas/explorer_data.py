@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.atlas.compared import PEOPLE, is_plain, of_models
 from biaslab.atlas.contributed import contributions
-from biaslab.atlas.dates import dated_by, has_fallen, one_each, regressed, released, with_judges
+from biaslab.atlas.estimates_csv import CONDITIONS
 from biaslab.atlas.forms import forms
 from biaslab.atlas.named import JudgementNames
+from biaslab.atlas.release_trend import dated_by, has_fallen, one_each, regressed, released, with_judges
 from biaslab.atlas.sources import SOURCES
-from biaslab.atlas.table_files import CONDITIONS
 from biaslab.core import find_metric
 from biaslab.stats import LEAST_RELIABILITY, decided_by_missing, is_above, needed_reliability, side_of, significant
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
 _NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
-_FEWEST_DATED = 12  # judges of whom it is told whether a bias has fallen
+_FEWEST_DATED = 12  # minimum number of dated judges for a trend
 
 
-def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
+def explorer_data(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
     """Return estimates in the format of the explorer's page.
 
     Parameters
@@ -37,16 +37,16 @@ def explored(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str
     rows : pandas.DataFrame
         Rows of `biaslab.atlas.estimates`.
     added : sequence of Contribution
-        Contributions that are not part of the atlas, but have some of these rows.
+        Contributions outside the package that have some of these rows.
 
     Returns
     -------
     dict
-        ``metrics`` (tested ones of enough dated judges with ``fallen``, whether the bias has, and ``line``, its mean
-        distance from fair in the first and last month), ``judges``, ``sources``, ``texts`` (data sets, conditions,
-        methods and notes), each once, and ``rows``, which name them by their place: metric, judge, source, data set,
-        form, conditions, plainest way (1 or 0), finding, the six numbers, the three counts, method, note, and the name
-        of the judge whose judgements they are, where these are in the package.
+        Distinct ``metrics``, ``judges``, ``sources`` and ``texts`` (data sets, conditions, methods and notes), and
+        ``rows``, which refer to them by index: metric, judge, source, data set, form, conditions, plainest way (1 or
+        0), finding, the six numbers, the three counts, method, note, and the judge's name for `biaslab.load_judge` if
+        its judgements are in the package. Primary metrics with enough dated judges also have ``fallen`` (whether the
+        bias has) and ``line`` (its mean distance from the null in the first and the last month).
     """
     asked = forms(rows)
     plain = is_plain(rows)

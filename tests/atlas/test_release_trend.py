@@ -7,7 +7,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 import biaslab as bl
 from biaslab.atlas.compared import PEOPLE
-from biaslab.atlas.dates import _Fit, has_fallen, with_dates
+from biaslab.atlas.release_trend import _Fit, has_fallen, with_dates
 from biaslab.core.errors import InputError
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas import contributed, dates, estimates_table
+from biaslab.atlas import contributed, estimates_table, release_trend
 from biaslab.cli import main
 from biaslab.core.errors import InputError, UnreadableLogError
 
@@ -73,7 +73,7 @@ def test_a_label_that_may_be_a_text_is_refused(tmp_path):
 
 def test_the_same_judgements_are_added_once(folder, tmp_path):
     shuffled = log().sample(frac=1, random_state=0)
-    with pytest.raises(InputError, match="not added before"):
+    with pytest.raises(InputError, match="new to the atlas"):
         added(folder, source="others", judge="other-name", made=shuffled)
     with pytest.raises(InputError, match="not yet in"):
         added(folder)
@@ -142,14 +142,14 @@ def test_damaged_files_are_refused(folder, tmp_path):
 def test_what_a_pull_request_adds_is_part_of_the_atlas(folder, monkeypatch):
     """Also in an installed package, whose folder this is."""
     monkeypatch.setattr(contributed.contributions, "__defaults__", (folder,))
-    for kept in (estimates_table._read, dates._of_the_atlas):
+    for kept in (estimates_table._read, release_trend._of_the_atlas):
         kept.cache_clear()
     try:
         assert "my-judge" in set(bl.atlas.estimates(source="my_pairs")["judge"])
         assert bl.atlas.released().set_index("judge").loc["my-judge", "released"] == "2026-01"
         assert bl.atlas.sources().set_index("source").loc["my_pairs", "licence"] == "CC-BY-4.0"
     finally:
-        for kept in (estimates_table._read, dates._of_the_atlas):
+        for kept in (estimates_table._read, release_trend._of_the_atlas):
             kept.cache_clear()
 
 

@@ -41,7 +41,7 @@ class Explorer(Page):
     estimates : pandas.DataFrame
         The rows of the page, from `biaslab.atlas.estimates`.
     added : tuple of Contribution
-        Contributions that have some of these rows and are not part of the atlas.
+        Contributions outside the package that have some of these rows.
     """
 
     estimates: pd.DataFrame
@@ -49,9 +49,11 @@ class Explorer(Page):
 
     def to_html(self) -> str:
         """Return a self-contained page."""
-        from biaslab.atlas.explored import explored
+        from biaslab.atlas.explorer_data import explorer_data
 
-        data = explored(self.estimates, self.added) | {"versions": sorted(set(map(str, self.estimates["version"])))}
+        data = explorer_data(self.estimates, self.added) | {
+            "versions": sorted(set(map(str, self.estimates["version"])))
+        }
         facts = {"judges": self.estimates["judge"].nunique(), "sources": self.estimates["source"].nunique()}
         return _templates().get_template("explorer.html.j2").render(data=_script_safe(data), **facts)
 

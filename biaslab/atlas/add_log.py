@@ -1,4 +1,4 @@
-"""Add a log to the atlas: its estimates and its data card, after checks."""
+"""Add a log to the atlas: check it, estimate it, and write its data card."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.atlas.contributed import FOLDER, Contribution, contributions
 from biaslab.atlas.contributed_rows import OPEN_LICENCES, coded, require_row_labels, rows_file, save_rows
-from biaslab.atlas.dates import released as known_dates
 from biaslab.atlas.estimates_table import estimates as all_estimates
+from biaslab.atlas.release_trend import released as known_dates
 from biaslab.atlas.sources import SOURCES, Source
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from biaslab.stats import Resampling
 
-#: Licences of logs, by their SPDX identifiers; "none" for a log that is not published.
+#: Known licences, by SPDX identifier; "none" for an unpublished log.
 LICENCES = ("none", *OPEN_LICENCES, "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "GPL-3.0-only")
 _OTHER_LICENCE = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
@@ -33,9 +33,9 @@ _MONTH = re.compile(r"(?:20\d\d-(?:0[1-9]|1[0-2]))?")
 _UNNAMED = "unknown"  # data set of a log that does not name one
 _KEY = ["context_id", "candidate_id", "opponent_id", "attribute", "template", "configuration", "value"]
 _SAME = ["probe", "metric", "n_contexts", "n_trials", "estimate", "ci_low"]
-_TELLING = 5  # estimates that are the same in all digits, from which on a log is the same
-_SHARE = 0.5  # of the estimates
-_TIE = 0.5  # a pair's value
+_FEWEST_EQUAL = 5  # identical estimates from which on two logs count as the same
+_SHARE_EQUAL = 0.5  # the same, as a share of the estimates
+_TIE = 0.5
 
 
 @checked
@@ -56,14 +56,14 @@ def add(
     replace: bool = False,
     resampling: Resampling | None = None,
 ) -> Contribution:
-    """Make a contribution to the atlas from a log: estimates of its judges, and a data card, without any text.
+    """Turn a log into a contribution to the atlas: estimates of its judges and a data card, without any text.
 
-    Checked before anything is written: more than half of the log can be read; the source has a new name and a licence;
-    neither its judgements nor their estimates are in the atlas or in the folder already; no judge has only ties, and no
-    two judges have the same judgements; every label is a name.
+    Nothing is written unless more than half of the log can be read, the source has a new name and a licence, its
+    judgements and estimates are new to the atlas and the folder, no judge has only ties, no two judges have the same
+    judgements, and every label is short enough to be a name.
 
-    Where the licence allows handing judgements on, they are written too, as numbers with codes for contexts, texts and
-    annotators, so that `biaslab.atlas.check` can estimate them again.
+    If the licence allows redistribution, the judgements are written too, as numbers with codes for contexts, texts and
+    annotators, so that `biaslab.atlas.check` can recompute the estimates.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def add(
         Where the files are written: ``SOURCE.json``, ``SOURCE.csv``, ``SOURCE.md`` and, under an open licence,
         ``SOURCE.parquet``.
     judge : str or mapping, optional
-        The judge's name in the atlas; for a log with several, a mapping from the names in the log. By default as in
-        the log.
+        The judge's name in the atlas; for a log with several judges, a mapping from the names in the log. By default
+        the names in the log.
     title : str
         Description of the log in one line, with its paper.
     repository : str
-        Where it was published: "owner/name" on GitHub, or an address.
+        Where the log was published: "owner/name" on GitHub, or a URL.
     family, released, reasons : str, str, bool, optional
         For judges new to the atlas: family, release month ("2026-01"), and whether they are reasoning models.
     format, mapping
@@ -142,18 +142,18 @@ def add(
         )
     there = all_estimates()
     _require_new_estimates(rows, [there[there["source"] != source], *(one.estimates for one in others)])
-    told = {"name": source, "title": title or source, "repository": repository, "licence": licence}
+    origin = {"name": source, "title": title or source, "repository": repository, "licence": licence}
     judges = tuple(_about(str(name), family, released, reasons) for name in trials["judge"].unique())
     is_open = licence in OPEN_LICENCES
     facts = _facts(trials, digest) | {"carried": is_open}
-    made = Contribution(told, judges, facts, version("biaslab"), rows)
+    made = Contribution(origin, judges, facts, version("biaslab"), rows)
     if is_open:
         require_row_labels(trials)
     made.save(folder)
     if is_open:
         save_rows(trials, folder, source)
     else:
-        rows_file(folder, source).unlink(missing_ok=True)  # of the contribution that this one replaces
+        rows_file(folder, source).unlink(missing_ok=True)  # from a contribution that this one replaces
     return made
 
 
@@ -162,7 +162,7 @@ def _require_facts(source: str, licence: str, repository: str, released: str) ->
         raise InputError("source", source, "lower-case letters, digits and underscores, at most 40", "such as my_pairs")
     if not _OTHER_LICENCE.fullmatch(licence):
         require_one_of(
-            "licence", licence, LICENCES, "LicenseRef-NAME for another one, none for a log that is not published"
+            "licence", licence, LICENCES, "use LicenseRef-NAME for another licence, none for an unpublished log"
         )
     if not _REPOSITORY.fullmatch(repository):
         raise InputError("repository", repository, "owner/name on GitHub, or a URL that begins with https://")
@@ -200,7 +200,7 @@ def _named(trials: pd.DataFrame, judge: str | Mapping[str, str] | None) -> pd.Da
         raise InputError(
             "judge",
             judge,
-            f"a name for each judge to add, out of {', '.join(inside)}",
+            f"a name for each judge to add: {', '.join(inside)}",
             f"such as {inside[0]}={judge}",
         )
     unknown = [name for name in names if name not in inside]
@@ -223,38 +223,41 @@ def _require_new_judgements(digest: str, others: list[Contribution]) -> None:
     same = next((one for one in others if one.log["digest"] == digest), None)
     if same is not None:
         raise InputError(
-            "log", same.source["name"], "judgements that were not added before", "they were added under this name"
+            "log",
+            same.source["name"],
+            "judgements that are new to the atlas",
+            "they were already added under this name",
         )
 
 
 def _require_own_verdicts(trials: pd.DataFrame) -> None:
-    """Raise `InputError` where a judge has ties alone, or two judges the same judgements."""
+    """Raise `InputError` if a judge has only ties, or two judges have the same judgements."""
     digests: dict[str, str] = {}
     for judge, part in trials.groupby("judge"):
-        said = part.loc[part["status"].isin(["ok", "tie"])]
-        pairs = said[said["opponent_id"].notna()]
-        if len(said) > 1 and len(pairs) == len(said) and (said["value"] == _TIE).all():
-            number = f"all {len(said)} judgements of {judge} are ties"
-            remedy = "a call that failed is often saved as a tie; name the other judges by --judge"
-            raise InputError("log", number, "judgements of which some name a winner", remedy)
+        valid = part.loc[part["status"].isin(["ok", "tie"])]
+        pairs = valid[valid["opponent_id"].notna()]
+        if len(valid) > 1 and len(pairs) == len(valid) and (valid["value"] == _TIE).all():
+            number = f"all {len(valid)} judgements of {judge} are ties"
+            remedy = "failed calls are often saved as ties; select the other judges with --judge"
+            raise InputError("log", number, "judgements that name a winner at least once", remedy)
         digest = _digest(part)
         if digest in digests:
-            number = f"all {len(part)} judgements of {judge} are those of {digests[digest]}"
-            remedy = f"one file may have two names; name one of them: --judge {judge}=NAME"
-            raise InputError("log", number, "judges whose judgements are their own", remedy)
+            number = f"all {len(part)} judgements of {judge} equal those of {digests[digest]}"
+            remedy = f"one file may have two names; select one: --judge {judge}=NAME"
+            raise InputError("log", number, "judges with different judgements", remedy)
         digests[digest] = str(judge)
 
 
 def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> None:
-    """Raise `InputError` if a source has the same estimates in all digits, so that the log is already there."""
+    """Raise `InputError` if a source in the atlas has the same estimates to all digits."""
     rounded = rows[_SAME].round({"estimate": 5, "ci_low": 5}).dropna().drop_duplicates()
     for table in tables:
         there = table[[*_SAME, "source", "judge"]].round({"estimate": 5, "ci_low": 5}).drop_duplicates()
         matches = rounded.merge(there, on=_SAME).groupby(["source", "judge"]).size()
-        if len(matches) and matches.max() >= max(_TELLING, _SHARE * len(rounded)):
+        if len(matches) and matches.max() >= max(_FEWEST_EQUAL, _SHARE_EQUAL * len(rounded)):
             name, who = matches.sort_values().index[-1]
-            number = f"{matches.max()} of {len(rounded)} estimates are those of {who} from {name}"
-            raise InputError("log", number, "a log that is not in the atlas yet")
+            number = f"{matches.max()} of {len(rounded)} estimates equal those of {who} from {name}"
+            raise InputError("log", number, "a log that is new to the atlas")
 
 
 def _about(name: str, family: str, released: str, reasons: bool | None) -> dict[str, Any]:

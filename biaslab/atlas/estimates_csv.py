@@ -1,4 +1,4 @@
-"""Tables of estimates as files: their columns, and how they are written and read."""
+"""CSV files of estimates: columns, reading and writing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CONDITIONS = (
     "between", "component", "factor", "system", "scorer", "level", "coefficient", "human_gap", "score",
     "likelihood_judge",
 )  # fmt: skip
-_LETTERS, _MOST_WORDS = 60, 8  # of a label at most: more is a text
-_FORMULA = "=+@"  # with which a spreadsheet begins a formula
-_WORDS = ("method", "note", "repository")  # empty where there is nothing to say
+_LETTERS, _MOST_WORDS = 60, 8  # maximum length of a label
+_FORMULA = "=+@"  # first characters of a formula in a spreadsheet
+_WORDS = ("method", "note", "repository")  # text columns, empty if missing
 
 
 def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
@@ -37,12 +37,10 @@ def read_table(file: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def require_labels(rows: pd.DataFrame, columns: Sequence[str], where: str) -> None:
-    """Raise `InputError` where a label is so long that it may be somebody's text."""
+    """Raise `InputError` if a label is so long that it may be a text."""
     for name in (name for name in columns if name in rows):
         for label in rows[name].dropna().astype(str).unique():
             plain = label.isprintable() and not label.startswith(tuple(_FORMULA))
             if not plain or len(label) > _LETTERS or len(re.findall(r"\S+", label)) > _MOST_WORDS:
-                allowed = (
-                    f"labels of {where} that are names: one line of at most {_LETTERS} letters and {_MOST_WORDS} words"
-                )
-                raise InputError(name, label, allowed, f"name it in a word, such as --map {name}==mine")
+                allowed = f"short labels in {where}: one line of at most {_LETTERS} letters and {_MOST_WORDS} words"
+                raise InputError(name, label, allowed, f"replace it by one word, such as --map {name}==mine")
