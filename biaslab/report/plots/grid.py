@@ -1,4 +1,4 @@
-"""Panels of a figure: how many, how high, and which rows each shows."""
+"""Lay out the panels of a figure: their number, height and rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from biaslab.stats import require_columns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ACROSS = 4  # panels in a row
-_PAIR, _LETTERS = 2, 150  # panels as wide as a column, letters across a page
-_DENSE, _ROWS, _LEAST = 25, 20, 20  # letters of an inch of a line above and of a row's name; the least of a line above
-_LABEL = 0.2  # inches of a line of the vertical axis' label, and of what keeps names and axis apart
-_LONG = 26  # letters of a row's name, beside axes of a column's width
+_ACROSS = 4  # maximum number of panels per line
+_PAIR, _LETTERS = 2, 150  # number of panels per line that are still a column wide; characters across a page
+_DENSE, _ROWS, _LEAST = 25, 20, 20  # characters per inch of a caption and of a row name; least per caption line
+_LABEL = 0.2  # inches per line of the vertical axis' label, and between row names and axis
+_LONG = 26  # characters of a row's name that fit next to Axes of a column's width
 
 
 def each_panel(
@@ -33,7 +33,7 @@ def each_panel(
     row: str | None,
     series: int,
 ) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
-    """Yield the Axes of each panel, with its rows and what they have in common; remove those without rows."""
+    """Yield the Axes, the rows, and the named values of `row` and `col` of each panel; remove Axes without rows."""
     places = [(below, beside) for below in values_of(rows, row, metrics) for beside in values_of(rows, col, metrics)]
     across = len(values_of(rows, col, metrics))
     columns = across if row is not None else min(across, _ACROSS)
@@ -67,7 +67,7 @@ def each_panel(
 
 
 def make_logarithmic(ax: Axes) -> None:
-    """Give the estimates of Axes a logarithmic axis with plain numbers."""
+    """Make the vertical axis logarithmic, with plain numbers as tick labels."""
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(ScalarFormatter())
@@ -75,7 +75,7 @@ def make_logarithmic(ax: Axes) -> None:
 
 
 def fit_text(ax: Axes) -> None:
-    """Break the lines above and below narrow panels, above a single one by the room from its axis to the right."""
+    """Wrap the caption to its panel's width (a single panel's: right of the row names), and narrow axis labels."""
     place = ax.get_subplotspec()
     columns = 1 if place is None else place.get_gridspec().ncols
     names = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
@@ -90,20 +90,20 @@ def fit_text(ax: Axes) -> None:
 
 
 def _fill(line: str, width: int) -> str:
-    """Break a line between its facts, and within those that are longer than a line alone."""
+    """Wrap a line between its facts, and within a fact only if it is longer than a line."""
     facts = [fact if len(fact) > width - 2 else fact.replace(" ", "\xa0") for fact in line.split(" · ")]
     return textwrap.fill("\xa0· ".join(facts), width).replace("\xa0", " ")
 
 
 def values_of(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
-    """Return the values of a column that has panels, in their order."""
+    """Return the distinct non-empty values of a column, metrics in the given order; ``[None]`` without a column."""
     if column is None:
         return [None]
     require_columns(rows, [column], "estimates")
-    found = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
-    return [metric for metric in metrics if metric in found] if column == "metric" else found
+    values = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
+    return [metric for metric in metrics if metric in values] if column == "metric" else values
 
 
 def rows_of(rows: pd.DataFrame, column: str | None, value: object) -> pd.DataFrame:
-    """Return the rows of one value of a column, or all where there is none."""
+    """Return the rows with a value in a column; all rows without a column."""
     return rows if column is None else rows[rows[column] == value]
