@@ -42,7 +42,7 @@ FOUND = 0.06
 REFUSALS = {"refusal": 0.1, "selective": True}
 #: Names of generators: the simulated judge declared by a probe's calibration; and a pair of judges to compare.
 JUDGE, TWO = "judge", "two_judges"
-#: Descriptions of these.
+#: Their descriptions.
 JUDGES = {
     JUDGE: "simulated judges that the probes declare",
     TWO: "differences between two simulated judges of the same contexts, by `biaslab.compare`",
@@ -270,7 +270,7 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
     if missing:
         yield shared | {"quantity": "bounds"} | _bounds(estimates, truth)
         if not cell.planted:
-            yield shared | {"quantity": "found"} | _share(_found(estimates, cell.null), 0, FOUND, (0.0, FOUND))
+            yield shared | {"quantity": "found"} | _share(_finds_bias(estimates, cell.null), 0, FOUND, (0.0, FOUND))
 
 
 def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> pd.DataFrame:
@@ -305,8 +305,8 @@ def _is_guarded(cell: Cell) -> bool:
     return cell.generator not in JUDGES and find_generator(cell.generator).guarded
 
 
-def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
-    """Return the studies that find a bias: alone, and whatever the missing values are."""
+def _finds_bias(estimates: pd.DataFrame, null: float) -> pd.Series:
+    """Return whether each study finds a bias that no values of the missing replies could overturn."""
 
     def is_found(row: dict[Any, Any]) -> bool:
         side = side_of(row, null)

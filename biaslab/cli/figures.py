@@ -80,8 +80,8 @@ def figures(
             for folder in dict.fromkeys(file.parent for run in runs for file in run.files):
                 if (folder / "index.html").exists():
                     typer.echo(f"open {folder / 'index.html'} to see all figures")
-                if told := describe_precision(measure_precision(folder)):
-                    typer.echo(f"{told} ({folder / FILE})")
+                if summary := describe_precision(measure_precision(folder)):
+                    typer.echo(f"{summary} ({folder / FILE})")
             executed = [run for run in runs if not run.up_to_date]
             if executed != runs:
                 made += f", {len(runs) - len(executed)} of them up to date,"

@@ -80,10 +80,10 @@ def screen(
         planned = bl.plan_screen(asks, data, protocol, **about)
         typer.echo(f"{asks.id}: {planned or f'nothing to ask: all replies are in the store ({store})'}")
         return
-    found = bl.screen(asks, data, protocol, progress=sys.stderr.isatty(), say=typer.echo, **about)
-    typer.echo(f"\n{found}")
+    result = bl.screen(asks, data, protocol, progress=sys.stderr.isatty(), say=typer.echo, **about)
+    typer.echo(f"\n{result}")
     if out is not None:
-        typer.echo(f"written: {', '.join(map(str, found.card.save(out)))}")
+        typer.echo(f"written: {', '.join(map(str, result.card.save(out)))}")
 
 
 def _budget(limits: dict[str, float | None], prices: dict[str, float] | None, partial: bool) -> Any:

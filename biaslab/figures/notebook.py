@@ -132,7 +132,7 @@ def execute(task: Task) -> Run | Failure:
     except Exception as error:  # papermill, the kernel and the notebook may raise anything
         return _failure(task, error)
     except KeyboardInterrupt:
-        _silence_what_is_left()
+        _silence_leftover_tasks()
         raise
     if task.jobs == 1:
         counts["asked"] = count_replies(task) - stored
@@ -171,7 +171,7 @@ def _plain(path: Path) -> str:
 
 
 def _kernel(tally: Path, jobs: int) -> type:
-    """Return the class of a kernel: uses this interpreter whatever "python3" is, silent, with counts."""
+    """Return the class of a silent kernel that counts requests and runs this interpreter, whatever "python3" is."""
     from ipykernel.kernelspec import RESOURCES, get_kernel_dict
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
@@ -213,7 +213,7 @@ def _quietly() -> Iterator[None]:
         logging.disable(before)
 
 
-def _silence_what_is_left() -> None:
+def _silence_leftover_tasks() -> None:
     """Silence the event loop about tasks left over from an interrupt, such as that of a killed kernel."""
     from jupyter_core.utils import ensure_event_loop
 

@@ -49,7 +49,7 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     severity = biases["status"].map({status: place for place, status in enumerate(STATUS)})
     worst = severity.groupby([biases["probe"], biases["metric"]], sort=False).min().sort_values(kind="stable")
     order = {key: place for place, key in enumerate(worst.index)}
-    tested = biases.groupby(["probe", "metric"])["status"].transform(lambda found: (found != "untested").any())
+    tested = biases.groupby(["probe", "metric"])["status"].transform(lambda statuses: (statuses != "untested").any())
     shown = biases if not tested.any() else biases[tested]
     keys = zip(shown["probe"], shown["metric"], shown["judge"], strict=True)
     rows = sorted(keys, key=lambda key: (order[key[:2]], judges.index(key[2])))

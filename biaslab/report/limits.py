@@ -189,12 +189,12 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
         known = estimates[:, at][np.isfinite(estimates[:, at])]
         span = f", estimates {number(known.min())} to {number(known.max())}" if len(known) else ""
         votes = f"{said.get(place[at], said['inside'])[at]} of {count} runs"
-        told = f"inside in {votes}, outside in {said['outside'][at]}: unclear" if place[at] == "unclear" else ""
-        told = told or f"{place[at]} in {votes}"
+        majority = f"inside in {votes}, outside in {said['outside'][at]}: unclear" if place[at] == "unclear" else ""
+        majority = majority or f"{place[at]} in {votes}"
         error = f"; error rate at most {100 * rate[at]:.2g} %" if place[at] == "inside" else ""
-        sentences.append(f"{str(words).partition(': ')[0]}: {told}{span}{error}")
-    found = {"place": place, "runs": count, **said, "error_rate": rate, "sentence": sentences}
-    return runs[0].assign(**found)
+        sentences.append(f"{str(words).partition(': ')[0]}: {majority}{span}{error}")
+    columns = {"place": place, "runs": count, **said, "error_rate": rate, "sentence": sentences}
+    return runs[0].assign(**columns)
 
 
 def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:

@@ -21,7 +21,7 @@ _DIGITS = dict(
     zip("0123456789", ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"], strict=True)
 )
 _SIGNS = {".": " Point ", "+": " Plus ", "%": " Percent "}
-_MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # of a number; a hyphen is none
+_MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # a minus sign, as opposed to a hyphen
 
 
 @checked

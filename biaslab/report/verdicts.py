@@ -92,8 +92,8 @@ def verdicts(
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], p <0.001: prefers the candidate shown first'
     """
-    told = findings(of_metrics(estimates, metric), matters, null, reference)
-    return [str(sentence) for sentence in told["sentence"]]
+    rows = findings(of_metrics(estimates, metric), matters, null, reference)
+    return [str(sentence) for sentence in rows["sentence"]]
 
 
 @checked
