@@ -119,9 +119,9 @@ def compare(
         for other in values
         if other != first
     ]
-    together = pd.concat(pairs, ignore_index=True)
-    together.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
-    return together
+    comparisons = pd.concat(pairs, ignore_index=True)
+    comparisons.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
+    return comparisons
 
 
 class _Pair:

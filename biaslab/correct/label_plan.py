@@ -197,10 +197,10 @@ def _planned(
 def _spread(sums: Sums) -> tuple[float, float]:
     """Return the standard deviation of human labels between contexts, and their adjusted correlation with the judge."""
     n, weight = sums.labelled, sums.weight
-    human, beside = (n * ratio(part, weight)[1] / np.sqrt(weight) for part in (sums.human, sums.beside))
+    human, judge = (n * ratio(part, weight)[1] / np.sqrt(weight) for part in (sums.human, sums.judged_labelled))
     deviation = math.sqrt(float(human @ human) / (n - 1))
-    size = float(np.linalg.norm(human) * np.linalg.norm(beside))
-    rho = float(human @ beside) / size if size > 0 else 0.0
+    size = float(np.linalg.norm(human) * np.linalg.norm(judge))
+    rho = float(human @ judge) / size if size > 0 else 0.0
     adjusted = 1 - (1 - rho**2) * (n - 1) / (n - 2)
     return deviation, math.sqrt(max(adjusted, 0.0)) if rho > 0 else 0.0
 

@@ -138,8 +138,8 @@ class Budgets:
             asked = of_judgements(self.cell_of(budget).trials)
             cost = tokens(asked) if unit == "tokens" else dollars(asked, self.prices)
             costs.append(cost.without_each(self._units.number(cost.context), self._units.size))
-        together = self._jackknifed(np.column_stack([distances, *costs]))
-        return together.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
+        joint = self._jackknifed(np.column_stack([distances, *costs]))
+        return joint.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
 
     def _noise(self, key: Key, name: str) -> Estimate:
         """Return the standard deviation of a shift due to the sampling of replies."""

@@ -1,4 +1,4 @@
-"""Texts beside their perplexity, read by the judge or given, for `biaslab.probes.Familiarity`."""
+"""Texts with their perplexity, read by the judge or given, for `biaslab.probes.Familiarity`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READER = "likelihood_judge"
 
 @dataclass(frozen=True)
 class ReadTexts(PairFeatureProbe):
-    """Base of `biaslab.probes.Familiarity`, which says what its parameters are: texts, and their perplexity."""
+    """Base of `biaslab.probes.Familiarity`, which documents the parameters: texts and their perplexity."""
 
     sources: bool = True
     asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = "both"
@@ -36,7 +36,7 @@ class ReadTexts(PairFeatureProbe):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """What is asked for beside likelihoods."""
+        """Forms to ask for in addition to likelihoods."""
         if isinstance(self.asks, str):
             return ("scores",) if self.asks == "both" else ()
         return tuple(self.asks)

@@ -29,7 +29,7 @@ _Setting = tuple[str, float]  # with or without CoT, and the temperature
 
 @dataclass(frozen=True)
 class SweptScores(Probe):
-    """Base of `biaslab.probes.Sweep`, which says what its parameters are: all that is about scores."""
+    """Base of `biaslab.probes.Sweep`, which documents the parameters: everything about scores."""
 
     scale: str = "1-10"
     temperatures: Sequence[float] = (0.0, 0.5, 1.0)

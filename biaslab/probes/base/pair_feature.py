@@ -183,18 +183,18 @@ class PairFeatureProbe(FeatureProbe):
         If the error in human scores is unknown, interval and test hold for every reliability down to .3.
         """
         verdicts, feature = differences.as_verdicts(judged, terms), terms[-1]
-        beside = ["first", *terms[:-1]]
-        known = verdicts[["won", "human", *beside]].notna().all(axis=1) & verdicts[feature].notna()
+        covariates = ["first", *terms[:-1]]
+        known = verdicts[["won", "human", *covariates]].notna().all(axis=1) & verdicts[feature].notna()
         judged, verdicts = judged[known], verdicts[known]
         sides = differences.by_side(judged, terms)[0]
 
         def at_equal(rated: pd.DataFrame) -> Corrected:
-            return log_odds_at_equal(verdicts, "won", [*beside, feature], rated, resampling)
+            return log_odds_at_equal(verdicts, "won", [*covariates, feature], rated, resampling)
 
         logit = self._allowing_for_errors(
             sides,
             # the feature comes last, so it is the term dropped if terms are collinear
-            lambda: logistic_model(verdicts, "won", [*beside, "human", feature], resampling)[feature],
+            lambda: logistic_model(verdicts, "won", [*covariates, "human", feature], resampling)[feature],
             at_equal,
         )
         if self.reliability is not None or has_several_ratings(sides) or math.isnan(logit.estimate):
