@@ -40,12 +40,12 @@ WIDER = {"type_i_error": 0.02, "coverage": 0.03, "power": 1.0, "bounds": 0.03}
 FOUND = 0.06
 #: A tenth of the requests in which the worse candidate is shown first is refused, and each loses its pair.
 REFUSALS = {"refusal": 0.1, "selective": True}
-#: Names of generators: the simulated judge declared by a probe's calibration; and a pair of judges to compare.
+#: Generators that ask simulated judges: the one declared by a probe's calibration, or two to compare.
 JUDGE, TWO = "judge", "two_judges"
 #: Their descriptions.
 JUDGES = {
-    JUDGE: "simulated judges that the probes declare",
-    TWO: "differences between two simulated judges of the same contexts, by `biaslab.compare`",
+    JUDGE: "simulated judges declared by the probes",
+    TWO: "differences between two simulated judges on the same contexts, by `biaslab.compare`",
 }
 #: Metrics that estimate the value of the exact distributions, however answers are read. Other metrics concern the
 #: answers themselves, such as decisions, and their value is that of a large study in the same mode.

@@ -81,6 +81,7 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
 
 
 def _line(names: Any, rows: pd.DataFrame) -> str:
+    """Return the table row of one metric and answer mode."""
     refused = rows[rows["quantity"] == "refused"]
     if len(refused):
         return "| " + " | ".join([*names, f"refused: {refused['note'].iloc[0]}", "", "", ""]) + " |"

@@ -108,7 +108,7 @@ def check(
     folder: Annotated[
         Path | None, typer.Argument(help="Folder of `biaslab atlas add`; default: the contributions to the atlas.")
     ] = None,
-    update: Annotated[bool, typer.Option("--update", help="Write what differs again.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Rewrite what differs.")] = False,
 ) -> None:
     """Estimate contributed logs again from their judgements, and compare.
 

@@ -95,6 +95,7 @@ def _limits(given: Sequence[str] | None, file: Path | None) -> dict[str, Limit]:
 
 
 def _of_file(file: Path) -> Mapping[str, str]:
+    """Return the limits in a TOML file, as text by metric."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8")).get(_TABLE)
     except (OSError, ValueError) as error:

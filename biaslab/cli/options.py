@@ -112,6 +112,7 @@ def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown
 
 
 def _entry(text: str) -> tuple[str, str]:
+    """Split an entry of --map into name and expression."""
     name, equals, expression = text.partition("=")
     if not (name and equals and expression):
         raise InputError("map", text, "NAME=FIELD, NAME==CONSTANT or NAME=FIELD~REGEX")

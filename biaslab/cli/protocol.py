@@ -87,6 +87,7 @@ def _echo_list(protocol: Protocol, k: int, pasted: list[str]) -> None:
 
 
 def _pasted(file: Path) -> list[str]:
+    """Return the replies in a file, which are separated by lines of three hyphens."""
     try:
         whole = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -101,6 +102,7 @@ def _how(protocol: Protocol) -> str:
 
 
 def _reading(protocol: Protocol, text: str) -> str:
+    """Describe the parsed value of a reply, or its status if it has none."""
     value, status = protocol.parse(text)
     if math.isnan(value):
         return status

@@ -158,6 +158,7 @@ class Labels:
 
 
 def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the mean label of each pair of candidates, reoriented to the order of the items; NaN without a label."""
     score = table["score"].to_numpy(float)
     if not ((score >= 0) & (score <= 1)).all():
         wrong = float(score[(score < 0) | (score > 1)][0])

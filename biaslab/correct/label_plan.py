@@ -166,6 +166,7 @@ def plan_labels(
 def _planned(
     cell: Cell, contrast: Contrast, effect: float, target: Target, power: float, alpha: float
 ) -> LabelPlan | None:
+    """Plan the labels for one quantity; None if the pilot is too small or its labels do not vary between contexts."""
     sums = summed(contrast.items, cell.contexts, cell.probability)
     if sums.rated < FEWEST_LABELLED:
         return None

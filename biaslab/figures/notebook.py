@@ -196,7 +196,7 @@ def _kernel(tally: Path, jobs: int) -> type:
 
 def _failure(task: Task, error: Exception) -> Failure:
     name, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
-    where = f"; executed as far as it came: {task.target}" if task.target.exists() else ""
+    where = f"; partially executed copy: {task.target}" if task.target.exists() else ""
     return Failure(" ".join(f"{task.source.name} failed with {name}: {text}".split()) + where, str(error))
 
 
@@ -233,7 +233,7 @@ def _files(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def _is_own(task: Task, file: Path) -> bool:
-    """Return whether a file belongs to this notebook, by the name before the two underscores: others may run too."""
+    """Return whether a file belongs to this notebook, by the name before the two underscores, as others may run too."""
     return task.jobs == 1 or file.name.split("__")[0] in (task.source.stem, short_name(task.source))
 
 

@@ -133,6 +133,7 @@ class FunctionJudge(BaseJudge):
         raise JudgeError(f"{_name_of(self.function)} raised {what} ({where})", request) from failed
 
     def _called(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the function, and await its result if it is async."""
         made = self.function(**arguments)
         if not inspect.isawaitable(made):
             return made
@@ -168,12 +169,14 @@ class _Calls(Iterator[tuple[Request, Reply]]):
             self._send()
 
     def _send(self) -> None:
+        """Start the next call, unless an earlier one failed."""
         request = next(self._requests, None) if self._error is None else None
         if request is not None:
             self._under_way += 1
             self._pool.submit(self._run, request)
 
     def _run(self, request: Request) -> None:
+        """Make one call in a thread; put the reply, or the error, in the queue."""
         try:
             self._done.put((request, self._call(request)))
         except BaseException as error:
@@ -233,6 +236,7 @@ def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
+    """Return the kind of request that a function answers, by its argument names."""
     asked = [
         kind
         for names, kind in ((_PAIR, Compare), (_ONE, Score), (_LIST, Rank), (_PROMPT, Completion))

@@ -76,6 +76,7 @@ def choose_main_device(device_map: DeviceMap, device: str | None = None) -> str:
 
 
 def _require_usable(name: str, device: str | int | None, remedy: str) -> None:
+    """Raise `InputError` unless torch can use a device."""
     import torch
 
     try:

@@ -219,7 +219,7 @@ def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
     wanted = float(gpus) if gpus is not None else float(there > 0 and isinstance(judge, str) and _runs_here(judge))
     if ray_cluster.is_ours() and wanted * replicas > there:
         allowed = f"at most {there / replicas:g}: this machine has {there:g} GPUs for {replicas} replicas"
-        raise InputError("gpus", wanted, allowed, "ask for fewer replicas, or name a cluster by RAY_ADDRESS")
+        raise InputError("gpus", wanted, allowed, "use fewer replicas, or set RAY_ADDRESS to a cluster")
     return wanted
 
 

@@ -94,6 +94,7 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         self._streams, self._handed, self._error = {}, [], None
 
     def _end(self) -> None:
+        """Send nothing more, and tell the replicas to end the blocks of this run."""
         import ray
 
         self._left.clear()

@@ -105,6 +105,7 @@ def _index(named: Any, k: int) -> int | None:
 
 
 def _number(value: Any) -> float | None:
+    """Return a finite number as a float; None for anything else, including booleans and text."""
     try:
         number = float(value) if not isinstance(value, bool | np.bool_ | str) else math.nan
     except (TypeError, ValueError):

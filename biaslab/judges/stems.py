@@ -66,6 +66,7 @@ def choose_stems(prompts: Sequence[tuple[int, ...]]) -> list[Stem | None]:
 
 
 def _numbered(prompts: Sequence[tuple[int, ...]], lengths: Sequence[int]) -> list[Stem | None]:
+    """Return each prompt's stem; equal prefixes share one object, which counts its texts."""
     stems: dict[tuple[int, ...], Stem] = {}
     chosen: list[Stem | None] = []
     for prompt, length in zip(prompts, lengths, strict=True):

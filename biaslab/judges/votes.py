@@ -69,6 +69,7 @@ def _is_list(about: About | None) -> bool:
 
 
 def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
+    """Return the weighted mean of the members' label distributions, or the pooled shares of samples."""
     p = np.exp([_logprobs(request, reply) for reply in replies])
     samples = _samples(request, replies, share)
     known = [reply.unseen for reply in replies]
@@ -90,6 +91,7 @@ def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.
 
 
 def _logprobs(request: Request, reply: Reply) -> tuple[float, ...]:
+    """Return a member's log-probabilities of the labels; all ``-inf`` if it has no vote."""
     if isinstance(request, Rank):
         k = len(request.texts)
         return (-math.inf,) * k if reply.logprobs is None else reply.logprobs  # refusals have no vote

@@ -115,6 +115,7 @@ class Budgets:
         return metrics
 
     def _shift(self, key: Key, name: str) -> Estimate:
+        """Return the metric at a budget minus that at the first, by the jackknife over units."""
         values = self._pair(key, name)
         for budget, value in zip((self.names[0], name), values[0], strict=True):
             if math.isnan(value):
@@ -180,6 +181,7 @@ class Budgets:
         return {}
 
     def _left_out(self, key: Key, name: str) -> Floats:
+        """Return the metric over all trials, then without each unit; NaN where undefined."""
         metric, units = self._parts[name][key].metrics[self.metric.name], self._units
         if isinstance(metric, Ratio) and self.cell.resampling.weights != "contexts":
             return metric.without_each(units.number(metric.context), units.size)

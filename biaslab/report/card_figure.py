@@ -96,6 +96,7 @@ def _colours(judges: list[str]) -> dict[str, Any]:
 
 
 def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, own: Mapping[str, Any]) -> None:
+    """Draw the tested cells of one judge and metric, in units of the smallest effect that matters."""
     drawn = rows[rows[["estimate", "null", "matters"]].notna().all(axis=1) & (rows["finding"] != "untested")]
     unit, null = drawn["matters"].to_numpy(float), drawn["null"].to_numpy(float)
     x, low, high = ((drawn[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
@@ -151,6 +152,7 @@ def _not_tested(left: pd.DataFrame) -> list[str]:
 
 
 def _finish(ax: Axes, rows: int, above: list[str]) -> None:
+    """Set limits, scale and labels of the horizontal axis, and write the caption."""
     ax.set_ylim(rows - 0.5, -0.5)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)

@@ -208,6 +208,7 @@ class _Both:
         return next((metric.null for metric in self.probe.metrics if metric.name == self.case.metric), None)
 
     def _states(self, contexts: NDArray[Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the trials before and after, restricted to some contexts; computed remedies are fitted on these."""
         before = self.before[self.before["context_id"].isin(contexts)]
         if not isinstance(self.case.after, pd.DataFrame):
             return before, self.case.after(before)

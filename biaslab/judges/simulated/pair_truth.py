@@ -71,13 +71,13 @@ def _counted_logit(outcomes: Outcomes) -> float:
 def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, temperature: float | None) -> float:
     """Return the expectation of a metric of pair trials: see `SimulatedJudge.truth`."""
     if metric not in PAIR_METRICS:
-        remedy = "only metrics of pairs have one"
+        remedy = "expected values are known for these metrics of pairs only"
         raise InputError("metric", metric, f"one of {', '.join(PAIR_METRICS)}", remedy)
     missing = [column for column in _COLUMNS if column not in trials.columns]
     if missing:
         raise InputError("trials", missing, f"a frame with the columns {', '.join(_COLUMNS)}")
     if "variant" in trials and (trials["variant"] != "unedited").any():
-        raise InputError("trials", "edited candidates", "candidates as they are", "take the unedited trials alone")
+        raise InputError("trials", "edited candidates", "unedited candidates", "select the unedited trials")
     names = trials[list(_COLUMNS)].to_numpy(dtype=object)
     asked = {tuple(row) for row in names}
     both = [(c, i, j, a) for c, i, j, a in names if (c, j, i, a) in asked]
@@ -90,6 +90,7 @@ def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, tempera
 
 
 def _outcomes(judge: SimulatedJudge, pairs: list[tuple[str, str, str, str]], temperature: float | None) -> Outcomes:
+    """Return the outcomes of (context, candidate, opponent, attribute) tuples."""
     shown = dict.fromkeys((c, name, a) for c, i, j, a in pairs for name in (i, j))
     worth = {each: _known(judge, *each) for each in shown}
     sides = np.array([(worth[c, i, a], worth[c, j, a]) for c, i, j, a in pairs])

@@ -148,7 +148,7 @@ class PairFeatureProbe(FeatureProbe):
             return
         whole = usable(rated) if differences.is_recorded(rated) else differences.in_both_orders(rated)
         dropped = len(rated) - len(whole)
-        why = "they, or in this probe's own design their other order, are missing"
+        why = "their value is missing or, in this probe's own design, that of the other order"
         warn_missing(cell.what, dropped, len(rated), why)
         note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
         for at, terms in each:

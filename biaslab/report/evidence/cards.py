@@ -89,7 +89,7 @@ class Shown:
         return widget_class()(page_html(self), f"Judgements: {self.summary}", self._on_cards)
 
     def _on_cards(self, cards: list[int]) -> pd.DataFrame:
-        """Return the judgements on some cards, in the order of these."""
+        """Return the judgements on some cards, in the order of the cards."""
         ranks = self.trials["card"].map({card: rank for rank, card in enumerate(cards)}).to_numpy(float)
         return self.trials.iloc[np.argsort(ranks, kind="stable")[: np.isfinite(ranks).sum()]]  # the others rank last
 
@@ -109,7 +109,7 @@ class Shown:
 
 
 def cards_html(shown: Shown) -> str:
-    """Return the cards as HTML for a notebook, escaped; where no script runs, they are there without their filters."""
+    """Return the cards as escaped HTML for a notebook; without scripts, they appear without filters."""
     return _rendered("cards.html.j2", shown)
 
 

@@ -164,6 +164,7 @@ def _chosen(card: pd.DataFrame) -> pd.DataFrame:
 def _side(
     row: pd.Series, evidence: Evidence, people: People, letters: Mapping[str, Candidate], differ: Sequence[str]
 ) -> Side:
+    """Build one judgement of a card."""
     key = str(row.get("key", ""))
     request, reply = evidence.requests.get(key), evidence.replies.get(key)
     names = [str(row["candidate_id"]), str(row.get("opponent_id", ""))]
@@ -265,6 +266,7 @@ def _read(row: pd.Series, shown: Sequence[Candidate]) -> str:
 
 
 def _effect(first: pd.Series, pair: bool) -> str:
+    """Describe the change of a pair's probability with the order; empty for scores."""
     effect = first["effect"]
     if pd.isna(effect):
         return ""
