@@ -56,8 +56,8 @@ def compare(
         raise InputError("files", [file.name for file in files], "all trials, or all estimates")
     frame = pd.concat([one.assign(**{_FILE: file.stem}) for one, file in zip(frames, files, strict=True)])
     chosen = by or ("judge" if len(set(frame["judge"])) > 1 else _FILE)
-    given = None if probe is None else find_probe(probe)()
-    comparison = compare_all(frame, chosen, metric, reference=reference, probe=given, progress=False)
+    estimator = None if probe is None else find_probe(probe)()
+    comparison = compare_all(frame, chosen, metric, reference=reference, probe=estimator, progress=False)
     shifts = comparison[comparison["role"] == "difference"]
     with_words = shifts.assign(words=verdicts(shifts.drop(columns="compared")))
     for (names, about), rows in with_words.groupby(["compared", "metric"], sort=False):

@@ -52,11 +52,11 @@ def make_probes(
         if not having:
             mine = next((list(own[kind]) for kind in kinds if kind.name == probe), known) if probe in names else known
             raise unknown("parameter", name, mine)
-    made = []
+    probes = []
     for kind in kinds:
         protocol = next((by_form[form] for form in _preferred(kind, by_form)), None)
-        made.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
-    return made
+        probes.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
+    return probes
 
 
 def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, Protocol]:

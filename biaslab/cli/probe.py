@@ -82,8 +82,8 @@ def probe(
     chosen = make_probe(name, attribute, seed, param, protocol)
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
     asks = load_judge(judge, data)
-    given: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}
-    judgements = collect(chosen, asks, data, **given)
+    options: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}
+    judgements = collect(chosen, asks, data, **options)
     estimates = chosen.estimate(judgements)
     typer.echo(f"{name} of {asks.id} on {data.name}, {count(data.n_contexts, 'context')}")
     typer.echo(f"{judgements.attrs['otherwise']}\n" if "otherwise" in judgements.attrs else "")

@@ -82,8 +82,8 @@ def _echo_list(protocol: Protocol, k: int, pasted: list[str]) -> None:
     for text in [*map(protocol.write_list, sorted(values)), *pasted]:
         value, status = protocol.parse_list(text, k)
         read = status if status != "ok" else ", ".join(f"{each:g}" for each in value)
-        what = "ranks" if protocol.places.ranks else "P(best)"
-        typer.echo(f"  {_short(text)!r} is parsed as {read if status != 'ok' else f'{what} by position: {read}'}")
+        quantity = "ranks" if protocol.places.ranks else "P(best)"
+        typer.echo(f"  {_short(text)!r} is parsed as {read if status != 'ok' else f'{quantity} by position: {read}'}")
 
 
 def _pasted(file: Path) -> list[str]:

@@ -90,7 +90,7 @@ def _budget(limits: dict[str, float | None], prices: dict[str, float] | None, pa
     """Return the budget, if the options set one."""
     from biaslab.study.spending import Budget
 
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if partial and not given:
+    known = {name: limit for name, limit in limits.items() if limit is not None}
+    if partial and not known:
         raise InputError("partial", True, "used with a budget", "add --max-requests, --max-tokens or --max-dollars")
-    return Budget(**given, prices=prices, partial=partial) if given or prices else None  # type: ignore[arg-type]
+    return Budget(**known, prices=prices, partial=partial) if known or prices else None  # type: ignore[arg-type]

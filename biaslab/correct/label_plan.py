@@ -257,9 +257,9 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
         likely = _capped(budget * (_UNIFORM / len(names) + (1 - _UNIFORM) * doubt / doubt.sum()), budget)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(names))
-    ends = np.cumsum(likely[order])
+    cumulative = np.cumsum(likely[order])
     marks = rng.random() + np.arange(budget)
-    place = np.minimum(np.searchsorted(ends, marks, side="right"), len(names) - 1)
+    place = np.minimum(np.searchsorted(cumulative, marks, side="right"), len(names) - 1)
     chosen = np.sort(order[place])
     return pd.DataFrame({"context_id": names[chosen], "probability": likely[chosen]})
 

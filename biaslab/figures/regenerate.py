@@ -174,8 +174,8 @@ def _task(
 def _line(run: Run) -> Line:
     """Describe a run for the index."""
     tables = sum(file.suffix == ".csv" for file in run.files)
-    made = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
-    return Line(run.notebook, made, run.seconds, cost([run]))
+    summary = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
+    return Line(run.notebook, summary, run.seconds, cost([run]))
 
 
 def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:

@@ -101,8 +101,8 @@ class FunctionJudge(BaseJudge):
         self.limits = dict(limits or {})
         check_spending("limits", self.limits, LIMITS)
         self.breadth = concurrency
-        ends = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
-        self.id = f"function:{name or _name_of(function)}@{version}{ends}"
+        suffix = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
+        self.id = f"function:{name or _name_of(function)}@{version}{suffix}"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
 
@@ -134,14 +134,14 @@ class FunctionJudge(BaseJudge):
 
     def _called(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function, and await its result if it is async."""
-        made = self.function(**arguments)
-        if not inspect.isawaitable(made):
-            return made
+        result = self.function(**arguments)
+        if not inspect.isawaitable(result):
+            return result
         with self._starting:  # one loop for all calls, because clients belong to the loop in which they were first used
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(_awaited(made), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(_awaited(result), self._loop).result()
 
 
 def load_named(name: str) -> FunctionJudge:
@@ -262,8 +262,8 @@ def _given(request: Request) -> dict[str, Any]:
     return shown | {"candidate": request.text}
 
 
-async def _awaited(made: Any) -> Any:
-    return await made
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
 
 
 def _name_of(function: Callable[..., Any]) -> str:

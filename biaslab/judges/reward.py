@@ -165,19 +165,19 @@ class RewardJudge(LocalJudge):
         from biaslab.judges.reward_scorers import is_causal, rewarded
 
         encoder, has_template = self._encoder, bool(self._loaded[1].chat_template)
-        made = []
+        sequences = []
         for turns in self._turns(request):
             asked, text = (turn.content for turn in turns)
             if has_template:
-                made.append(rewarded(encoder.conversation(turns, closed=True)))
+                sequences.append(rewarded(encoder.conversation(turns, closed=True)))
             elif is_causal(self._loaded[0]) or not asked.strip():
                 whole = encoder.plain(f"{asked}\n\n{text}" if asked.strip() else text)
-                made.append(rewarded((*encoder.prefix, *whole, *encoder.suffix)))
+                sequences.append(rewarded((*encoder.prefix, *whole, *encoder.suffix)))
             else:
                 before, between, after, _ = self._segments
                 first = (*before, *encoder.plain(asked), *between)
-                made.append(rewarded((*first, *encoder.plain(text), *after), len(first)))
-        return made
+                sequences.append(rewarded((*first, *encoder.plain(text), *after), len(first)))
+        return sequences
 
     def _turns(self, request: Request) -> list[tuple[Message, Message]]:
         """Return the conversations to score."""

@@ -230,9 +230,9 @@ def _column(trials: pd.DataFrame, name: str) -> pd.Series:
 def _within_bounds(share: Estimate, contexts: int, note: str) -> Estimate:
     """Clip a share and its interval to 0–1."""
     cut = "negative estimate set to 0" if share.estimate < 0 else ""
-    said = "; ".join(filter(None, (share.note, note, cut)))
+    notes = "; ".join(filter(None, (share.note, note, cut)))
     value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (share.estimate, share.ci_low, share.ci_high))
-    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=said)
+    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=notes)
 
 
 def alpha_between(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:

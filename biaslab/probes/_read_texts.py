@@ -124,12 +124,12 @@ def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]
 def with_given(trials: pd.DataFrame) -> pd.DataFrame:
     """Turn given perplexities into trials, as if a judge had answered them."""
     scores = trials[trials["asked"] == "score"].drop_duplicates([*CELL, *ITEM])
-    given = [
+    likelihoods = [
         scores.assign(asked=text, value=scores[column], status="ok", label_mass=np.nan)
         for text, column in GIVEN.items()
         if column in trials and not (trials["asked"] == text).any()
     ]
-    return pd.concat([trials, *given], ignore_index=True) if given else trials
+    return pd.concat([trials, *likelihoods], ignore_index=True) if likelihoods else trials
 
 
 def _shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

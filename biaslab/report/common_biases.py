@@ -86,9 +86,9 @@ def choose_probes(
 
 def _by_form(protocol: Given | Sequence[Given] | None) -> dict[str, Protocol]:
     """Load protocols, at most one per form."""
-    given = [protocol] if isinstance(protocol, str | PathLike | Protocol) else protocol or ()
+    listed = [protocol] if isinstance(protocol, str | PathLike | Protocol) else protocol or ()
     protocols: dict[str, Protocol] = {}
-    for loaded in map(Protocol.loaded, given):
+    for loaded in map(Protocol.loaded, listed):
         require_one_of("protocol.form", loaded.form, ("pair", "score"))
         if loaded.form in protocols:
             names = f"{protocols[loaded.form].name} and {loaded.name}"

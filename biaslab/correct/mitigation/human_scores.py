@@ -108,11 +108,11 @@ class HumanScale:
             known = _known(cell)
             gap = (cell["value"] - cell["human"]).to_numpy(float)[known]
             context, one = cell["context_id"].to_numpy()[known], np.ones(int(known.sum()))
-            made = {
+            ratios = {
                 "human_shift": Ratio(context, gap, one, null=0.0, inference="t"),
                 "human_distance": Ratio(context, np.abs(gap), one, inference="t"),
             }
-            estimates = {name: made[name].estimate(self.resampling) for name in chosen}
+            estimates = {name: ratios[name].estimate(self.resampling) for name in chosen}
             counts = int(known.sum()), int((~known).sum())
             rows += estimate_rows(estimates, dict(zip(CELL, values, strict=True)), self.resampling, *counts)
         return estimates_frame(rows, self.name, self.primary, ("attribute",))

@@ -145,13 +145,13 @@ def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) ->
 
 def _decide_without_noise(judge: SimulatedJudge, first: Array, second: Array, greedy: bool) -> tuple[Array, ...]:
     """Decide without prompt noise: exact, from the intervals of context shifts in which each outcome occurs."""
-    ends = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
+    limits = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
 
     def chance(one: int, two: int) -> Array:
         if not judge.context_noise:
             return np.array((_winner(judge, first, greedy) == one) & (_winner(judge, second, greedy) == two), float)
-        low = np.maximum(ends[one] - first, ends[two] - second)
-        high = np.minimum(ends[one + 1] - first, ends[two + 1] - second)
+        low = np.maximum(limits[one] - first, limits[two] - second)
+        high = np.minimum(limits[one + 1] - first, limits[two + 1] - second)
         shares: Array = np.maximum(ndtr(high / judge.context_noise) - ndtr(low / judge.context_noise), 0.0)
         return shares
 

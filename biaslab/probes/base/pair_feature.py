@@ -162,10 +162,10 @@ class PairFeatureProbe(FeatureProbe):
     ) -> Estimate:
         """Return log odds of verdicts with bounds, setting missing verdicts so that they are smallest and largest."""
         adds = differences.adds(rated, terms) > 0
-        ends = [
+        extremes = [
             self._verdict_log_odds(differences.with_verdicts(rated, wins), terms, resampling) for wins in (~adds, adds)
         ]
-        low, high = min(logit.ci_low, ends[0].ci_low), max(logit.ci_high, ends[1].ci_high)
+        low, high = min(logit.ci_low, extremes[0].ci_low), max(logit.ci_high, extremes[1].ci_high)
         return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
 
     def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:

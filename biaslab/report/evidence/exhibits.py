@@ -156,8 +156,8 @@ def _chosen(card: pd.DataFrame) -> pd.DataFrame:
         return card
     unread = card.index[~card["status"].isin(["ok", "tie"])][: _SIDES - 2]
     order = card["value"].dropna().sort_values(kind="stable").index
-    ends = [index for pair in zip(order, order[::-1], strict=True) for index in pair]
-    kept = list(dict.fromkeys([*unread, *ends]))[:_SIDES]
+    extremes = [index for pair in zip(order, order[::-1], strict=True) for index in pair]
+    kept = list(dict.fromkeys([*unread, *extremes]))[:_SIDES]
     return card.loc[[index for index in card.index if index in kept]]
 
 

@@ -34,14 +34,18 @@ def each_panel(
     series: int,
 ) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
     """Yield the Axes, the rows, and the named values of `row` and `col` of each panel; remove Axes without rows."""
-    places = [(below, beside) for below in values_of(rows, row, metrics) for beside in values_of(rows, col, metrics)]
+    places = [
+        (row_value, col_value)
+        for row_value in values_of(rows, row, metrics)
+        for col_value in values_of(rows, col, metrics)
+    ]
     across = len(values_of(rows, col, metrics))
     columns = across if row is not None else min(across, _ACROSS)
     own = "metric" in (row, col)
     levels = {value: place for place, value in enumerate(dict.fromkeys(rows[along]))}
     parts = []
-    for below, beside in places:
-        part = rows_of(rows_of(rows, row, below), col, beside)
+    for row_value, col_value in places:
+        part = rows_of(rows_of(rows, row, row_value), col, col_value)
         parts.append(part.sort_values(along, key=lambda values: values.map(levels), kind="stable"))
     if upright:
         height, alike, width = 6.5, not own, None

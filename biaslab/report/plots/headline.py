@@ -59,9 +59,9 @@ def finding(estimates: pd.DataFrame) -> str:
     'j prefers the candidate shown first in both (0.70 to 0.80)'
     """
     has_sentence = "finding" in estimates and "sentence" not in estimates  # `findings` puts classes there
-    said = list(estimates["finding"].dropna().unique()) if has_sentence else []
-    if len(said) == 1:
-        return str(said[0])
+    sentences = list(estimates["finding"].dropna().unique()) if has_sentence else []
+    if len(sentences) == 1:
+        return str(sentences[0])
     if not set(_NEEDED) <= set(estimates.columns):
         return ""
     defined = estimates[estimates["estimate"].notna()]
@@ -116,8 +116,8 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
         if metric.above or metric.below:
             return _with_subject(judges if names else [], metric, ways, rows) + values
         lies = {"above": f"exceeded {fair(metric.null)}", "below": f"fell below {fair(metric.null)}"}
-        said = ", ".join(f"{lies[way]}{_in_how_many(n, rows)}" for way, n in sorted(ways.items()) if way)
-        return f"{what} {said}{values}"
+        counts = ", ".join(f"{lies[way]}{_in_how_many(n, rows)}" for way, n in sorted(ways.items()) if way)
+        return f"{what} {counts}{values}"
     if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
         verdict = f"no interval of {what} excludes" if several else f"the interval of {what} includes"
         return f"{verdict} {fair(metric.null)} ({reach})"

@@ -11,8 +11,8 @@ _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 _KINDS = frozenset(["api", "ray", "reward", "local", "function", "python", "sampled"])  # prefixes of judge names
 _PLURALS = tuple(
-    (re.compile(rf"\b{one}\b"), many)
-    for one, many in (
+    (re.compile(rf"\b{one}\b"), several)
+    for one, several in (
         ("its", "their"), ("itself", "themselves"), ("it wins", "they win"), ("it loses", "they lose"),
         ("it sees", "they see"), ("it thinks", "they think"),
     )
@@ -142,8 +142,8 @@ def plural(verb_phrase: str) -> str:
     """
     verb, space, rest = verb_phrase.partition(" ")
     verb = {"has": "have", "is": "are"}.get(verb, verb.removesuffix("s"))
-    for one, many in _PLURALS:
-        rest = one.sub(many, rest)
+    for one, several in _PLURALS:
+        rest = one.sub(several, rest)
     return f"{verb}{space}{rest}"
 
 
