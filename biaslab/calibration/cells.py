@@ -38,7 +38,7 @@ BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}
 WIDER = {"type_i_error": 0.02, "coverage": 0.03, "power": 1.0, "bounds": 0.03}
 #: Maximum share of studies that may report a bias of an unbiased judge if replies are not missing at random.
 FOUND = 0.06
-#: A tenth of the requests in which the worse candidate is shown first is refused, and each loses its pair.
+#: Refuse a tenth of the requests that show the worse candidate first; each refusal drops a pair.
 REFUSALS = {"refusal": 0.1, "selective": True}
 #: Generators that ask simulated judges: the one declared by a probe's calibration, or two to compare.
 JUDGE, TWO = "judge", "two_judges"
@@ -74,7 +74,7 @@ class Cell:
     planted : bool
         Whether the judge is biased.
     mode, generator : str
-        How it answers, and what it is: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
+        Answer mode and kind of judge: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
     contexts, curve : tuple of int
         Numbers of contexts in studies, and further ones for power only.
     studies, population, seed : int
@@ -147,7 +147,7 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     if generated.missing and rank in _UNBOUNDED:
         return False
     if rank.endswith("_excess") and isinstance(texts, PlainTexts) and texts.correlation and mode != "exact":
-        return False  # text noise alone makes an unbiased judge correlate less with everything
+        return False  # the noise of texts lowers all correlations of an unbiased judge
     of_pairs = metric.calibration is not None and tuple(metric.calibration.parameters.get("asks", ())) == ("pairs",)
     if of_pairs and kind.name in _SCORES_DRAWN:
         return False

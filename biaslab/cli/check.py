@@ -47,7 +47,7 @@ def check(
     ] = 1,
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
 ) -> None:
-    """Check a judge against limits; the exit code tells the result.
+    """Check a judge against limits; the exit code gives the result.
 
     Exit code 0: every interval lies inside its limits. 1: one lies outside. 4: the
     study is too small to tell (counts as a failure). With --runs, the majority of

@@ -128,7 +128,7 @@ def name_dataset(
 ) -> str | None:
     """Append the options for the user's own table to the data set's name, as `biaslab.load_dataset` expects it.
 
-    A table whose columns name no attribute needs the attributes listed.
+    If the columns name no attribute, the attributes must be given.
     """
     options = pairs([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
     options |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}

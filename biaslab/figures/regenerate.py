@@ -75,7 +75,7 @@ def regenerate(
         Folder of the figures, created if missing. By default ``figures``; for a notebook executed with changed
         parameters a subfolder named after them, so that default figures are not overwritten.
     runs : str or path
-        Folder of the executed notebooks, likewise.
+        Folder of the executed notebooks, with the same subfolders.
     store : str or path
         The store of replies.
     notebooks : str or path, optional

@@ -1,4 +1,4 @@
-"""Cut requests into blocks of whole contexts, whose prompts share their beginnings."""
+"""Cut requests into blocks of whole contexts, whose prompts share prefixes."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class RayJudge(BaseJudge):
     -----
     Requests are sent in blocks of whole contexts (`biaslab.judges.context_blocks`), at most two blocks per replica at
     a time, so that prompts with a common prefix are computed together. Replies arrive as they are made, and a store
-    keeps them at once. A replica that dies is replaced, and only its unanswered requests are asked again, those of a
+    saves them at once. A replica that dies is replaced, and only its unanswered requests are asked again, those of a
     block at most three times without progress. A judge's error is raised unchanged after the earlier replies; other
     replicas then end early, and their replies are yielded.
 

@@ -138,7 +138,7 @@ class RewardJudge(LocalJudge):
 
     @cached_property
     def _segments(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]:
-        """Tokens before, between and after an encoder's two segments, and whether token types tell these apart."""
+        """Tokens before, between and after an encoder's two segments, and whether token types distinguish them."""
         tokenizer, encoder = self._loaded[1], self._encoder
         one, two = encoder.plain("a"), encoder.plain("b")
         whole = tokenizer("a", "b")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Errors that end one probe but not the others.
 _OF_ONE = (InputError, JudgeError, BudgetExceededError, MissingDependencyError)
-_OF_ALL = frozenset({401, 402, 403, 404, 429})  # a server that keeps returning one of these fails for every request
+_OF_ALL = frozenset({401, 402, 403, 404, 429})  # status codes that a server keeps returning, whatever the request
 
 
 @dataclass

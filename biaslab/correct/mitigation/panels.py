@@ -120,8 +120,8 @@ def beside_members(
     -------
     pandas.DataFrame
         As in `remedies`: a row per metric and member, with the member as ``judge`` and ``before``, and the panel as
-        ``remedy`` and ``after``. Intervals are over contexts, and learned weights are learned anew without each of
-        them.
+        ``remedy`` and ``after``. Intervals are over contexts, and learned weights are relearned without each
+        of them.
 
     Examples
     --------

@@ -71,7 +71,7 @@ class Shown:
         return target
 
     def widget(self) -> Any:
-        """Return the page as a widget of anywidget, whose ``selection`` is the trials on the cards that are shown.
+        """Return the page as a widget of anywidget, whose ``selection`` holds the trials on the visible cards.
 
         Raises
         ------
