@@ -30,7 +30,7 @@ from biaslab.stats.together import Together, quickly, suppressed_data_warnings
 
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]  # condition values of one row of the metric, None if empty
-_PER = 1000  # dollars are per this many judgements
+_PER = 1000  # judgements to which dollars refer
 _POINTS = 100  # points per unit
 _EXACT_SCORES = 'undefined: expected scores are exact and have no sampling noise; use answer="text"'
 _ONCE = 'undefined: each request was sampled once; use answer="text" and replicates=2 or more'
