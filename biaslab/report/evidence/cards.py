@@ -71,7 +71,7 @@ class Shown:
         return target
 
     def widget(self) -> Any:
-        """Return the page as a widget of anywidget, whose ``selection`` holds the trials on the visible cards.
+        """Return the page as a widget of anywidget, whose ``selection`` is the trials on the cards that are shown.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Shown:
         return widget_class()(page_html(self), f"Judgements: {self.summary}", self._on_cards)
 
     def _on_cards(self, cards: list[int]) -> pd.DataFrame:
-        """Return the judgements on some cards, in the order of the cards."""
+        """Return the judgements on some cards, in the order of these."""
         ranks = self.trials["card"].map({card: rank for rank, card in enumerate(cards)}).to_numpy(float)
         return self.trials.iloc[np.argsort(ranks, kind="stable")[: np.isfinite(ranks).sum()]]  # the others rank last
 
