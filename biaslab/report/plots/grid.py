@@ -79,7 +79,7 @@ def make_logarithmic(ax: Axes) -> None:
 
 
 def fit_text(ax: Axes) -> None:
-    """Wrap the caption to the width of its panel (without row names, if single), and the axis label of narrow panels."""
+    """Wrap the caption to the width of its panel (if single, without row names), and axis labels of narrow panels."""
     place = ax.get_subplotspec()
     columns = 1 if place is None else place.get_gridspec().ncols
     names = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
