@@ -113,7 +113,7 @@ class Encoder:
 
     def trusted(self, text: str) -> tuple[int, ...]:
         """Encode template text as a continuation, with special-token strings as special tokens."""
-        return tuple(self._go_on(text))
+        return tuple(self._continuation_ids(text))
 
     def ending(self, messages: Sequence[Message]) -> str:
         """Return the chat template's text between the last message and the beginning of the answer.
@@ -185,7 +185,7 @@ class Encoder:
         ends = [*cuts, len(text)]
         ids = self._ids(text[: ends[0]])
         for start, end in zip(cuts, ends[1:], strict=True):
-            ids += self._go_on(text[start:end])
+            ids += self._continuation_ids(text[start:end])
         special = Counter(i for i in ids if i in self.special_ids)
         if special != self._count_special(tuple(pieces[::2])):
             raise JudgeError("text from the data would be encoded as a special token; remove it from the data")
@@ -221,7 +221,7 @@ class Encoder:
     def _continue_uncached(self, text: str) -> tuple[int, ...]:
         cuts = self._cuts(["", text])
         pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-        ids = tuple(i for piece in pieces for i in self._go_on(piece))
+        ids = tuple(i for piece in pieces for i in self._continuation_ids(piece))
         if any(i in self.special_ids for i in ids):
             raise JudgeError("text from the data would be encoded as a special token; remove it from the data")
         return ids
