@@ -159,8 +159,8 @@ def summeval(folder, studies):
             known = part[part["value"].notna()].set_index("context_id").reindex(names).dropna(subset=["value", "human"])
             place = pd.Index(names).get_indexer(known.index)
             sums = sums_of(place, known["value"].to_numpy(), known["human"].to_numpy(), at, len(names))
-            here = sums.beside[:, 1] > 0
-            kept = Sums(sums.judged, at[here], sums.human[here], sums.beside[here], sums.probability[here])
+            here = sums.judged_labelled[:, 1] > 0
+            kept = Sums(sums.judged, at[here], sums.human[here], sums.judged_labelled[here], sums.probability[here])
             for kind, fit in (("human", of_humans), ("ppi", powered)):
                 for target in (SUPER, THESE):
                     one, truth = fit(kept).estimate(target), known["human"].mean()

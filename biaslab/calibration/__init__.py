@@ -251,6 +251,7 @@ def describe(row: Any) -> str:
 
 
 def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | None) -> list[tuple[type[Probe], Metric]]:
+    """Return the probes and metrics that declare a calibration, restricted to the named ones."""
     kinds = list(available().values() if probes is None else probes)
     declared = [(kind, metric) for kind in kinds for metric in kind.metrics if metric.calibration is not None]
     known = sorted({metric.name for _, metric in declared})
@@ -277,6 +278,7 @@ def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str 
 
 
 def _each(cells: dict[int, Cell], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Yield the index and rows of each cell as it is done; with several jobs, in any order."""
     if jobs <= 1:
         yield from ((index, run(cell)) for index, cell in cells.items())
         return

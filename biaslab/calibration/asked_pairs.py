@@ -14,7 +14,7 @@ import pandas as pd
 from biaslab.calibration.draws import Draws, Floats
 
 Way = Literal["reasons", "temperature", "prompt"]
-#: The metric whose trials are drawn, by what the second way changes.
+#: The simulated metric, by what the second way of asking changes.
 METRICS: dict[Way, str] = {
     "reasons": "cot_accuracy_shift",
     "temperature": "temperature_accuracy_shift",

@@ -38,14 +38,14 @@ BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}
 WIDER = {"type_i_error": 0.02, "coverage": 0.03, "power": 1.0, "bounds": 0.03}
 #: Maximum share of studies that may report a bias of an unbiased judge if replies are not missing at random.
 FOUND = 0.06
-#: A tenth of the requests in which the worse candidate is shown first is refused, and each loses its pair.
+#: Refuse a tenth of the requests that show the worse candidate first; each refusal drops a pair.
 REFUSALS = {"refusal": 0.1, "selective": True}
-#: Names of generators: the simulated judge declared by a probe's calibration; and a pair of judges to compare.
+#: Generators that ask simulated judges: the one declared by a probe's calibration, or two to compare.
 JUDGE, TWO = "judge", "two_judges"
-#: Descriptions of these.
+#: Their descriptions.
 JUDGES = {
-    JUDGE: "simulated judges that the probes declare",
-    TWO: "differences between two simulated judges of the same contexts, by `biaslab.compare`",
+    JUDGE: "simulated judges declared by the probes",
+    TWO: "differences between two simulated judges on the same contexts, by `biaslab.compare`",
 }
 #: Metrics that estimate the value of the exact distributions, however answers are read. Other metrics concern the
 #: answers themselves, such as decisions, and their value is that of a large study in the same mode.
@@ -74,7 +74,7 @@ class Cell:
     planted : bool
         Whether the judge is biased.
     mode, generator : str
-        How it answers, and what it is: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
+        Answer mode and kind of judge: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
     contexts, curve : tuple of int
         Numbers of contexts in studies, and further ones for power only.
     studies, population, seed : int
@@ -147,7 +147,7 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     if generated.missing and rank in _UNBOUNDED:
         return False
     if rank.endswith("_excess") and isinstance(texts, PlainTexts) and texts.correlation and mode != "exact":
-        return False  # text noise alone makes an unbiased judge correlate less with everything
+        return False  # the noise of texts lowers all correlations of an unbiased judge
     of_pairs = metric.calibration is not None and tuple(metric.calibration.parameters.get("asks", ())) == ("pairs",)
     if of_pairs and kind.name in _SCORES_DRAWN:
         return False
@@ -270,7 +270,7 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
     if missing:
         yield shared | {"quantity": "bounds"} | _bounds(estimates, truth)
         if not cell.planted:
-            yield shared | {"quantity": "found"} | _share(_found(estimates, cell.null), 0, FOUND, (0.0, FOUND))
+            yield shared | {"quantity": "found"} | _share(_finds_bias(estimates, cell.null), 0, FOUND, (0.0, FOUND))
 
 
 def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> pd.DataFrame:
@@ -305,8 +305,8 @@ def _is_guarded(cell: Cell) -> bool:
     return cell.generator not in JUDGES and find_generator(cell.generator).guarded
 
 
-def _found(estimates: pd.DataFrame, null: float) -> pd.Series:
-    """Return the studies that find a bias: alone, and whatever the missing values are."""
+def _finds_bias(estimates: pd.DataFrame, null: float) -> pd.Series:
+    """Return whether each study finds a bias that no values of the missing replies could overturn."""
 
     def is_found(row: dict[Any, Any]) -> bool:
         side = side_of(row, null)

@@ -33,12 +33,12 @@ six clusters, a test may reject less and an interval cover more. What is promise
 _COLUMNS = "| probe | metric | answers | type-I error | coverage, fair | coverage, biased | bias |\n" + "|---" * 7 + "|"
 
 
-def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str) -> None:
-    """Write the table of a calibration as a Markdown page.
+def write_page(table: pd.DataFrame, path: str | PathLike[str], command: str) -> None:
+    """Write the table of a validation as a Markdown page.
 
     Parameters
     ----------
-    found : pandas.DataFrame
+    table : pandas.DataFrame
         As returned by `biaslab.validate`.
     path : path
         The page to write; replaced if it exists.
@@ -46,10 +46,10 @@ def write_page(found: pd.DataFrame, path: str | PathLike[str], command: str) -> 
         The command that made the table.
     """
     with replacing(Path(path)) as partial:
-        partial.write_text(render(found, command, date.today()), encoding="utf-8")
+        partial.write_text(render(table, command, date.today()), encoding="utf-8")
 
 
-def render(found: pd.DataFrame, command: str, day: date) -> str:
+def render(table: pd.DataFrame, command: str, day: date) -> str:
     """Return the table of a calibration in Markdown: one section per generator, one row per metric and answer mode.
 
     Parameters
@@ -68,10 +68,10 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
     >>> page.count("| position | first_position_rate | exact |")
     1
     """
-    shown = found[~found["refusals"].astype(bool)]
+    shown = table[~table["refusals"].astype(bool)]
     contexts = ", ".join(f"{number:.0f}" for number in sorted(shown["n_contexts"].dropna().unique()))
-    kept = int(found["kept"].astype(bool).sum())
-    summary = f"{kept:,} of {len(found):,} shares lie within their band, including those with selective refusals."
+    kept = int(table["kept"].astype(bool).sum())
+    summary = f"{kept:,} of {len(table):,} shares lie within their band, including those with selective refusals."
     parts = [_HEAD.format(day=day.isoformat(), command=command, summary=summary, contexts=contexts)]
     for generator, rows in shown.groupby("generator", sort=False):
         about = JUDGES.get(str(generator)) or GENERATORS[str(generator)].about
@@ -81,6 +81,7 @@ def render(found: pd.DataFrame, command: str, day: date) -> str:
 
 
 def _line(names: Any, rows: pd.DataFrame) -> str:
+    """Return the table row of one metric and answer mode."""
     refused = rows[rows["quantity"] == "refused"]
     if len(refused):
         return "| " + " | ".join([*names, f"refused: {refused['note'].iloc[0]}", "", "", ""]) + " |"

@@ -78,6 +78,7 @@ class PlainTexts:
         return drawing.with_and_without() if probe == "source" else drawing.feature_scores(probe)
 
     def _items(self, contexts: int, draws: Draws) -> _Items:
+        """Draw the candidates of all contexts."""
         equal = self.sizes == "equal"
         sizes = np.full(contexts, 3) if equal else draws.rng.integers(_SMALLEST, _LARGEST + 1, contexts)
         effect = draws.effects(contexts, self.heavy)

@@ -81,8 +81,8 @@ def add(
     from biaslab.logs.audit import doctor
     from biaslab.logs.readers import read_judgements
 
-    given = given_mapping(mapped, mapping_file, order_unknown)
-    trials = read_judgements(log, kind, given)
+    mapping = given_mapping(mapped, mapping_file, order_unknown)
+    trials = read_judgements(log, kind, mapping)
     facts: dict[str, Any] = {
         "title": title,
         "repository": repository,
@@ -90,13 +90,13 @@ def add(
         "released": released,
         "reasons": reasons,
     }
-    made = atlas.add(trials, source, licence, folder, _judges(judge), replace=replace, **facts)
-    judges = count(len(made.judges), "judge")
+    contribution = atlas.add(trials, source, licence, folder, _judges(judge), replace=replace, **facts)
+    judges = count(len(contribution.judges), "judge")
     diagnosis = str(doctor(trials)).replace("the table:", f"{log}:", 1)
     typer.echo(diagnosis.partition("\n\ncannot be estimated")[0].partition("\n\nnext: ")[0])
-    endings = ".json, .csv, .md and .parquet" if made.log["carried"] else ".json, .csv and .md"
-    typer.echo(f"\n{count(len(made.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
-    undated = [str(one["judge"]) for one in made.judges if not one["released"]]
+    endings = ".json, .csv, .md and .parquet" if contribution.log["carried"] else ".json, .csv and .md"
+    typer.echo(f"\n{count(len(contribution.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
+    undated = [str(one["judge"]) for one in contribution.judges if not one["released"]]
     if undated:
         typer.echo(f"not dated, so not in plots by release: {', '.join(undated)} (--released MONTH --family NAME)")
     typer.echo(f"to see what would allow more: biaslab doctor {log}")
@@ -108,7 +108,7 @@ def check(
     folder: Annotated[
         Path | None, typer.Argument(help="Folder of `biaslab atlas add`; default: the contributions to the atlas.")
     ] = None,
-    update: Annotated[bool, typer.Option("--update", help="Write what differs again.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Rewrite what differs.")] = False,
 ) -> None:
     """Estimate contributed logs again from their judgements, and compare.
 

@@ -74,9 +74,9 @@ def audit(
     from biaslab.logs.audit.annotators import audit_humans
 
     _require_once(files)
-    given = given_mapping(mapped, mapping_file, order_unknown)
+    mapping = given_mapping(mapped, mapping_file, order_unknown)
     human = None if dataset is None else load_dataset(dataset, path)
-    trials = _read(files, kind, given, strict, unread=humans)
+    trials = _read(files, kind, mapping, strict, unread=humans)
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
     _show(estimates, everything or humans)
     write_table(estimates, out, "estimate")

@@ -96,12 +96,12 @@ def import_(
     read_keys(out)
     files = results or BatchJobs(out, key).fetch()
     with Store(store) as kept:
-        found = import_results(out, files, kept)
+        imported = import_results(out, files, kept)
     typer.echo(
-        f"{found.stored:,} replies stored, {found.present:,} already stored, {found.repeated:,} repeated, "
-        f"{found.unknown:,} from other exports, {found.open:,} requests still open"
+        f"{imported.stored:,} replies stored, {imported.present:,} already stored, {imported.repeated:,} repeated, "
+        f"{imported.unknown:,} from other exports, {imported.open:,} requests still open"
     )
-    for words, count in found.failed.most_common():
+    for words, count in imported.failed.most_common():
         typer.echo(f"  {count:,} × {words}")
-    if found.open:
+    if imported.open:
         typer.echo("to ask the open requests: run the same `biaslab probe` command, or export another batch")

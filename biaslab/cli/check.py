@@ -47,7 +47,7 @@ def check(
     ] = 1,
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
 ) -> None:
-    """Check a judge against limits; the exit code tells the result.
+    """Check a judge against limits; the exit code gives the result.
 
     Exit code 0: every interval lies inside its limits. 1: one lies outside. 4: the
     study is too small to tell (counts as a failure). With --runs, the majority of
@@ -72,8 +72,8 @@ def check(
         checked = check_limits(read_estimates(estimates), wanted)
     else:
         stores = [store, *(store.with_name(f"{store.stem}.run{k}{store.suffix}") for k in range(2, runs + 1))]
-        found = [_asked(str(judge), wanted, dataset, path, contexts, param, each) for each in stores]
-        each_run = [check_limits(frame, wanted) for frame in found]
+        frames = [_asked(str(judge), wanted, dataset, path, contexts, param, each) for each in stores]
+        each_run = [check_limits(frame, wanted) for frame in frames]
         checked = each_run[0] if runs == 1 else check_runs(each_run)
     for words in checked["sentence"]:
         typer.echo(words)
@@ -95,6 +95,7 @@ def _limits(given: Sequence[str] | None, file: Path | None) -> dict[str, Limit]:
 
 
 def _of_file(file: Path) -> Mapping[str, str]:
+    """Return the limits in a TOML file, as text by metric."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8")).get(_TABLE)
     except (OSError, ValueError) as error:

@@ -56,16 +56,16 @@ def compare(
         raise InputError("files", [file.name for file in files], "all trials, or all estimates")
     frame = pd.concat([one.assign(**{_FILE: file.stem}) for one, file in zip(frames, files, strict=True)])
     chosen = by or ("judge" if len(set(frame["judge"])) > 1 else _FILE)
-    given = None if probe is None else find_probe(probe)()
-    found = compare_all(frame, chosen, metric, reference=reference, probe=given, progress=False)
-    shifts = found[found["role"] == "difference"]
-    told = shifts.assign(words=verdicts(shifts.drop(columns="compared")))
-    for (names, about), rows in told.groupby(["compared", "metric"], sort=False):
+    estimator = None if probe is None else find_probe(probe)()
+    comparison = compare_all(frame, chosen, metric, reference=reference, probe=estimator, progress=False)
+    shifts = comparison[comparison["role"] == "difference"]
+    with_words = shifts.assign(words=verdicts(shifts.drop(columns="compared")))
+    for (names, about), rows in with_words.groupby(["compared", "metric"], sort=False):
         typer.echo(f"{names}: {about}" + "".join(f"\n  {words}" for words in rows["words"]))
-    left = found.attrs["contexts_left_out"]
+    left = comparison.attrs["contexts_left_out"]
     if left:
         typer.echo(f"left out: {count(left, 'context')} judged on one side only")
-    write_table(found, out, "estimate")
+    write_table(comparison, out, "estimate")
 
 
 def _read(file: Path) -> pd.DataFrame:

@@ -22,6 +22,6 @@ def doctor(
     """
     from biaslab.logs.audit import doctor as diagnose
 
-    given = given_mapping(mapped, mapping_file, order_unknown)
+    mapping = given_mapping(mapped, mapping_file, order_unknown)
     for number, file in enumerate(files):
-        typer.echo(f"{'' if number == 0 else chr(10)}{diagnose(file, kind, given)}")
+        typer.echo(f"{'' if number == 0 else chr(10)}{diagnose(file, kind, mapping)}")

@@ -76,13 +76,13 @@ def figures(
         regenerate(only or None, **settings, jobs=jobs, out=out, store=store, progress=progress, report=report)
     finally:
         if runs:
-            made = f"{count(sum(len(run.figures) for run in runs), 'figure')} from {count(len(runs), 'notebook')}"
+            total = f"{count(sum(len(run.figures) for run in runs), 'figure')} from {count(len(runs), 'notebook')}"
             for folder in dict.fromkeys(file.parent for run in runs for file in run.files):
                 if (folder / "index.html").exists():
                     typer.echo(f"open {folder / 'index.html'} to see all figures")
-                if told := describe_precision(measure_precision(folder)):
-                    typer.echo(f"{told} ({folder / FILE})")
+                if summary := describe_precision(measure_precision(folder)):
+                    typer.echo(f"{summary} ({folder / FILE})")
             executed = [run for run in runs if not run.up_to_date]
             if executed != runs:
-                made += f", {len(runs) - len(executed)} of them up to date,"
-            typer.echo(f"{made} in {time.monotonic() - started:.0f} s; {cost(executed)}")
+                total += f", {len(runs) - len(executed)} of them up to date,"
+            typer.echo(f"{total} in {time.monotonic() - started:.0f} s; {cost(executed)}")

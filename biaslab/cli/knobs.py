@@ -52,11 +52,11 @@ def make_probes(
         if not having:
             mine = next((list(own[kind]) for kind in kinds if kind.name == probe), known) if probe in names else known
             raise unknown("parameter", name, mine)
-    made = []
+    probes = []
     for kind in kinds:
         protocol = next((by_form[form] for form in _preferred(kind, by_form)), None)
-        made.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
-    return made
+        probes.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
+    return probes
 
 
 def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, Protocol]:
@@ -116,6 +116,7 @@ def _of(kind: type[Probe], written: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _make(kind: type[Probe], options: Mapping[str, Any], values: Mapping[str, Any]) -> Probe:
+    """Create a probe; `values` override `options`, and names such as ``resampling.level`` set resampling parameters."""
     from biaslab.stats import Resampling
 
     known = kind.__dataclass_fields__

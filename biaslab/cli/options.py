@@ -95,10 +95,10 @@ def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
 
 def given_prices(**prices: float | None) -> dict[str, float] | None:
     """Return the given prices by kind of token; raise `InputError` if there are some, but not that of input."""
-    given = {kind: price for kind, price in prices.items() if price is not None}
-    if given and "input" not in given:
+    known = {kind: price for kind, price in prices.items() if price is not None}
+    if known and "input" not in known:
         raise InputError("price-in", None, "dollars per million input tokens, if another price is given")
-    return given or None
+    return known or None
 
 
 def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown: bool) -> dict[str, str] | Path | None:
@@ -112,6 +112,7 @@ def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown
 
 
 def _entry(text: str) -> tuple[str, str]:
+    """Split an entry of --map into name and expression."""
     name, equals, expression = text.partition("=")
     if not (name and equals and expression):
         raise InputError("map", text, "NAME=FIELD, NAME==CONSTANT or NAME=FIELD~REGEX")
@@ -127,19 +128,19 @@ def name_dataset(
 ) -> str | None:
     """Append the options for the user's own table to the data set's name, as `biaslab.load_dataset` expects it.
 
-    A table whose columns name no attribute needs the attributes listed.
+    If the columns name no attribute, the attributes must be given.
     """
-    given = pairs([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
-    given |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}
+    options = pairs([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
+    options |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}
     if dataset is None:
-        if given:
+        if options:
             raise InputError("dataset", None, "a data set of type tabular", "add --dataset tabular --path FILE")
         return None
     from biaslab.datasets import join_name, maps_columns
 
     if attributes and maps_columns(dataset):
-        given["attributes"] = ",".join(attributes)
-    return join_name(dataset, given)
+        options["attributes"] = ",".join(attributes)
+    return join_name(dataset, options)
 
 
 def make_probe(

@@ -43,14 +43,18 @@ def paper(
     for each in chosen:
         settings = each.settings | changed
         typer.echo(f"{each.notebook} on {each.dataset}: " + ", ".join(f"{k}={v}" for k, v in settings.items()))
-        if unstated := [given for given in each.not_stated if given not in changed]:
+        if unstated := [setting for setting in each.not_stated if setting not in changed]:
             typer.echo(f"not stated by the paper: {', '.join(unstated)}")
         figures(
             judge=judge,
             dataset=each.dataset,
             path=path,
             contexts=contexts,
-            param=[f"{given}={value}" for given, value in settings.items() if not (given == "n_contexts" and contexts)],
+            param=[
+                f"{setting}={value}"
+                for setting, value in settings.items()
+                if not (setting == "n_contexts" and contexts)
+            ],
             only=[each.notebook],
             out=out,
             store=store,

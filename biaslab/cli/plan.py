@@ -116,10 +116,10 @@ def plan(
             seconds_per_request=seconds,
         )
 
-    found = planned(None)  # reports a wrong option before the judge is asked
+    result = planned(None)  # reports a wrong option before the judge is asked
     if measure:
-        found = planned(measure_speed(chosen, model, data, store))
-    typer.echo(str(found))
+        result = planned(measure_speed(chosen, model, data, store))
+    typer.echo(str(result))
 
 
 def _plan_labels(

@@ -82,17 +82,17 @@ def probe(
     chosen = make_probe(name, attribute, seed, param, protocol)
     data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
     asks = load_judge(judge, data)
-    given: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}
-    found = collect(chosen, asks, data, **given)
-    estimates = chosen.estimate(found)
+    options: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}
+    judgements = collect(chosen, asks, data, **options)
+    estimates = chosen.estimate(judgements)
     typer.echo(f"{name} of {asks.id} on {data.name}, {count(data.n_contexts, 'context')}")
-    typer.echo(f"{found.attrs['otherwise']}\n" if "otherwise" in found.attrs else "")
+    typer.echo(f"{judgements.attrs['otherwise']}\n" if "otherwise" in judgements.attrs else "")
     typer.echo(table(estimates))
-    asked, stored = found.attrs["asked"], found.attrs["stored"]
+    asked, stored = judgements.attrs["asked"], judgements.attrs["stored"]
     typer.echo(f"\n{count(asked, 'judge call')}, {count(stored, 'reply')} from the store ({store})")
     write_table(estimates, out, "estimate")
     if trials is not None:
-        typer.echo(f"{count(len(found), 'judgement')} written to {trials}")
+        typer.echo(f"{count(len(judgements), 'judgement')} written to {trials}")
 
 
 def estimate(

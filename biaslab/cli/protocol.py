@@ -82,11 +82,12 @@ def _echo_list(protocol: Protocol, k: int, pasted: list[str]) -> None:
     for text in [*map(protocol.write_list, sorted(values)), *pasted]:
         value, status = protocol.parse_list(text, k)
         read = status if status != "ok" else ", ".join(f"{each:g}" for each in value)
-        what = "ranks" if protocol.places.ranks else "P(best)"
-        typer.echo(f"  {_short(text)!r} is parsed as {read if status != 'ok' else f'{what} by position: {read}'}")
+        quantity = "ranks" if protocol.places.ranks else "P(best)"
+        typer.echo(f"  {_short(text)!r} is parsed as {read if status != 'ok' else f'{quantity} by position: {read}'}")
 
 
 def _pasted(file: Path) -> list[str]:
+    """Return the replies in a file, which are separated by lines of three hyphens."""
     try:
         whole = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -101,6 +102,7 @@ def _how(protocol: Protocol) -> str:
 
 
 def _reading(protocol: Protocol, text: str) -> str:
+    """Describe the parsed value of a reply, or its status if it has none."""
     value, status = protocol.parse(text)
     if math.isnan(value):
         return status

@@ -162,6 +162,7 @@ def read_estimates(path: Path) -> pd.DataFrame:
 
 
 def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
+    """Return the rows that satisfy every ``COLUMN=VALUE``."""
     from biaslab.report.wording import condition_text
 
     for condition in where:

@@ -80,17 +80,17 @@ def screen(
         planned = bl.plan_screen(asks, data, protocol, **about)
         typer.echo(f"{asks.id}: {planned or f'nothing to ask: all replies are in the store ({store})'}")
         return
-    found = bl.screen(asks, data, protocol, progress=sys.stderr.isatty(), say=typer.echo, **about)
-    typer.echo(f"\n{found}")
+    result = bl.screen(asks, data, protocol, progress=sys.stderr.isatty(), say=typer.echo, **about)
+    typer.echo(f"\n{result}")
     if out is not None:
-        typer.echo(f"written: {', '.join(map(str, found.card.save(out)))}")
+        typer.echo(f"written: {', '.join(map(str, result.card.save(out)))}")
 
 
 def _budget(limits: dict[str, float | None], prices: dict[str, float] | None, partial: bool) -> Any:
     """Return the budget, if the options set one."""
     from biaslab.study.spending import Budget
 
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if partial and not given:
+    known = {name: limit for name, limit in limits.items() if limit is not None}
+    if partial and not known:
         raise InputError("partial", True, "used with a budget", "add --max-requests, --max-tokens or --max-dollars")
-    return Budget(**given, prices=prices, partial=partial) if given or prices else None  # type: ignore[arg-type]
+    return Budget(**known, prices=prices, partial=partial) if known or prices else None  # type: ignore[arg-type]

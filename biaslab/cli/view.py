@@ -83,6 +83,7 @@ def _is_store(source: Path) -> bool:
 
 
 def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataFrame:
+    """Return the trials of a store; report replies that match no prompt of a probe."""
     from biaslab.report.evidence import trials_of_store
 
     if sys.stderr.isatty():
@@ -117,6 +118,7 @@ def _saved(source: Path) -> pd.DataFrame:
 
 
 def _chosen(trials: pd.DataFrame, column: str, wanted: list[str] | None) -> pd.DataFrame:
+    """Return the trials with one of the wanted values in a column; all if none is given."""
     if not wanted:
         return trials
     known = list(dict.fromkeys(map(str, trials[column])))

@@ -61,8 +61,8 @@ class Slope:
         coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
         lever = np.linalg.solve(design.T @ design, design.T)[0]
         errors = np.bincount(place, lever * (y - design @ coefficients), len(contexts))
-        held = np.bincount(place, lever**2, len(contexts)) / float(lever @ lever)
-        return cls(float(coefficients[0]), np.where(held > 0, errors / kept(held), 0.0))
+        leverage = np.bincount(place, lever**2, len(contexts)) / float(lever @ lever)
+        return cls(float(coefficients[0]), np.where(leverage > 0, errors / kept(leverage), 0.0))
 
 
 def adjusted(

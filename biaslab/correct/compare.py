@@ -119,9 +119,9 @@ def compare(
         for other in values
         if other != first
     ]
-    together = pd.concat(pairs, ignore_index=True)
-    together.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
-    return together
+    comparisons = pd.concat(pairs, ignore_index=True)
+    comparisons.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
+    return comparisons
 
 
 class _Pair:
@@ -149,6 +149,7 @@ class _Pair:
         return frame
 
     def _of_estimates(self) -> tuple[list[dict[str, Any]], list[str], int]:
+        """Return rows, condition names and the number of contexts left out (unknown from estimates, so 0)."""
         frames = list(self.parts.values())
         wanted = self.metrics or [m for m in dict.fromkeys(frames[0]["metric"]) if find_metric(m, self.name).primary]
         frames = [frame[frame["metric"].isin(list(wanted))] for frame in frames]
@@ -158,6 +159,7 @@ class _Pair:
         return rows, conditions, 0
 
     def _of_trials(self, probe: Probe, progress: bool) -> tuple[list[dict[str, Any]], list[str], int]:
+        """Return rows, condition names and the number of contexts left out from trials, paired by context."""
         wanted = list(probe.primary if self.metrics is None else self.metrics)
         trials, left_out = on_common_contexts(self.parts)
         own = [probe.estimate(frame, wanted) for frame in trials]
@@ -228,6 +230,7 @@ def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:
 
 
 def _values(frame: pd.DataFrame, by: str) -> list[object]:
+    """Return the values to compare; raise `InputError` if there are fewer than two."""
     require_one_of("by", by, tuple(map(str, frame.columns)))
     values = list(frame[by].dropna().unique())
     if len(values) < len(_ROLES):

@@ -96,6 +96,7 @@ def mean_score(cell: Cell, system: str) -> Contrast:
 
 
 def _of_two(cell: Cell, estimand: Estimand, systems: Sequence[str]) -> Iterator[Contrast]:
+    """Yield the difference or win rate of each pair of systems that were judged on common contexts."""
     any_pair = False
     for one, two in combinations(systems, 2):
         items = _of_pair(cell.items, one, two) if cell.pairs else _facing(cell.items, one, two)
@@ -116,10 +117,10 @@ def _of_pair(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
     """Return the pairs of two systems, from the first one's perspective."""
     straight = items[(items["system"] == one) & (items["opponent"] == two)]
     turned = items[(items["system"] == two) & (items["opponent"] == one)]
-    return pd.concat([straight, _turned(turned)], ignore_index=True)
+    return pd.concat([straight, _swapped(turned)], ignore_index=True)
 
 
-def _turned(items: pd.DataFrame) -> pd.DataFrame:
+def _swapped(items: pd.DataFrame) -> pd.DataFrame:
     names = {"system": items["opponent"], "opponent": items["system"]}
     return items.assign(value=1 - items["value"], human=1 - items["human"], covariate=-items["covariate"], **names)
 
@@ -127,7 +128,7 @@ def _turned(items: pd.DataFrame) -> pd.DataFrame:
 def _against_all(cell: Cell, system: str) -> Contrast:
     """Return the win rate of a system over all systems it was compared with."""
     own, turned = (cell.items[cell.items[name] == system] for name in ("system", "opponent"))
-    items = pd.concat([own, _turned(turned)], ignore_index=True)
+    items = pd.concat([own, _swapped(turned)], ignore_index=True)
     return Contrast("win_rate", system, "all others", items, 0.5, (0.0, 1.0))
 
 

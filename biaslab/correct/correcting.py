@@ -234,7 +234,7 @@ class _Work:
             return powered(sums, most=np.inf if self.estimand == "agreement" else 1.0)
         if name == "rogan_gladen":
             both = self._summed(items.assign(value=items["value"] * items["human"]))
-            return rogan_gladen(sums, both.beside[:, 0])
+            return rogan_gladen(sums, both.judged_labelled[:, 0])
         return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
 
     def slope(self, contrast: Contrast) -> Slope:

@@ -34,7 +34,7 @@ class Sums:
         Indices of the labelled contexts.
     human : ndarray, shape (labelled, 2)
         Sum of the human values over the labelled items, and their number.
-    beside : ndarray, shape (labelled, 2)
+    judged_labelled : ndarray, shape (labelled, 2)
         Sum of the judge's values over the items shown to humans, and their number.
     probability : ndarray, shape (labelled,)
         The probability that each labelled context was chosen.
@@ -43,7 +43,7 @@ class Sums:
     judged: Floats
     at: NDArray[np.intp]
     human: Floats
-    beside: Floats
+    judged_labelled: Floats
     probability: Floats
 
     @property
@@ -105,11 +105,11 @@ def summed(items: pd.DataFrame, contexts: Sequence[Any], probability: pd.Series 
     rated, size = ~np.isnan(human), len(contexts)
     shown = items["shown"].to_numpy(bool)[known] if "shown" in items else rated
     judged = _two(place, value, size)
-    human_sums, beside = _two(place[rated], human[rated], size), _two(place[shown], value[shown], size)
-    at = np.flatnonzero(beside[:, 1])
+    human_sums, judged_labelled = _two(place[rated], human[rated], size), _two(place[shown], value[shown], size)
+    at = np.flatnonzero(judged_labelled[:, 1])
     share = np.full(len(at), len(at) / max(int((judged[:, 1] > 0).sum()), 1))
     likely = share if probability is None else probability.reindex(pd.Index(contexts)[at]).to_numpy(float)
-    return Sums(judged, at, human_sums[at], beside[at], likely)
+    return Sums(judged, at, human_sums[at], judged_labelled[at], likely)
 
 
 def _two(place: NDArray[np.intp], value: Floats, size: int) -> Floats:
@@ -226,7 +226,7 @@ def powered(sums: Sums, most: float = 1.0) -> Fitted:
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
     weight, (value, human) = sums.weight, ratio(sums.human, sums.weight)
-    (overall, everywhere), (beside, judge) = ratio(sums.judged), ratio(sums.beside, sums.weight)
+    (overall, everywhere), (on_labelled, judge) = ratio(sums.judged), ratio(sums.judged_labelled, sums.weight)
     slope = tuned(sums, most)
     leverage = share(sums)
     if slope > 0:
@@ -236,7 +236,7 @@ def powered(sums: Sums, most: float = 1.0) -> Fitted:
     if sums.labelled == sums.contexts:
         note = "all contexts are labelled: the judge is not used"
     return fitted(
-        sums, value + slope * (overall - beside), slope * everywhere, sums.spread(parts), sums.rated,
+        sums, value + slope * (overall - on_labelled), slope * everywhere, sums.spread(parts), sums.rated,
         "prediction-powered, t over contexts", note,
     )  # fmt: skip
 
@@ -247,12 +247,12 @@ def tuned(sums: Sums, most: float = 1.0) -> float:
     if not rest:
         return 0.0
     weight = sums.weight
-    human, beside = (ratio(part, weight)[1] / weight for part in (sums.human, sums.beside))
+    human, judge = (ratio(part, weight)[1] / weight for part in (sums.human, sums.judged_labelled))
     everywhere = ratio(sums.judged, centred=False)[1]
     variance = float(np.sum(everywhere**2)) * sums.contexts**2 / (sums.contexts - 1)
-    together = float(np.sum(weight * human * beside)) * sums.labelled
+    covariance = float(np.sum(weight * human * judge)) * sums.labelled
     scale = sums.contexts / rest
-    return float(np.clip(together / variance, 0.0, most * scale)) if variance > 0 else 0.0
+    return float(np.clip(covariance / variance, 0.0, most * scale)) if variance > 0 else 0.0
 
 
 def ratio(pairs: Floats, weight: Floats | None = None, centred: bool = True) -> tuple[float, Floats]:
@@ -269,8 +269,8 @@ def ratio(pairs: Floats, weight: Floats | None = None, centred: bool = True) -> 
 
 def share(sums: Sums) -> Floats:
     """Return the share of each labelled context in all labelled items."""
-    held = sums.weight * sums.human[:, 1]
-    return np.asarray(held / held.sum(), float)
+    weighted = sums.weight * sums.human[:, 1]
+    return np.asarray(weighted / weighted.sum(), float)
 
 
 def kept(leverage: Floats) -> Floats:

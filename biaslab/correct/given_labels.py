@@ -158,6 +158,7 @@ class Labels:
 
 
 def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the mean label of each pair of candidates, reoriented to the order of the items; NaN without a label."""
     score = table["score"].to_numpy(float)
     if not ((score >= 0) & (score <= 1)).all():
         wrong = float(score[(score < 0) | (score > 1)][0])
@@ -195,5 +196,5 @@ def _wider(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> bool:
     """Check whether the midpoint of each interval lies outside the other."""
-    middles = [sum(ends) / 2 for ends in (one, other)]
+    middles = [sum(interval) / 2 for interval in (one, other)]
     return not other[0] <= middles[0] <= other[1] and not one[0] <= middles[1] <= one[1]

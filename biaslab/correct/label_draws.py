@@ -113,11 +113,11 @@ def draw_labels(
 
 def _measured(part: pd.DataFrame, draws: int) -> list[dict[str, Any]]:
     """Return coverage and width of the intervals of one correction, over all draws of a fraction."""
-    held = part["truth"].between(part["ci_low"], part["ci_high"]).mean()
-    low, high = proportion_confint(held * draws, draws, alpha=1 - _LEVEL, method="wilson")
+    coverage = part["truth"].between(part["ci_low"], part["ci_high"]).mean()
+    low, high = proportion_confint(coverage * draws, draws, alpha=1 - _LEVEL, method="wilson")
     widths = (part["ci_high"] - part["ci_low"]).groupby(part["draw"]).mean().quantile([0.05, 0.5, 0.95])
     return [
-        {"metric": "coverage", "estimate": held, "ci_low": low, "ci_high": high, "ci_level": _LEVEL},
+        {"metric": "coverage", "estimate": coverage, "ci_low": low, "ci_high": high, "ci_level": _LEVEL},
         {
             "metric": "interval_width",
             **dict(zip(("ci_low", "estimate", "ci_high"), widths, strict=True)),

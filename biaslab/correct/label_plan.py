@@ -166,6 +166,7 @@ def plan_labels(
 def _planned(
     cell: Cell, contrast: Contrast, effect: float, target: Target, power: float, alpha: float
 ) -> LabelPlan | None:
+    """Plan the labels for one quantity; None if the pilot is too small or its labels do not vary between contexts."""
     sums = summed(contrast.items, cell.contexts, cell.probability)
     if sums.rated < FEWEST_LABELLED:
         return None
@@ -197,10 +198,10 @@ def _planned(
 def _spread(sums: Sums) -> tuple[float, float]:
     """Return the standard deviation of human labels between contexts, and their adjusted correlation with the judge."""
     n, weight = sums.labelled, sums.weight
-    human, beside = (n * ratio(part, weight)[1] / np.sqrt(weight) for part in (sums.human, sums.beside))
+    human, judge = (n * ratio(part, weight)[1] / np.sqrt(weight) for part in (sums.human, sums.judged_labelled))
     deviation = math.sqrt(float(human @ human) / (n - 1))
-    size = float(np.linalg.norm(human) * np.linalg.norm(beside))
-    rho = float(human @ beside) / size if size > 0 else 0.0
+    size = float(np.linalg.norm(human) * np.linalg.norm(judge))
+    rho = float(human @ judge) / size if size > 0 else 0.0
     adjusted = 1 - (1 - rho**2) * (n - 1) / (n - 2)
     return deviation, math.sqrt(max(adjusted, 0.0)) if rho > 0 else 0.0
 
@@ -256,9 +257,9 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
         likely = _capped(budget * (_UNIFORM / len(names) + (1 - _UNIFORM) * doubt / doubt.sum()), budget)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(names))
-    ends = np.cumsum(likely[order])
+    cumulative = np.cumsum(likely[order])
     marks = rng.random() + np.arange(budget)
-    place = np.minimum(np.searchsorted(ends, marks, side="right"), len(names) - 1)
+    place = np.minimum(np.searchsorted(cumulative, marks, side="right"), len(names) - 1)
     chosen = np.sort(order[place])
     return pd.DataFrame({"context_id": names[chosen], "probability": likely[chosen]})
 

@@ -99,6 +99,7 @@ def _cell(
     labelled: Sequence[str] | Mapping[str, float] | None,
     covariate: str,
 ) -> Cell:
+    """Match the judgements and labels of one judge, attribute and data set."""
     readable = judgements[has_value(judgements)]
     counts = (len(readable), len(judgements) - len(readable))
     paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
@@ -112,6 +113,7 @@ def _cell(
 
 
 def _score_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
+    """Average scores over replicates, one row per candidate."""
     own = readable.get("human", math.nan)
     table = pd.DataFrame({"value": readable["value"], "covariate": _covariate(readable, covariate), "own": own})
     ids = {name: readable[name].astype(str) for name in ("context_id", "candidate_id")}

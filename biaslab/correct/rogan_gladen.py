@@ -45,7 +45,7 @@ def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
         return unfitted(sums, why)
     overall, everywhere = ratio(sums.judged)
     hit, hits = _rate(both, true, weight)
-    alarm, alarms = _rate(sums.beside[:, 0] - both, false, weight)
+    alarm, alarms = _rate(sums.judged_labelled[:, 0] - both, false, weight)
     if not hit > alarm:
         return unfitted(sums, "undefined: the judge does not separate 1 from 0 on the labelled contexts")
     value = (overall - alarm) / (hit - alarm)
@@ -124,8 +124,8 @@ class RoganGladen(Fitted):
 def _rate(counts: Floats, of: Floats, weight: Floats) -> tuple[float, Floats]:
     """Return a rate and each context's contribution to its error, divided by √(1 − its share)."""
     value, parts = ratio(np.column_stack([counts, of]), weight)
-    held = weight * of
-    return value, parts / kept(held / held.sum())
+    weighted = weight * of
+    return value, parts / kept(weighted / weighted.sum())
 
 
 def _unseen(rate: float, of: Floats) -> float:

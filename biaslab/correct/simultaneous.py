@@ -44,10 +44,12 @@ def at_once(
     errors = np.column_stack([fit.errors(target) for fit in fits])
     reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
     words = f", simultaneous over {len(fits)}"
-    ends = [np.clip((one.estimate - reach * one.se, one.estimate + reach * one.se), *bounds).tolist() for one in single]
+    intervals = [
+        np.clip((one.estimate - reach * one.se, one.estimate + reach * one.se), *bounds).tolist() for one in single
+    ]
     return [
         replace(one, ci_low=low, ci_high=high, method=one.method + words)
-        for one, (low, high) in zip(single, ends, strict=True)
+        for one, (low, high) in zip(single, intervals, strict=True)
     ]
 
 

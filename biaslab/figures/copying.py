@@ -20,7 +20,7 @@ class Copied(NamedTuple):
 
 
 def copy_notebooks(folder: str | PathLike[str] = "notebooks", overwrite: bool = False) -> Copied:
-    """Copy all notebooks to a folder, where they may be changed.
+    """Copy all notebooks to a folder, to edit them there.
 
     Parameters
     ----------

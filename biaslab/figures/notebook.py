@@ -132,7 +132,7 @@ def execute(task: Task) -> Run | Failure:
     except Exception as error:  # papermill, the kernel and the notebook may raise anything
         return _failure(task, error)
     except KeyboardInterrupt:
-        _silence_what_is_left()
+        _silence_leftover_tasks()
         raise
     if task.jobs == 1:
         counts["asked"] = count_replies(task) - stored
@@ -171,7 +171,7 @@ def _plain(path: Path) -> str:
 
 
 def _kernel(tally: Path, jobs: int) -> type:
-    """Return the class of a kernel: uses this interpreter whatever "python3" is, silent, with counts."""
+    """Return the class of a silent kernel that counts requests and runs this interpreter, whatever "python3" is."""
     from ipykernel.kernelspec import RESOURCES, get_kernel_dict
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
@@ -196,7 +196,7 @@ def _kernel(tally: Path, jobs: int) -> type:
 
 def _failure(task: Task, error: Exception) -> Failure:
     name, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
-    where = f"; executed as far as it came: {task.target}" if task.target.exists() else ""
+    where = f"; partially executed copy: {task.target}" if task.target.exists() else ""
     return Failure(" ".join(f"{task.source.name} failed with {name}: {text}".split()) + where, str(error))
 
 
@@ -213,7 +213,7 @@ def _quietly() -> Iterator[None]:
         logging.disable(before)
 
 
-def _silence_what_is_left() -> None:
+def _silence_leftover_tasks() -> None:
     """Silence the event loop about tasks left over from an interrupt, such as that of a killed kernel."""
     from jupyter_core.utils import ensure_event_loop
 
@@ -233,7 +233,7 @@ def _files(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def _is_own(task: Task, file: Path) -> bool:
-    """Return whether a file belongs to this notebook, by the name before the two underscores: others may run too."""
+    """Return whether a file belongs to this notebook, by the name before the two underscores, as others may run too."""
     return task.jobs == 1 or file.name.split("__")[0] in (task.source.stem, short_name(task.source))
 
 

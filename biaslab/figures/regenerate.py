@@ -75,7 +75,7 @@ def regenerate(
         Folder of the figures, created if missing. By default ``figures``; for a notebook executed with changed
         parameters a subfolder named after them, so that default figures are not overwritten.
     runs : str or path
-        Folder of the executed notebooks, likewise.
+        Folder of the executed notebooks, with the same subfolders.
     store : str or path
         The store of replies.
     notebooks : str or path, optional
@@ -174,8 +174,8 @@ def _task(
 def _line(run: Run) -> Line:
     """Describe a run for the index."""
     tables = sum(file.suffix == ".csv" for file in run.files)
-    made = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
-    return Line(run.notebook, made, run.seconds, cost([run]))
+    summary = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
+    return Line(run.notebook, summary, run.seconds, cost([run]))
 
 
 def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
@@ -200,6 +200,7 @@ def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
 
 
 def _choose(notebooks: Sequence[Path], only: Sequence[str] | None) -> list[Path]:
+    """Return the notebooks with the given names, in their own order; all if None."""
     if only is None:
         return list(notebooks)
     if isinstance(only, str):
@@ -214,6 +215,7 @@ def _choose(notebooks: Sequence[Path], only: Sequence[str] | None) -> list[Path]
 
 
 def _check(judge: Any, dataset: Any, path: Any, contexts: Any, jobs: Any) -> None:
+    """Raise `InputError` for arguments that would make every notebook fail."""
     for name, value in (("contexts", contexts), ("jobs", jobs)):
         if value is not None:
             require_whole(name, value, 1)
@@ -250,6 +252,7 @@ def _results(tasks: Sequence[Task], jobs: int, made_of: Mapping[str, str]) -> It
 
 
 def _run_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Run | Failure]]:
+    """Yield each task with its result, as it completes."""
     if jobs == 1:
         yield from ((task, execute(task)) for task in tasks)
         return

@@ -83,15 +83,15 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
         from biaslab.judges.api.options import make_judge, split_address
 
         return make_judge(*split_address(name.removeprefix("api:")))
-    around: tuple[tuple[str, Callable[[str, Dataset | None], Judge]], ...] = (
+    wrappers: tuple[tuple[str, Callable[[str, Dataset | None], Judge]], ...] = (
         ("sampled:", _sampled),
         ("thoughts:", _over_thoughts),
         ("panel:", _panel),
         ("ray:", _on_ray),
     )
-    for kind, made in around:
+    for kind, make in wrappers:
         if name.startswith(kind):
-            return made(name, dataset)
+            return make(name, dataset)
     if name.startswith("reward:"):
         from biaslab.judges.reward import RewardJudge
 

@@ -230,6 +230,7 @@ def _request(row: dict[str, Any]) -> Request:
 
 
 def _result_lines(results: Sequence[str | PathLike[str]]) -> Iterator[dict[str, Any] | None]:
+    """Yield each line of the result files as an object; None if it is malformed."""
     for file in results:
         try:
             with Path(file).expanduser().open(encoding="utf-8", errors="replace") as stream:

@@ -158,6 +158,7 @@ class BatchScorer:
 
     @torch.inference_mode()
     def _score_causal(self, rows: Sequence[Scored]) -> list[list[float]]:
+        """Return the log-probabilities of rows, in one pass of a causal model."""
         longest = max(len(row.ids) for row in rows)
         ids = padded([row.ids for row in rows], self.device)
         first = min(row.start for row in rows) - 1
@@ -168,6 +169,7 @@ class BatchScorer:
 
     @torch.inference_mode()
     def _score_encoder_decoder(self, rows: Sequence[Scored]) -> list[list[float]]:
+        """Return the log-probabilities of rows, in one pass; each distinct prompt is encoded once."""
         prompts = {prompt: i for i, prompt in enumerate(dict.fromkeys(row.ids[: row.start] for row in rows))}
         states, mask = encode_prompts(self.model, list(prompts))
         of = torch.tensor([prompts[row.ids[: row.start]] for row in rows])

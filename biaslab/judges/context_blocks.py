@@ -1,4 +1,4 @@
-"""Cut requests into blocks of whole contexts, whose prompts share their beginnings."""
+"""Cut requests into blocks of whole contexts, whose prompts share prefixes."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def breadth_of_blocks(replicas: int) -> int:
 
 
 def _by_context(requests: Iterable[Request]) -> list[list[Request]]:
+    """Group distinct requests by context; a request without one is its own context."""
     contexts: dict[object, list[Request]] = {}
     for place, request in enumerate(dict.fromkeys(requests)):
         key = place if request.about is None else request.about.context_id

@@ -276,6 +276,7 @@ class _Batch:
                 self._drop(row.stem)
 
     def _drop(self, stem: Stem) -> None:
+        """Remove a stem; the last one moves to its slot."""
         last = self.stems.pop()
         if last is not stem:
             self.kept.move(last.slot, stem.slot, last.length)

@@ -20,7 +20,7 @@ from biaslab.judges.vocabulary import Vocabulary
 _PLACEHOLDER = re.compile("(\u2003?)\ue000(\\d+)\ue001(\u2003?)")  # spaces show if the template strips
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DATE = {"%d": "26", "%b": "Jul", "%B": "July", "%m": "07", "%y": "24", "%Y": "2024", "%A": "Friday", "%H": "12"}
-_STILL = (  # prepended to a template that prints the date: replies must not depend on the day
+_CONSTANT_DATE = (  # prepended to a template that prints the date: replies must not depend on the day
     "{%- macro strftime_now(format) -%}{{ format"
     + "".join(f"|replace({code!r}, {text!r})" for code, text in _DATE.items())
     + " }}{%- endmacro -%}"
@@ -74,6 +74,7 @@ class Encoder:
 
     @cached_property
     def _around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Tokens that the tokenizer adds before and after a plain text."""
         bare, full = self._ids("a"), list(self.tokenizer("a").input_ids)
         for at in range(len(full) - len(bare) + 1):
             if full[at : at + len(bare)] == bare:
@@ -112,7 +113,7 @@ class Encoder:
 
     def trusted(self, text: str) -> tuple[int, ...]:
         """Encode template text as a continuation, with special-token strings as special tokens."""
-        return tuple(self._go_on(text))
+        return tuple(self._continuation_ids(text))
 
     def ending(self, messages: Sequence[Message]) -> str:
         """Return the chat template's text between the last message and the beginning of the answer.
@@ -143,6 +144,7 @@ class Encoder:
         return str(self.tokenizer.decode(ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False))
 
     def _lay_out(self, messages: Sequence[Message], closed: bool = False) -> tuple[Sequence[Message], _Layout]:
+        """Return messages with their rendered template; a refused system message is merged into the user's first."""
         roles = tuple(m.role for m in messages)
         try:
             return messages, self._layout(roles, closed)
@@ -159,7 +161,7 @@ class Encoder:
             template = self.tokenizer.get_chat_template()
             text = self.tokenizer.apply_chat_template(
                 answered,
-                chat_template=_STILL + template if "strftime_now" in template else template,
+                chat_template=_CONSTANT_DATE + template if "strftime_now" in template else template,
                 tokenize=False,
                 add_generation_prompt=not closed,
                 **self.options,
@@ -183,7 +185,7 @@ class Encoder:
         ends = [*cuts, len(text)]
         ids = self._ids(text[: ends[0]])
         for start, end in zip(cuts, ends[1:], strict=True):
-            ids += self._go_on(text[start:end])
+            ids += self._continuation_ids(text[start:end])
         special = Counter(i for i in ids if i in self.special_ids)
         if special != self._count_special(tuple(pieces[::2])):
             raise JudgeError("text from the data would be encoded as a special token; remove it from the data")
@@ -206,6 +208,7 @@ class Encoder:
 
     @cached_property
     def _special_strings(self) -> re.Pattern[str]:
+        """A pattern that finds every occurrence of a special token's string, even if they overlap."""
         strings = sorted(
             map(str, self.tokenizer.convert_ids_to_tokens(sorted(self.special_ids))), key=len, reverse=True
         )
@@ -218,12 +221,13 @@ class Encoder:
     def _continue_uncached(self, text: str) -> tuple[int, ...]:
         cuts = self._cuts(["", text])
         pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-        ids = tuple(i for piece in pieces for i in self._go_on(piece))
+        ids = tuple(i for piece in pieces for i in self._continuation_ids(piece))
         if any(i in self.special_ids for i in ids):
             raise JudgeError("text from the data would be encoded as a special token; remove it from the data")
         return ids
 
-    def _go_on(self, text: str) -> list[int]:
+    def _continuation_ids(self, text: str) -> list[int]:
+        """Return the ids of a text as a continuation: after an anchor, if the tokenizer would prepend a space."""
         if not self.vocabulary.adds_space:
             return self._ids(text)
         for anchor in _ANCHORS:

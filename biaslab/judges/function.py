@@ -101,8 +101,8 @@ class FunctionJudge(BaseJudge):
         self.limits = dict(limits or {})
         check_spending("limits", self.limits, LIMITS)
         self.breadth = concurrency
-        ends = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
-        self.id = f"function:{name or _name_of(function)}@{version}{ends}"
+        suffix = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
+        self.id = f"function:{name or _name_of(function)}@{version}{suffix}"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
 
@@ -133,14 +133,15 @@ class FunctionJudge(BaseJudge):
         raise JudgeError(f"{_name_of(self.function)} raised {what} ({where})", request) from failed
 
     def _called(self, arguments: Mapping[str, Any]) -> Any:
-        made = self.function(**arguments)
-        if not inspect.isawaitable(made):
-            return made
+        """Call the function, and await its result if it is async."""
+        result = self.function(**arguments)
+        if not inspect.isawaitable(result):
+            return result
         with self._starting:  # one loop for all calls, because clients belong to the loop in which they were first used
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(_awaited(made), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(_awaited(result), self._loop).result()
 
 
 def load_named(name: str) -> FunctionJudge:
@@ -168,12 +169,14 @@ class _Calls(Iterator[tuple[Request, Reply]]):
             self._send()
 
     def _send(self) -> None:
+        """Start the next call, unless an earlier one failed."""
         request = next(self._requests, None) if self._error is None else None
         if request is not None:
             self._under_way += 1
             self._pool.submit(self._run, request)
 
     def _run(self, request: Request) -> None:
+        """Make one call in a thread; put the reply, or the error, in the queue."""
         try:
             self._done.put((request, self._call(request)))
         except BaseException as error:
@@ -233,6 +236,7 @@ def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
+    """Return the kind of request that a function answers, by its argument names."""
     asked = [
         kind
         for names, kind in ((_PAIR, Compare), (_ONE, Score), (_LIST, Rank), (_PROMPT, Completion))
@@ -258,8 +262,8 @@ def _given(request: Request) -> dict[str, Any]:
     return shown | {"candidate": request.text}
 
 
-async def _awaited(made: Any) -> Any:
-    return await made
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -77,6 +77,6 @@ class Generator:
                 tree.computed = 0
                 if not reason:
                     return continuous
-                _LOG.debug("%s does not keep shared beginnings once (%s)", type(self.model).__name__, reason)
+                _LOG.debug("%s does not cache common prefixes once (%s)", type(self.model).__name__, reason)
         _LOG.warning("%s generates in padded batches (%s)", type(self.model).__name__, reason)
         return plain

@@ -218,9 +218,9 @@ def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> P
 
     try:
         folder = _cache()
-        made = folder / f"{name}-{revision}-transformers-{importlib.metadata.version('transformers')}"
-        if made.is_dir():
-            return made
+        target = folder / f"{name}-{revision}-transformers-{importlib.metadata.version('transformers')}"
+        if target.is_dir():
+            return target
         unfinished = Path(tempfile.mkdtemp(prefix="writing-", dir=folder))
     except OSError:
         return None
@@ -229,10 +229,10 @@ def unpacked(name: str, revision: str, load: Callable[[], tuple[Any, Any]]) -> P
         with contextlib.suppress(OSError, SafetensorError):  # a full disk, or another process was faster
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
-            unfinished.rename(made)
+            unfinished.rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return made if made.is_dir() else None
+    return target if target.is_dir() else None
 
 
 def _cache() -> Path:

@@ -64,7 +64,7 @@ class LocalJudge(LocalModel, BaseJudge):
         memory, up to 4,096. Halved automatically if memory runs out.
     thinking : mapping, int, "off" or "auto", optional
         Thinking budget of a reasoning model, as in `biaslab.ApiJudge`: ``{"tokens": 1024}`` or 1024 limits a thought;
-        ``{"effort": "low"}`` allows 4,096 tokens and also tells the template; ``"auto"`` allows what the context
+        ``{"effort": "low"}`` allows 4,096 tokens and passes it to the template; ``"auto"`` allows what the context
         window holds, up to 32,768; ``"off"`` skips the thought. Part of the id if set.
 
     Attributes

@@ -82,8 +82,8 @@ class LocalModel:
     @cached_property
     def _end_of_turn(self) -> tuple[int, ...]:
         model, tokenizer = self._loaded
-        ends = model.generation_config.eos_token_id
-        ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+        configured = model.generation_config.eos_token_id
+        ids = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])} - {None}
         if not ids:
             raise JudgeError(f"the model {self.id!r} has no end-of-sequence token, so no text would end")
         return tuple(sorted(ids))

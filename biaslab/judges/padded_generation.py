@@ -87,6 +87,7 @@ class PaddedGenerator:
 
     @torch.inference_mode()
     def _run(self, rows: Sequence[Prompted]) -> list[tuple[list[int], bool]]:
+        """Generate one batch; return the tokens of each row, and whether it ended before its limit."""
         steps = rows[0].request.max_tokens
         inputs, begin = self._encoded(rows) if self.opening else self._padded(rows)
         with self._plain_settings():
@@ -176,6 +177,7 @@ class _Ending(StoppingCriteria):
 
 
 def _until(ids: list[int], terminators: tuple[int, ...]) -> tuple[list[int], bool]:
+    """Return the tokens before the first terminator, and whether there is one."""
     for at, token in enumerate(ids):
         if token in terminators:
             return ids[:at], True

@@ -185,5 +185,6 @@ def _members(judges: Sequence[Judge]) -> tuple[Judge, ...]:
 def _merged(
     names: Sequence[str], known: Sequence[Mapping[str, float]], pick: Callable[[list[float]], float]
 ) -> dict[str, float]:
+    """Return the prices or limits of all members, combined by `pick`; unknown ones are left out."""
     values = {name: [each[name] for each in known if name in each] for name in names}
     return {name: pick(each) for name, each in values.items() if each}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
-ASIDE = frozenset({"cpu", "disk"})  # offloaded weights; computed with on the first GPU, if there is one
+ASIDE = frozenset({"cpu", "disk"})  # places for offloaded weights; computation is on the first GPU, if there is one
 
 #: How to spread a model: a rule of accelerate, or parts by name with their devices, ``"cpu"`` or ``"disk"``.
 DeviceMap = str | Mapping[str, str | int]
@@ -76,6 +76,7 @@ def choose_main_device(device_map: DeviceMap, device: str | None = None) -> str:
 
 
 def _require_usable(name: str, device: str | int | None, remedy: str) -> None:
+    """Raise `InputError` unless torch can use a device."""
     import torch
 
     try:

@@ -240,6 +240,7 @@ class _Walk:
             self.after.append((end, after))
 
     def _score_pack(self, low: int, high: int, depth: int) -> list[_Launched]:
+        """Compute all sequences of a range in one pack on top of the cached prefix of length `depth`."""
         pack, path, paths = Pack(depth), list[int](), list[list[int]]()
         for index in range(low, high):
             sequence = self.rows[index]

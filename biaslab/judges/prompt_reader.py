@@ -63,6 +63,7 @@ class PromptReader:
         self._path, self._cache = (), DynamicCache()
 
     def _return_to(self, depth: int) -> None:
+        """Crop the cache to the first `depth` tokens."""
         self._path = self._path[:depth]
         if not depth:
             self.forget()

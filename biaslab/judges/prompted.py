@@ -16,7 +16,7 @@ from biaslab.core import Completion
 class Prompted:
     """One completion to generate: the request, its prompt's token ids and the seed of its random numbers.
 
-    ``ends``, if given, tells whether a text ends with the tokens generated so far, which are then kept: a thought ends
+    ``ends``, if given, returns whether a text ends with the tokens generated so far (which are kept), as a thought does
     at its closing tag.
     """
 

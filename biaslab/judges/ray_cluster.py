@@ -112,6 +112,7 @@ def as_raised() -> Iterator[None]:
 
 
 def _start() -> None:
+    """Start a local cluster without a dashboard."""
     import ray
 
     busy = "a busy machine may exceed Ray's time limit; run again"
@@ -121,6 +122,7 @@ def _start() -> None:
 
 
 def _connect(address: str) -> None:
+    """Join the cluster at an address."""
     import ray
 
     remedy = (
@@ -146,6 +148,7 @@ def _knock(host: str, port: int) -> None:
 
 @contextmanager
 def _refused(explain: Callable[[str], JudgeError]) -> Iterator[None]:
+    """Raise Ray's errors as the one returned by `explain`, which gets the first line of the message."""
     try:
         yield
     except Exception as error:  # Ray also raises plain exceptions

@@ -70,7 +70,7 @@ class RayJudge(BaseJudge):
     -----
     Requests are sent in blocks of whole contexts (`biaslab.judges.context_blocks`), at most two blocks per replica at
     a time, so that prompts with a common prefix are computed together. Replies arrive as they are made, and a store
-    keeps them at once. A replica that dies is replaced, and only its unanswered requests are asked again, those of a
+    saves them at once. A replica that dies is replaced, and only its unanswered requests are asked again, those of a
     block at most three times without progress. A judge's error is raised unchanged after the earlier replies; other
     replicas then end early, and their replies are yielded.
 
@@ -219,7 +219,7 @@ def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
     wanted = float(gpus) if gpus is not None else float(there > 0 and isinstance(judge, str) and _runs_here(judge))
     if ray_cluster.is_ours() and wanted * replicas > there:
         allowed = f"at most {there / replicas:g}: this machine has {there:g} GPUs for {replicas} replicas"
-        raise InputError("gpus", wanted, allowed, "ask for fewer replicas, or name a cluster by RAY_ADDRESS")
+        raise InputError("gpus", wanted, allowed, "use fewer replicas, or set RAY_ADDRESS to a cluster")
     return wanted
 
 

@@ -139,7 +139,7 @@ class Replica:
                     break
         except Exception as error:
             failure = _portable(error)
-        for request, reply in _let_go(packs):
+        for request, reply in _in_flight(packs):
             if request in places:
                 yield Answered([(places.pop(request), reply)])
         if failure is not None:
@@ -151,8 +151,8 @@ class Replica:
             raise JudgeError(f"a replica of the judge {judge_id!r} is another judge, {self._judge.id!r}; {same}")
 
 
-def _let_go(packs: Iterator[Pack]) -> Iterator[tuple[Request, Reply]]:
-    """Yield replies that are still in flight, because they are paid for."""
+def _in_flight(packs: Iterator[Pack]) -> Iterator[tuple[Request, Reply]]:
+    """Yield the replies still in flight when a run ends early, because they are paid for."""
     if isinstance(packs, Stoppable):
         yield from packs.stop()
     if isinstance(packs, Closable):

@@ -17,7 +17,7 @@ from biaslab.judges.replica import Answered
 
 WAITING = 2  # blocks per replica at a time: one being answered, one waiting
 _DEATHS = 3  # how often the rest of a block is retried after a replica died, without a reply in between
-_UNREAD = 1  # messages of replies by which a replica may be ahead of the process that asks
+_UNREAD = 1  # unread messages after which a replica waits for the calling process
 
 
 @dataclass
@@ -94,6 +94,7 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         self._streams, self._handed, self._error = {}, [], None
 
     def _end(self) -> None:
+        """Send nothing more, and tell the replicas to end the blocks of this run."""
         import ray
 
         self._left.clear()

@@ -78,7 +78,7 @@ def _preference(returned: Any) -> float | None:
 
 
 def _listed(returned: Any, k: int) -> Reply | None:
-    """Return the reply about k texts, None if there is none; omitted or repeated names are parsed as such."""
+    """Return the reply about k texts, None if invalid; omitted or repeated names are kept in its text."""
     if isinstance(returned, Mapping):
         shares = {_index(name, k): _number(share) for name, share in returned.items()}
         masses = [shares.get(place, 0.0) for place in range(k)]
@@ -105,6 +105,7 @@ def _index(named: Any, k: int) -> int | None:
 
 
 def _number(value: Any) -> float | None:
+    """Return a finite number as a float; None for anything else, including booleans and text."""
     try:
         number = float(value) if not isinstance(value, bool | np.bool_ | str) else math.nan
     except (TypeError, ValueError):

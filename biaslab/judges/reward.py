@@ -138,7 +138,7 @@ class RewardJudge(LocalJudge):
 
     @cached_property
     def _segments(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]:
-        """Tokens before, between and after an encoder's two segments, and whether token types tell these apart."""
+        """Tokens before, between and after an encoder's two segments, and whether token types distinguish them."""
         tokenizer, encoder = self._loaded[1], self._encoder
         one, two = encoder.plain("a"), encoder.plain("b")
         whole = tokenizer("a", "b")
@@ -165,19 +165,19 @@ class RewardJudge(LocalJudge):
         from biaslab.judges.reward_scorers import is_causal, rewarded
 
         encoder, has_template = self._encoder, bool(self._loaded[1].chat_template)
-        made = []
+        sequences = []
         for turns in self._turns(request):
             asked, text = (turn.content for turn in turns)
             if has_template:
-                made.append(rewarded(encoder.conversation(turns, closed=True)))
+                sequences.append(rewarded(encoder.conversation(turns, closed=True)))
             elif is_causal(self._loaded[0]) or not asked.strip():
                 whole = encoder.plain(f"{asked}\n\n{text}" if asked.strip() else text)
-                made.append(rewarded((*encoder.prefix, *whole, *encoder.suffix)))
+                sequences.append(rewarded((*encoder.prefix, *whole, *encoder.suffix)))
             else:
                 before, between, after, _ = self._segments
                 first = (*before, *encoder.plain(asked), *between)
-                made.append(rewarded((*first, *encoder.plain(text), *after), len(first)))
-        return made
+                sequences.append(rewarded((*first, *encoder.plain(text), *after), len(first)))
+        return sequences
 
     def _turns(self, request: Request) -> list[tuple[Message, Message]]:
         """Return the conversations to score."""

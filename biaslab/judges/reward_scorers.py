@@ -53,7 +53,7 @@ def choose_rewards(model: Any, typed: bool, max_batch_tokens: int | None = None)
         reason = self_check(tree, plain, [rewarded(ids), rewarded(ids[:12] + ids[:6]), rewarded(ids[:12] + ids[3:9])])
         if not reason:
             return tree
-    _LOG.warning("%s takes no prefix tree (%s); padded batches are used", type(model).__name__, reason)
+    _LOG.warning("%s cannot use a prefix tree (%s); using padded batches", type(model).__name__, reason)
     return plain
 
 

@@ -47,7 +47,7 @@ def choose_scorer(
         reason = self_check(tree, plain, samples)
         if not reason:
             return tree
-    _LOG.warning("%s takes no prefix tree (%s); padded batches are used", type(model).__name__, reason)
+    _LOG.warning("%s cannot use a prefix tree (%s); using padded batches", type(model).__name__, reason)
     return plain
 
 

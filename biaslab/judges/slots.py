@@ -121,6 +121,7 @@ class _SlotLayer(DynamicLayer):  # type: ignore[no-untyped-call]
             self.keys, self.values = self._resized(self.keys), self._resized(self.values)
 
     def _resized(self, states: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of the slots' size with the contents that fit."""
         rows, room = self.slots.rows, self.slots.room
         new = states.new_zeros((rows, states.shape[1], room, states.shape[3]))  # masked entries must be finite
         kept = states[:rows, :, :room]

@@ -58,14 +58,15 @@ def choose_stems(prompts: Sequence[tuple[int, ...]]) -> list[Stem | None]:
         first[high], last[low] = low, high
         rows, common = high - low + 1, shared[at]
         total[low] += total[at + 1]
-        apart, together = kept[low] + kept[at + 1], total[low] - (rows - 1) * common
-        kept[low] = min(apart, together)
-        if together <= apart and (rows - 1) * common >= _WORTH:
+        apart, joined = kept[low] + kept[at + 1], total[low] - (rows - 1) * common
+        kept[low] = min(apart, joined)
+        if joined <= apart and (rows - 1) * common >= _WORTH:
             stems[low : high + 1] = common
     return _numbered(prompts, stems.tolist())
 
 
 def _numbered(prompts: Sequence[tuple[int, ...]], lengths: Sequence[int]) -> list[Stem | None]:
+    """Return each prompt's stem; equal prefixes share one object, which counts its texts."""
     stems: dict[tuple[int, ...], Stem] = {}
     chosen: list[Stem | None] = []
     for prompt, length in zip(prompts, lengths, strict=True):

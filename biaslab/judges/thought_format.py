@@ -47,7 +47,7 @@ FORMATS = (
 
 
 def find_format(tokenizer: Any) -> ThoughtFormat | None:
-    """Return the format whose opening tag is in the chat template, or else in the tokenizer's added tokens; or None.
+    """Return the format whose opening tag is in the chat template, or else in the tokenizer's added tokens, if any.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class Pack:
 
 
 class Readout:
-    """The log-probabilities of one pack, copied from the device at once and waited for at first use."""
+    """The log-probabilities of one pack, copied from the device asynchronously; the first access waits."""
 
     def __init__(self, places: Sequence[_Place], values: torch.Tensor) -> None:
         self._places, self._done = places, None

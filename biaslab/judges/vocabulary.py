@@ -92,6 +92,7 @@ class Vocabulary:
 
     @cached_property
     def _surfaces(self) -> list[bytes]:
+        """Bytes of each token."""
         table = _byte_alphabet() if self.is_byte_level else {"\u2581": b" "}
         surfaces = []
         for token in self.tokenizer.convert_ids_to_tokens(list(range(self.size))):
@@ -102,6 +103,7 @@ class Vocabulary:
 
     @cached_property
     def _starting_with(self) -> dict[int, list[int]]:
+        """Ids of tokens by their first byte."""
         indices: dict[int, list[int]] = {}
         for index, surface in enumerate(self._surfaces):
             if surface:

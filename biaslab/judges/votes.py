@@ -52,16 +52,16 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
     """
     share = np.asarray(weights, float)
     if isinstance(request, Choice):
-        made = _distribution(request, replies, share)
+        combined = _distribution(request, replies, share)
     elif isinstance(request, Rank) or (isinstance(request, Completion) and _is_list(request.about)):
-        made = combine_lists(request, replies, weights, lambda: _distribution(request, replies, share))
+        combined = combine_lists(request, replies, weights, lambda: _distribution(request, replies, share))
     elif isinstance(request, Completion):
-        made = _majority(request.about, replies, share)
+        combined = _majority(request.about, replies, share)
     else:
-        made = Reply(score=float(share @ [math.nan if reply.score is None else reply.score for reply in replies]))
+        combined = Reply(score=float(share @ [math.nan if reply.score is None else reply.score for reply in replies]))
     models = sorted({reply.model for reply in replies if reply.model is not None})
     usage = Usage.total([reply.usage for reply in replies])
-    return replace(made, usage=usage, model="; ".join(models) or None)
+    return replace(combined, usage=usage, model="; ".join(models) or None)
 
 
 def _is_list(about: About | None) -> bool:
@@ -69,6 +69,7 @@ def _is_list(about: About | None) -> bool:
 
 
 def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
+    """Return the weighted mean of the members' label distributions, or the pooled shares of samples."""
     p = np.exp([_logprobs(request, reply) for reply in replies])
     samples = _samples(request, replies, share)
     known = [reply.unseen for reply in replies]
@@ -90,6 +91,7 @@ def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.
 
 
 def _logprobs(request: Request, reply: Reply) -> tuple[float, ...]:
+    """Return a member's log-probabilities of the labels; all ``-inf`` if it has no vote."""
     if isinstance(request, Rank):
         k = len(request.texts)
         return (-math.inf,) * k if reply.logprobs is None else reply.logprobs  # refusals have no vote
@@ -135,10 +137,10 @@ def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
     """Return the text for a tied vote: a tie for pairs, the mean for scores; with a protocol, whatever it provides."""
     if about is not None and about.protocol is not None:
         middle, points = np.mean(np.array(verdicts, float), axis=0), about.protocol.points
-        said = [
+        lines = [
             about.protocol.write(one, name) for one, name in zip(middle, about.attributes, strict=True) if one in points
         ]
-        return "\n".join(said) if len(said) == len(middle) else DIVIDED
+        return "\n".join(lines) if len(lines) == len(middle) else DIVIDED
     if about is not None and len(about.candidate_ids) == 2 and about.labels:
         return about.labels[2] if len(about.labels) > 2 else "Tie"
     numbers = [verdict for verdict in verdicts if isinstance(verdict, float)]

@@ -30,7 +30,7 @@ from biaslab.stats.together import Together, quickly, suppressed_data_warnings
 
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]  # condition values of one row of the metric, None if empty
-_PER = 1000  # dollars are per this many judgements
+_PER = 1000  # judgements to which dollars refer
 _POINTS = 100  # points per unit
 _EXACT_SCORES = 'undefined: expected scores are exact and have no sampling noise; use answer="text"'
 _ONCE = 'undefined: each request was sampled once; use answer="text" and replicates=2 or more'
@@ -115,6 +115,7 @@ class Budgets:
         return metrics
 
     def _shift(self, key: Key, name: str) -> Estimate:
+        """Return the metric at a budget minus that at the first, by the jackknife over units."""
         values = self._pair(key, name)
         for budget, value in zip((self.names[0], name), values[0], strict=True):
             if math.isnan(value):
@@ -138,8 +139,8 @@ class Budgets:
             asked = of_judgements(self.cell_of(budget).trials)
             cost = tokens(asked) if unit == "tokens" else dollars(asked, self.prices)
             costs.append(cost.without_each(self._units.number(cost.context), self._units.size))
-        together = self._jackknifed(np.column_stack([distances, *costs]))
-        return together.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
+        joint = self._jackknifed(np.column_stack([distances, *costs]))
+        return joint.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
 
     def _noise(self, key: Key, name: str) -> Estimate:
         """Return the standard deviation of a shift due to the sampling of replies."""
@@ -180,6 +181,7 @@ class Budgets:
         return {}
 
     def _left_out(self, key: Key, name: str) -> Floats:
+        """Return the metric over all trials, then without each unit; NaN where undefined."""
         metric, units = self._parts[name][key].metrics[self.metric.name], self._units
         if isinstance(metric, Ratio) and self.cell.resampling.weights != "contexts":
             return metric.without_each(units.number(metric.context), units.size)

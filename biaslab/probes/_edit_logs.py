@@ -41,7 +41,7 @@ def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    yield from _beside_twins(scores.assign(form="score", edited_first=np.nan), [*_ITEM, "candidate_id"])
+    yield from _with_counterparts(scores.assign(form="score", edited_first=np.nan), [*_ITEM, "candidate_id"])
 
 
 def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -58,10 +58,10 @@ def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
         twins = shown[(shown["edit"] == "") | own]
         twins = twins.merge(part[[*_ITEM, "pair"]], on=[*_ITEM, "pair"])
         first = (twins["candidate_id"].astype(str) == str(edited)).astype(float)
-        yield from _beside_twins(twins.assign(edited_first=first), [*_ITEM, "pair"])
+        yield from _with_counterparts(twins.assign(edited_first=first), [*_ITEM, "pair"])
 
 
-def _beside_twins(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.DataFrame]:
+def _with_counterparts(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.DataFrame]:
     """Yield the judgements of each edit together with those of the same items unedited and null-edited."""
     catalogue = available()
     for name in dict.fromkeys(trials["edit"]):

@@ -36,7 +36,7 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
         metrics["win"] = replace(ratio, extremes=_extremes(trials))
     note = cell.note_missing(contrast, "variant", _CONTRAST)
     yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, contrast, note=note)
-    yield from _beside_unedited(cell, trials)
+    yield from _effects_against_unedited(cell, trials)
     yield from _flips(cell, trials)
     for edited, part in _sides(contrast) if cell.wants("side_win_excess", "side_logit_excess") else ():
         metrics = _gains(trials, part, _CONTRAST, cell.resampling, None)
@@ -144,7 +144,7 @@ def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio]:
     return filled(0.0, 1.0), filled(1.0, 0.0)
 
 
-def _beside_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
+def _effects_against_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
     """Yield the effect of edit and null edit, compared with the unedited pair."""
     for variant in _CONTRAST if cell.wants("win_effect", "logit_effect") else ():
         blocks = whole(cell, trials, "shown", _orders(variant, UNEDITED), _GAP)

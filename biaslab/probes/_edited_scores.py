@@ -135,12 +135,12 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     human, score = centred["human"].to_numpy(), centred[UNEDITED].to_numpy()
     gained = rated[EDITED] - rated[NULL]
     sums = _summed(rated, resampling, gained, np.ones(len(rated)), human * score, human**2)
-    gain, n, together, square = sums.sum(axis=0)
+    gain, n, cross, square = sums.sum(axis=0)
     clusters = len(sums)
     if is_rounding(square) or clusters < 2:
         why = "human scores do not vary within contexts" if clusters > 1 else "one context only"
         return undefined(f"undefined: {why}", clusters)
-    excess, slope = gain / n, together / square
+    excess, slope = gain / n, cross / square
     parts = np.column_stack(
         [
             excess + (sums[:, 0] - excess * sums[:, 1]) * clusters / n,

@@ -63,7 +63,7 @@ class Joint:
     note: str = ""
 
     def correlations(self, resampling: Resampling) -> dict[str, Estimable]:
-        """Return Pearson's correlation of the two scores in one output, alone, and their difference."""
+        """Return Pearson's correlation of the scores in one output, of those given alone, and the difference."""
         codes, contexts = pd.factorize(resampling.cluster_of(self.items["context_id"]))
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])

@@ -37,7 +37,7 @@ Wording = Literal["own", "printed"]
 
 @dataclass(frozen=True)
 class OrderedScores(Probe):
-    """Base of `biaslab.probes.OutputOrder`, which says what its parameters are: all that is about scores."""
+    """Base of `biaslab.probes.OutputOrder`, which documents the parameters: everything about scores."""
 
     forms: Sequence[prompts.Form] = ("ex", "json")
     orders: Sequence[prompts.Order] = ("s", "sr", "rs")
@@ -99,13 +99,13 @@ class OrderedScores(Probe):
         return pointwise.Asking("text", self.replicates, self.temperature, length, self.seed)
 
     def nearest(self, refused: Request) -> Nearest | None:
-        """Return the nearest design: the judge begins its answer itself."""
+        """Return the design in which the judge begins its answer itself, if a begun answer was refused."""
         if not (self.opened and ends_begun(refused)):
             return None
         return Nearest(replace(self, opened=False), "lets the judge begin its answer itself")
 
     def _read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score that the reply gives, after what was begun for it, and its status."""
+        """Return the score of a reply, parsed together with the beginning that the prompt gave it, and the status."""
         last = trial.request.messages[-1] if isinstance(trial.request, Completion) else None
         if last is not None and last.role == "assistant":
             score, status = pointwise.read_score(trial, replace(reply, text=f"{last.content}{reply.text or ''}"))

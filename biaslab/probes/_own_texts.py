@@ -62,8 +62,8 @@ def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Re
         return undefined("undefined: no context with scores of own texts and of others")
     gap = (sides[True] - sides[False]).dropna()
     ratio = Ratio(gap.index, gap, np.ones(len(gap)), bounds=(-width, width) if np.isfinite(width) else None)
-    found = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))
-    return noted(found, _MAY_BE_BETTER)
+    estimate = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))
+    return noted(estimate, _MAY_BE_BETTER)
 
 
 def systems_of(trials: pd.DataFrame) -> list[str]:

@@ -212,7 +212,7 @@ def _spread(
     value, counted = rows["value"].to_numpy(float)[chosen], _column(rows, "samples").to_numpy(float)[chosen]
     shape, size = (len(blocks), len(templates)), len(blocks) * len(templates)
     n, total, squares = (np.bincount(cell, column, size) for column in (np.ones(len(cell)), value, value**2))
-    if np.isfinite(counted).any():  # shares of samples, whose variance follows from them; a mean score hides its own
+    if np.isfinite(counted).any():  # the variance of sample shares is known; that behind a mean score is not
         known = float((_column(rows, "form").dropna() == "pair").all() and "form" in rows)
         k, p = np.bincount(cell, np.nan_to_num(counted, nan=1.0), size) / n, total / n
         columns: tuple[Any, ...] = (k * p * (1 - p) * known, (k - 1) * known, k)
@@ -230,9 +230,9 @@ def _column(trials: pd.DataFrame, name: str) -> pd.Series:
 def _within_bounds(share: Estimate, contexts: int, note: str) -> Estimate:
     """Clip a share and its interval to 0–1."""
     cut = "negative estimate set to 0" if share.estimate < 0 else ""
-    said = "; ".join(filter(None, (share.note, note, cut)))
+    notes = "; ".join(filter(None, (share.note, note, cut)))
     value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (share.estimate, share.ci_low, share.ci_high))
-    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=said)
+    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=notes)
 
 
 def alpha_between(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:

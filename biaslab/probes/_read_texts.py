@@ -1,4 +1,4 @@
-"""Texts beside their perplexity, read by the judge or given, for `biaslab.probes.Familiarity`."""
+"""Texts with their perplexity, read by the judge or given, for `biaslab.probes.Familiarity`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READER = "likelihood_judge"
 
 @dataclass(frozen=True)
 class ReadTexts(PairFeatureProbe):
-    """Base of `biaslab.probes.Familiarity`, which says what its parameters are: texts, and their perplexity."""
+    """Base of `biaslab.probes.Familiarity`, which documents the parameters: texts and their perplexity."""
 
     sources: bool = True
     asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = "both"
@@ -36,7 +36,7 @@ class ReadTexts(PairFeatureProbe):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """What is asked for beside likelihoods."""
+        """Forms to ask for in addition to likelihoods."""
         if isinstance(self.asks, str):
             return ("scores",) if self.asks == "both" else ()
         return tuple(self.asks)
@@ -124,12 +124,12 @@ def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]
 def with_given(trials: pd.DataFrame) -> pd.DataFrame:
     """Turn given perplexities into trials, as if a judge had answered them."""
     scores = trials[trials["asked"] == "score"].drop_duplicates([*CELL, *ITEM])
-    given = [
+    likelihoods = [
         scores.assign(asked=text, value=scores[column], status="ok", label_mass=np.nan)
         for text, column in GIVEN.items()
         if column in trials and not (trials["asked"] == text).any()
     ]
-    return pd.concat([trials, *given], ignore_index=True) if given else trials
+    return pd.concat([trials, *likelihoods], ignore_index=True) if likelihoods else trials
 
 
 def _shares_of_judge(trials: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

@@ -39,7 +39,7 @@ _UNIT = ("candidate_id", "unit")
 
 @dataclass(frozen=True)
 class SampledScores(Probe):
-    """Base of `biaslab.probes.Consistency`, which says what its parameters are: all that is about scores."""
+    """Base of `biaslab.probes.Consistency`, which documents the parameters: everything about scores."""
 
     scales: Sequence[str] = ("1-5", "1-10", "1-100")
     joint: bool = True

@@ -21,7 +21,7 @@ from biaslab.probes.base import Cell, Estimable, Part, Probe, label_mass
 from biaslab.probes.base.answers import Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
 from biaslab.stats import ITEM, Ratio, undefined
 
-#: Columns of trials that tell answers apart, and which step of one a trial is: 1 or 2.
+#: Columns of trials that identify an answer, and the column of its step: 1 or 2.
 ANSWER, STEP = [*ITEM, "attribute", "cot", "temperature", "replicate"], "step"
 _NONE = float("nan")  # one object, so that a design equals itself
 _Setting = tuple[str, float]  # with or without CoT, and the temperature
@@ -29,7 +29,7 @@ _Setting = tuple[str, float]  # with or without CoT, and the temperature
 
 @dataclass(frozen=True)
 class SweptScores(Probe):
-    """Base of `biaslab.probes.Sweep`, which says what its parameters are: all that is about scores."""
+    """Base of `biaslab.probes.Sweep`, which documents the parameters: everything about scores."""
 
     scale: str = "1-10"
     temperatures: Sequence[float] = (0.0, 0.5, 1.0)

@@ -113,6 +113,7 @@ class Chats:
             yield Trial(request, first.context_id, self.attribute, *names, replicate, condition, labels)
 
     def _chat(self, prompt: str, variant: Variant, shots: Sequence[Example]) -> tuple[Message, ...]:
+        """Return the messages of a chat: an optional system message, examples as earlier turns, and the prompt."""
         role = prompts.render("variant_system", noun=self.dataset.noun) if variant.system else ""
         opening = [Message("system", role)] if role else []
         turns = [Message(*turn) for shot in shots for turn in (("user", shot.prompt), ("assistant", shot.verdict))]

@@ -170,11 +170,11 @@ class Card:
         names = {key: [_short(row, own) for row in own[own["status"] == key].to_dict("records")] for key in STATUS}
         quality = self.quality[self.quality["judge"] == judge].to_dict("records")
         missing, otherwise = (
-            [(probe.replace("_", " "), why) for name, probe, why in told if name == judge]
-            for told in (self.unmeasured, self.otherwise)
+            [(probe.replace("_", " "), why) for name, probe, why in notes if name == judge]
+            for notes in (self.unmeasured, self.otherwise)
         )
-        told = {"missing": missing, "otherwise": [why for _, why in otherwise]}
-        return {"name": judge, "names": names, "fitness": self._fitness(judge), "quality": quality, **told}
+        notes = {"missing": missing, "otherwise": [why for _, why in otherwise]}
+        return {"name": judge, "names": names, "fitness": self._fitness(judge), "quality": quality, **notes}
 
 
 @checked

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INCH, _LINE, _POINTS = 2.54, 0.28, 8.4  # centimetres of an inch, and of a line of a verdict; points of such a line
-_WIDTH, _NAME = 72, 110  # letters of a line of a verdict, and of a judge's name
-_SHORT = 20  # letters of a judge's name that stands beside its rows
-_LEFT, _RIGHT = -0.9, 2.1  # where rows begin and end, in widths of the axes
-#: The colours of a traffic light, told apart by the colour-blind and, by their marks, by everybody.
+_INCH, _LINE, _POINTS = 2.54, 0.28, 8.4  # centimetres per inch and per line of a verdict; points per such line
+_WIDTH, _NAME = 72, 110  # characters per line of a verdict, and maximum number of characters of a judge's name
+_SHORT = 20  # maximum number of characters of a name next to a judge's rows
+_LEFT, _RIGHT = -0.9, 2.1  # left and right end of the rows, in widths of the axes
+#: Traffic-light colours that colour-blind readers can distinguish; each also has its own mark.
 _LIGHTS = {"bias": "#9c2f00", "slight": "#8a6400", "none": "#00614d", "unclear": "0.3", "untested": "0.3"}
 _CROWDED = 20  # axis limit, in units of what matters, beyond which three labels per decade do not fit
 
@@ -31,8 +31,8 @@ _CROWDED = 20  # axis limit, in units of what matters, beyond which three labels
 def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     """Draw one row per judge and metric, with its cells in units of the smallest effect that matters, and its verdict.
 
-    The worst verdicts come first, as in the card's table. Metrics tested for no judge have no row; a line above the
-    axes names them.
+    The worst verdicts come first, as in the card's table. Metrics that were not tested for any judge have no row; a
+    line above the axes names them.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     severity = biases["status"].map({status: place for place, status in enumerate(STATUS)})
     worst = severity.groupby([biases["probe"], biases["metric"]], sort=False).min().sort_values(kind="stable")
     order = {key: place for place, key in enumerate(worst.index)}
-    tested = biases.groupby(["probe", "metric"])["status"].transform(lambda found: (found != "untested").any())
+    tested = biases.groupby(["probe", "metric"])["status"].transform(lambda statuses: (statuses != "untested").any())
     shown = biases if not tested.any() else biases[tested]
     keys = zip(shown["probe"], shown["metric"], shown["judge"], strict=True)
     rows = sorted(keys, key=lambda key: (order[key[:2]], judges.index(key[2])))
@@ -78,7 +78,7 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
 
 
 def _short_names(judges: list[str]) -> dict[str, str]:
-    """Return what names each judge beside its rows: its name where all are short and differ, else a number."""
+    """Return a label per judge: its name if all are short and distinct, else a number; "" for a single judge."""
     if len(judges) == 1:
         return {judges[0]: ""}
     short = [judge_words(judge) for judge in judges]
@@ -88,7 +88,7 @@ def _short_names(judges: list[str]) -> dict[str, str]:
 
 
 def _colours(judges: list[str]) -> dict[str, Any]:
-    """Return the colour of each judge: its family's where one is known, as in every figure."""
+    """Return the colour of each judge: that of its model family, as in every figure, if any family is known."""
     families = {judge: family_colour(judge_words(judge)) for judge in judges}
     if set(families.values()) != {OTHERS}:
         return families
@@ -96,6 +96,7 @@ def _colours(judges: list[str]) -> dict[str, Any]:
 
 
 def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, own: Mapping[str, Any]) -> None:
+    """Draw the tested cells of one judge and metric, in units of the smallest effect that matters."""
     drawn = rows[rows[["estimate", "null", "matters"]].notna().all(axis=1) & (rows["finding"] != "untested")]
     unit, null = drawn["matters"].to_numpy(float), drawn["null"].to_numpy(float)
     x, low, high = ((drawn[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
@@ -105,7 +106,7 @@ def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, own: Mapping[str, Any]
 
 
 def _write(ax: Axes, row: Mapping[Any, Any], place: int, judge: str, first: bool) -> None:
-    """Write the metric left and the verdict right of a row."""
+    """Write the metric on the left of a row and the verdict on the right."""
     if judge:
         at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "parse_math": False, "fontsize": 6.5}
         ax.text(-0.03, place, judge, ha="right", va="center", **at)
@@ -124,7 +125,7 @@ def _write_block(
     ax: Axes, x: float, head: str, lines: list[str], bold: str, colour: str = "black", *, y: float, middle: bool = True,
     body: bool = True,
 ) -> None:  # fmt: skip
-    """Write a bold line and lines below it, the whole in the middle of a place or below it."""
+    """Write a bold line above further lines, vertically centred at `y` or, unless `middle`, below it."""
     below = _POINTS * ((len(lines) - 1) / 2 if middle else -1)
     at: dict[str, Any] = {"xy": (x, y), "xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
     at |= {"xytext": (0, below), "annotation_clip": False, "parse_math": False, "fontsize": 6.5, "ha": "left"}
@@ -134,9 +135,9 @@ def _write_block(
 
 
 def _words(row: Mapping[Any, Any]) -> list[str]:
-    """Return the lines of a verdict below its word, with the numbers if a bias was found."""
+    """Return the lines below a verdict's word: the verdict and, if a bias was found, the numbers."""
     is_bias = row["status"] in ("bias", "slight")
-    standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # the count only
+    standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # only the count
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if is_bias else []
     verdict = "; ".join(filter(None, (row["verdict"], standing)))
     return [*textwrap.wrap(verdict, _WIDTH), *evidence]
@@ -151,6 +152,7 @@ def _not_tested(left: pd.DataFrame) -> list[str]:
 
 
 def _finish(ax: Axes, rows: int, above: list[str]) -> None:
+    """Set limits, scale and labels of the horizontal axis, and write the caption."""
     ax.set_ylim(rows - 0.5, -0.5)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -165,7 +167,7 @@ def _finish(ax: Axes, rows: int, above: list[str]) -> None:
 
 
 def _mark(ax: Axes, reach: float) -> None:
-    """Label 1, 2, 5, 10, …, or only powers of ten if space is short; put minor ticks between."""
+    """Label 1, 2, 5, 10, … (only powers of ten if space is short), with minor ticks between them."""
     steps = (1, 2, 5) if reach < _CROWDED else (1,)
     ticks = [step * 10**power for power in range(4) for step in steps if step * 10**power <= reach]
     ax.set_xticks([*(-tick for tick in ticks), 0, *ticks], [*(f"−{tick}" for tick in ticks), "0", *map(str, ticks)])

@@ -39,7 +39,7 @@ def draw_texts(dataset: Dataset, contexts: int, candidates: int, own: str | None
     data = dataset.head(contexts)
     systems = [name for name in dict.fromkeys(data.candidates["system"]) if name]
     if own is not None:
-        require_one_of("own", own, systems or ["nobody: no candidate has a system"])
+        require_one_of("own", own, systems or ["none: no candidate has a system"])
     chosen: list[int] = []
     for context_id, rows in data.candidates.groupby("context_id", sort=False):
         places = [int(place) for place in rows.index]
@@ -86,15 +86,15 @@ def choose_probes(
 
 def _by_form(protocol: Given | Sequence[Given] | None) -> dict[str, Protocol]:
     """Load protocols, at most one per form."""
-    given = [protocol] if isinstance(protocol, str | PathLike | Protocol) else protocol or ()
-    found: dict[str, Protocol] = {}
-    for loaded in map(Protocol.loaded, given):
+    listed = [protocol] if isinstance(protocol, str | PathLike | Protocol) else protocol or ()
+    protocols: dict[str, Protocol] = {}
+    for loaded in map(Protocol.loaded, listed):
         require_one_of("protocol.form", loaded.form, ("pair", "score"))
-        if loaded.form in found:
-            names = f"{found[loaded.form].name} and {loaded.name}"
+        if loaded.form in protocols:
+            names = f"{protocols[loaded.form].name} and {loaded.name}"
             raise InputError("protocol", names, f"one protocol for {loaded.form}s", "screen them one after the other")
-        found[loaded.form] = loaded
-    return found
+        protocols[loaded.form] = loaded
+    return protocols
 
 
 def _forms_of(judge: Judge) -> set[str]:

@@ -25,11 +25,11 @@ from biaslab.stats import is_above, require_columns
 if TYPE_CHECKING:
     from biaslab.core import Comparison
 
-#: Fewer comparable judges give no comparison.
+#: Minimum number of comparable judges.
 FEWEST = 5
 _REFERENCES = "biaslab.references"  # entry points: estimates frames of reference judges, by name
 _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")
-_NAMED = 5  # data sets named in a sentence
+_NAMED = 5  # maximum number of data sets named in a sentence
 _NUMBERS = ["estimate", "ci_low", "ci_high"]
 
 
@@ -121,6 +121,7 @@ def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(reference: str) -> pd.DataFrame:
+    """Return the estimates registered under a name by the entry points."""
     entries = {entry.name: entry for entry in entry_points(group=_REFERENCES)}
     if reference not in entries:
         raise InputError("reference", reference, f"{' or '.join(map(repr, entries))}, or an estimates frame")

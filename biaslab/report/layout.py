@@ -43,7 +43,7 @@ class Layout:
 
 
 def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
-    """Return the rows of the metrics, without single bins, with q-values over their tests.
+    """Select the rows of the metrics, without breakdowns, and recompute q-values over their tests.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
 
 
 def probe_column(rows: pd.DataFrame, named: list[str]) -> list[str]:
-    """Return the column of the probes if some rows differ by nothing else: not by the columns that name them."""
+    """Return ``["probe"]`` if rows of several probes agree in the columns `named`; else an empty list."""
     return varying(rows[rows.duplicated(named, keep=False)], ["probe"])
 
 

@@ -179,8 +179,8 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     if any(key != keys[0] for key in keys):
         raise InputError("runs", f"{len(runs)} runs", "runs with the same rows", "run the same study each time")
     count, needed = len(runs), len(runs) // 2 + 1
-    said = {place: np.sum([run["place"] == place for run in runs], axis=0) for place in ("inside", "outside")}
-    place = np.select([said["inside"] >= needed, said["outside"] >= needed], ["inside", "outside"], "unclear")
+    votes_for = {place: np.sum([run["place"] == place for run in runs], axis=0) for place in ("inside", "outside")}
+    place = np.select([votes_for["inside"] >= needed, votes_for["outside"] >= needed], ["inside", "outside"], "unclear")
     estimates = np.array([run["estimate"] for run in runs], float)
     level = runs[0]["ci_level"].to_numpy(float) if "ci_level" in runs[0] else np.full(len(place), 0.95)
     rate = (1 - level) / 2 * count / needed
@@ -188,13 +188,15 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     for at, words in enumerate(runs[0]["sentence"]):
         known = estimates[:, at][np.isfinite(estimates[:, at])]
         span = f", estimates {number(known.min())} to {number(known.max())}" if len(known) else ""
-        votes = f"{said.get(place[at], said['inside'])[at]} of {count} runs"
-        told = f"inside in {votes}, outside in {said['outside'][at]}: unclear" if place[at] == "unclear" else ""
-        told = told or f"{place[at]} in {votes}"
+        votes = f"{votes_for.get(place[at], votes_for['inside'])[at]} of {count} runs"
+        majority = (
+            f"inside in {votes}, outside in {votes_for['outside'][at]}: unclear" if place[at] == "unclear" else ""
+        )
+        majority = majority or f"{place[at]} in {votes}"
         error = f"; error rate at most {100 * rate[at]:.2g} %" if place[at] == "inside" else ""
-        sentences.append(f"{str(words).partition(': ')[0]}: {told}{span}{error}")
-    found = {"place": place, "runs": count, **said, "error_rate": rate, "sentence": sentences}
-    return runs[0].assign(**found)
+        sentences.append(f"{str(words).partition(': ')[0]}: {majority}{span}{error}")
+    columns = {"place": place, "runs": count, **votes_for, "error_rate": rate, "sentence": sentences}
+    return runs[0].assign(**columns)
 
 
 def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:

@@ -21,7 +21,7 @@ _DIGITS = dict(
     zip("0123456789", ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"], strict=True)
 )
 _SIGNS = {".": " Point ", "+": " Plus ", "%": " Percent "}
-_MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # of a number; a hyphen is none
+_MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # a minus sign, as opposed to a hyphen
 
 
 @checked
@@ -70,7 +70,7 @@ def to_macros(
     if not re.fullmatch(r"[A-Za-z]+", prefix):
         raise InputError("prefix", prefix, "letters A to Z only, as in LaTeX command names")
     rows = chosen_rows(estimates, metric)
-    made: dict[str, str] = {}
+    macros: dict[str, str] = {}
     origin: dict[str, str] = {}
     for (_, _), part in rows.groupby(["probe", "metric"], sort=False):
         columns = varying(part, ["judge", "dataset", *(name for name in conditions(part) if name != "attribute")])
@@ -82,11 +82,11 @@ def to_macros(
             values = {"": number(record["estimate"], digits), "CI": bounds, "N": str(record["n_contexts"])}
             for suffix, text in values.items():
                 name = stem + suffix
-                if name in made:
+                if name in macros:
                     remedy = f"\\{name} would mean both {origin[name]} and {where}; rename a condition or select rows"
                     raise TrialsError("macros", name, "one row per name", remedy)
-                made[name], origin[name] = text, where
-    lines = [f"\\newcommand{{\\{name}}}{{{_in_text(text)}}}" for name, text in made.items()]
+                macros[name], origin[name] = text, where
+    lines = [f"\\newcommand{{\\{name}}}{{{_in_text(text)}}}" for name, text in macros.items()]
     return "\n".join([f"% biaslab {version()}; one macro per estimate", *lines]) + "\n"
 
 

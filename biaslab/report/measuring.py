@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Errors that end one probe but not the others.
 _OF_ONE = (InputError, JudgeError, BudgetExceededError, MissingDependencyError)
-_OF_ALL = frozenset({401, 402, 403, 404, 429})  # a server that keeps returning one of these fails for every request
+_OF_ALL = frozenset({401, 402, 403, 404, 429})  # status codes that a server keeps returning, whatever the request
 
 
 @dataclass
@@ -77,8 +77,8 @@ class Measured:
 
     def card(self, reference: str | pd.DataFrame | None = "atlas") -> Card:
         """Return the card of all estimates so far."""
-        told = {"unmeasured": self.missing, "otherwise": self.otherwise, "reference": reference}
-        return card(self.frames, self.remedies, **told)  # type: ignore[arg-type]
+        options = {"unmeasured": self.missing, "otherwise": self.otherwise, "reference": reference}
+        return card(self.frames, self.remedies, **options)  # type: ignore[arg-type]
 
     def save(self) -> None:
         """Save the card so far, without its figure; do nothing if no bias has been measured yet."""
@@ -152,8 +152,8 @@ class _Left:
 
     def spend(self, attrs: dict[Any, Any]) -> None:
         """Subtract what a run has spent."""
-        for name, told in (("requests", "asked"), ("tokens", "tokens"), ("dollars", "dollars")):
-            self._spent[name] += attrs[told]
+        for name, column in (("requests", "asked"), ("tokens", "tokens"), ("dollars", "dollars")):
+            self._spent[name] += attrs[column]
 
     @property
     def budget(self) -> Budget:
@@ -186,8 +186,8 @@ def _measure(
     quality = [metric.name for metric in probe.metrics if metric.quality]
     estimates = probe.estimate(trials, None if measured.everything else [*probe.primary, *quality], breakdowns=False)
     asked, stored = trials.attrs["asked"], trials.attrs["stored"]
-    told = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
-    measured.say(f"{probe.name} of {judge.id}: {count(len(estimates), 'estimate')}; {told}")
+    sources = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
+    measured.say(f"{probe.name} of {judge.id}: {count(len(estimates), 'estimate')}; {sources}")
     if "otherwise" in trials.attrs:
         otherwise = (judge.id, probe.name, trials.attrs["otherwise"])
         if otherwise not in measured.otherwise:  # verbosity of pairs and of scores give the same message

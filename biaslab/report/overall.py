@@ -46,12 +46,12 @@ class Fitness:
     @property
     def parts(self) -> list[tuple[Light, str, str]]:
         """The sentences: status, opening words, and uses."""
-        said: list[tuple[Light, str, tuple[str, ...]]] = [
+        sentences: list[tuple[Light, str, tuple[str, ...]]] = [
             ("bias", "Do not use for", self.unfit),
             ("none", "Fine for", self.fit),
             ("unclear", "Cannot tell for", self.unknown),
         ]
-        return [(status, words, _joined(uses)) for status, words, uses in said if uses]
+        return [(status, words, _joined(uses)) for status, words, uses in sentences if uses]
 
     def __str__(self) -> str:
         lines = [f"{words} {uses}." for _, words, uses in self.parts] or ["No use could be tested."]
@@ -80,16 +80,16 @@ def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, 
     >>> fitness([position | {"sides": ("above",), "n_open": 0}], []).parts
     [('bias', 'Do not use for', 'pairs shown in one order only')]
     """
-    said: dict[str, set[str]] = {}
+    claims: dict[str, set[str]] = {}
     for row in biases:
-        for use, says in _says(row):
-            said.setdefault(use, set()).add(says)
-    worst = {use: next(kind for kind in ("unfit", "unknown", "fit") if kind in kinds) for use, kinds in said.items()}
+        for use, says in _claims(row):
+            claims.setdefault(use, set()).add(says)
+    worst = {use: next(kind for kind in ("unfit", "unknown", "fit") if kind in kinds) for use, kinds in claims.items()}
     uses = {kind: tuple(use for use, of in worst.items() if of == kind) for kind in ("unfit", "fit", "unknown")}
     return Fitness(**uses, hedges=tuple(_hedges(list(quality))))
 
 
-def _says(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
+def _claims(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
     """Return the uses that a bias affects, each with its fitness."""
     if row["status"] not in _SAYS:
         return []

@@ -38,17 +38,17 @@ _STATUS = {"above": "bias", "below": "bias", "none": "none", "blind": "unclear"}
 class Overview(pd.DataFrame):
     """The frame returned by `overview`; JupyterLab shows it with interval bars and verdicts.
 
-    A click on a column's head sorts what is shown, not the frame. Anything derived from it, such as a selection, is a
-    plain frame.
+    A click on a column's head sorts what is shown, not the frame. Frames derived from it, such as selections, are
+    plain.
     """
 
-    _told: tuple[pd.DataFrame, list[str], int]
+    _source: tuple[pd.DataFrame, list[str], int]
 
     @classmethod
     def of(cls, table: pd.DataFrame, estimates: pd.DataFrame, named: list[str], digits: int) -> Overview:
         """Return a table that remembers its estimates and their distinguishing columns."""
         shown = cls(table)
-        object.__setattr__(shown, "_told", (estimates, named, digits))
+        object.__setattr__(shown, "_source", (estimates, named, digits))
         return shown
 
     @property
@@ -60,7 +60,7 @@ class Overview(pd.DataFrame):
         return pd.DataFrame, (self.plain,)
 
     def _repr_html_(self) -> str:
-        estimates, named, digits = self._told
+        estimates, named, digits = self._source
         try:
             rows = findings_as_tested(estimates.reset_index(drop=True))
         except TrialsError:  # a column needed for verdicts is missing
@@ -166,7 +166,7 @@ def replies(trials: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame:
 
 
 def crossed(estimates: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], digits: int = 2) -> pd.DataFrame:
-    """Call `overview` with ``across=``, whose former name this is."""
+    """Call `overview` with ``across=`` (deprecated name)."""
     warn("biaslab.report.crossed is now biaslab.report.overview with across=", DeprecationWarning)
     table = overview(estimates, digits, across=columns)
     return table.droplevel([name for name in table.index.names if name not in rows])
@@ -219,7 +219,7 @@ def _line(row: Mapping[Any, Any], names: list[str], scale: _Scale, digits: int) 
 
 
 def _raw(value: float) -> str:
-    """Return a number that a script sorts by; empty for a missing one, which stands last."""
+    """Return a number as a sort key for the page's script; empty if missing, which sorts last."""
     return "" if math.isnan(value) else f"{value:.12g}"
 
 

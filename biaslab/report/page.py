@@ -110,7 +110,7 @@ def page(
     lines += ["humans", *humans, ""] if humans else []
     if missing := estimates.attrs.get("missing"):
         lines += ["missing judgements, which may bias an estimate:"]
-        lines += [part for said in missing for part in _item(f"! {said}", width)] + [""]
+        lines += [part for sentence in missing for part in _item(f"! {sentence}", width)] + [""]
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
     if len(cells):
@@ -151,8 +151,8 @@ def _advice(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         if row["advice"]:
             advice.setdefault(row["advice"], []).append(str(row["probe"]).replace("_", " "))
     lines = ["  what to do:"] if advice else []
-    for what, probes in advice.items():
-        lines += _item(f"→ {what} ({', '.join(dict.fromkeys(probes))})", width)
+    for sentence, probes in advice.items():
+        lines += _item(f"→ {sentence} ({', '.join(dict.fromkeys(probes))})", width)
     return lines
 
 

@@ -182,6 +182,7 @@ class _Tried:
 
 
 def _two_sided(distance: float, error: float, contexts: int) -> float:
+    """Return the two-sided p-value of a mean over contexts; without variation, that of a sign-flip test."""
     if math.isnan(distance) or contexts < 2:
         return math.nan
     if is_rounding(distance):

@@ -35,8 +35,8 @@ from biaslab.study.spending.announcement import Announcement, foresee_all
 from biaslab.study.spending.budget import Budget, budget_of
 from biaslab.study.spending.cost import unanswered
 
-#: Figures shown next to a card's tests: stability and decisiveness of the answers.
-BESIDE = ("order_consistency", "resampling_consistency", "tie_rate", "sample_alpha")
+#: Metrics printed below the biases: stability and decisiveness of the answers.
+_ALSO_PRINTED = ("order_consistency", "resampling_consistency", "tie_rate", "sample_alpha")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Screen:
     def __str__(self) -> str:
         rows = self.card.biases.to_dict("records")
         lines = [f"{row['probe']}, {row['label']}: {STATUS[row['status']][1]}: {row['verdict']}" for row in rows]
-        lines += [f"also: {words}" for words in self._beside()]
+        lines += [f"also: {words}" for words in self._other_metrics()]
         lines += [f"{probe} not measured: {why}" for _, probe, why in self.card.unmeasured]
         lines += [words for _, _, words in self.card.otherwise]
         return "\n".join([*lines, f"“found” means q < .05 over {correction(self.card.cells)} on this card"])
@@ -72,8 +72,8 @@ class Screen:
     def _repr_html_(self) -> str:
         return self.card._repr_html_()
 
-    def _beside(self) -> Iterator[str]:
-        shown = self.estimates[self.estimates["metric"].isin(BESIDE) & self.estimates["estimate"].notna()]
+    def _other_metrics(self) -> Iterator[str]:
+        shown = self.estimates[self.estimates["metric"].isin(_ALSO_PRINTED) & self.estimates["estimate"].notna()]
         for row in shown.drop_duplicates(["probe", "metric", "attribute"]).to_dict("records"):
             metric = find_metric(row["metric"], row["probe"])
             low, value, high = (number(row[name], 2) for name in ("ci_low", "estimate", "ci_high"))
@@ -170,7 +170,7 @@ def screen(
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, missing = choose_probes(asked, data, protocol, attributes, own, seed)
     measured = Measured(
-        missing=missing, everything=True, say=say or (_told if progress else _untold), progress=progress
+        missing=missing, everything=True, say=say or (_write_line if progress else _ignore), progress=progress
     )
     with _kept(store) as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", NearestDesignWarning)  # shown on the card
@@ -226,7 +226,7 @@ def plan_screen(
 
 
 def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> None:
-    """Ask a server one question with label probabilities; it is remembered if the server does not return them."""
+    """Ask a server one question for label probabilities, so that it is known whether it returns them."""
     server = as_judge(judge)
     if server.prices is None or server.asks:
         return
@@ -261,9 +261,9 @@ def _kept(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
         yield Path(folder) / "judgements.sqlite"
 
 
-def _told(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
-def _untold(line: str) -> None:
-    """Say nothing."""
+def _ignore(line: str) -> None:
+    """Discard a message."""

@@ -87,6 +87,7 @@ def _to_do(status: str, doubt: str) -> str:
 
 
 def _status(cells: pd.DataFrame) -> str:
+    """Return the status of a metric from the findings of its cells; a bias in one cell is enough."""
     statuses = cells["finding"]
     biased = statuses.isin(["above", "below"])
     if biased.any():

@@ -92,8 +92,8 @@ def verdicts(
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], p <0.001: prefers the candidate shown first'
     """
-    told = findings(of_metrics(estimates, metric), matters, null, reference)
-    return [str(sentence) for sentence in told["sentence"]]
+    rows = findings(of_metrics(estimates, metric), matters, null, reference)
+    return [str(sentence) for sentence in rows["sentence"]]
 
 
 @checked
@@ -201,6 +201,7 @@ def _classified(
 
 
 def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, float]:
+    """Check the smallest distances that matter."""
     for name, least in matters.items():
         if name not in set(estimates["metric"]) or not (isinstance(least, int | float) and 0 < least < math.inf):
             allowed = f"numbers above 0 for metrics among {', '.join(dict.fromkeys(estimates['metric']))}"
@@ -244,6 +245,7 @@ def _evidence(record: Mapping[Any, Any], null: float | None, over: str) -> str:
 def _words(
     record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None, over: str
 ) -> str:
+    """Return the verdict on an estimate in words."""
     if finding == "untested":
         return f"not tested ({'no test' if metric.null is None else reason(record, 'no test')})"
     if finding == "none":

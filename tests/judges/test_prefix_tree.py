@@ -162,7 +162,7 @@ def test_a_family_that_cannot_take_it_gets_batches_that_are_right(family, name, 
         scorer = choose_scorer(model)
     assert isinstance(scorer, BatchScorer)
     said = [r.message for r in caplog.records if r.name.startswith("biaslab")]
-    assert [words.split(" takes no prefix tree")[0] for words in said] == [type(model).__name__]
+    assert [words.split(" cannot use a prefix tree")[0] for words in said] == [type(model).__name__]
 
     @settings(max_examples=12, deadline=None, derandomize=True)
     @given(sequences=trees())

@@ -163,12 +163,13 @@ def _without_prior(read: pd.DataFrame, price: float, trials: pd.DataFrame) -> pd
             allowed = f"readable judgements of {judge} on {attribute}"
             raise InputError("empty", "none", allowed, "ask the same judge about the same attribute without content")
         p, tied = cell["value"].to_numpy(float), (cell["status"] == "tie").to_numpy()
-        parts.append(_moved(cell, np.where(tied, p, content_free(own).weigh(p)), tied))
+        parts.append(_with_probabilities(cell, np.where(tied, p, content_free(own).weigh(p)), tied))
     corrected = pd.concat(parts, ignore_index=True)
     return corrected.assign(tokens=corrected["tokens"] + price / len(corrected)) if "tokens" in corrected else corrected
 
 
 def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFrame:
+    """Remove position bias from the trials of one judge and attribute; trials without a debiased value are dropped."""
     if debiasing == "none":
         return cell
     read = read_trials(cell)
@@ -176,7 +177,7 @@ def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFr
     first, second = read.candidates
     keys, wanted = comparisons.first * size + comparisons.second, first * size + second
     p, tied = (_looked_up(keys, values, wanted) for values in (comparisons.p, comparisons.tied.astype(float)))
-    moved = _moved(cell, p, tied == 1)
+    moved = _with_probabilities(cell, p, tied == 1)
     if debiasing == "swap-average" and "tokens" in cell:
         own = cell["tokens"].to_numpy(float)
         twins = _looked_up(first * size + second, own, second * size + first)
@@ -192,7 +193,7 @@ def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]
     return np.where(known[at] == wanted, values[at], np.nan) if len(known) else np.full(len(wanted), np.nan)
 
 
-def _moved(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFrame:
+def _with_probabilities(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFrame:
     """Return trials with other probabilities, some of them ties; trials without a value keep their status."""
     status = np.where(np.isnan(p), cell["status"], np.where(tied, "tie", "ok"))
     moved = cell.assign(value=p, status=status)
@@ -200,6 +201,7 @@ def _moved(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFra
 
 
 def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
+    """Subtract the effect of length from the scores of one judge and attribute, cross-fitted over contexts."""
     known = (cell["status"] == "ok").to_numpy() & cell["human"].notna().to_numpy()
     codes, doublings = pd.factorize(cell["context_id"])[0], np.log2(cell["words"].to_numpy(float))
     columns = np.column_stack([cell["value"].to_numpy(float), doublings, cell["human"].to_numpy(float)])

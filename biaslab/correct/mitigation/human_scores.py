@@ -70,7 +70,7 @@ def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 
     require_columns(trials, (*CELL, "context_id", "value", "status", "human"), "trials")
     require_one_of("method", method, ("isotonic", "ordinal"))
     require_whole("folds", folds, 2)
-    parts = [_moved(cell, method, folds) for _, cell in each_cell(trials, CELL)]
+    parts = [_rescaled(cell, method, folds) for _, cell in each_cell(trials, CELL)]
     return pd.concat(parts, ignore_index=True) if parts else trials
 
 
@@ -108,11 +108,11 @@ class HumanScale:
             known = _known(cell)
             gap = (cell["value"] - cell["human"]).to_numpy(float)[known]
             context, one = cell["context_id"].to_numpy()[known], np.ones(int(known.sum()))
-            made = {
+            ratios = {
                 "human_shift": Ratio(context, gap, one, null=0.0, inference="t"),
                 "human_distance": Ratio(context, np.abs(gap), one, inference="t"),
             }
-            estimates = {name: made[name].estimate(self.resampling) for name in chosen}
+            estimates = {name: ratios[name].estimate(self.resampling) for name in chosen}
             counts = int(known.sum()), int((~known).sum())
             rows += estimate_rows(estimates, dict(zip(CELL, values, strict=True)), self.resampling, *counts)
         return estimates_frame(rows, self.name, self.primary, ("attribute",))
@@ -123,7 +123,8 @@ def _known(cell: pd.DataFrame) -> NDArray[np.bool_]:
     return known
 
 
-def _moved(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
+def _rescaled(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
+    """Replace the scores of one judge and attribute by expected human scores, cross-fitted over contexts."""
     known = _known(cell)
     labelled = cell.loc[known, "context_id"].nunique()
     if labelled < 2:
@@ -138,6 +139,7 @@ def _moved(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
 
 
 def _isotonic(x: Floats, y: Floats, new: Floats) -> Floats:
+    """Fit y as a non-decreasing function of x, and return its values at `new`, linearly interpolated."""
     places, at = np.unique(x, return_inverse=True)
     count = np.bincount(at)
     fitted = isotonic_regression(np.bincount(at, y) / count, weights=count).x

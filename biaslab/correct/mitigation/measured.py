@@ -195,11 +195,11 @@ class _Both:
         before, after, gap = (_or_undefined(each, n) for each in estimates)
         shown = {"metric": self.case.metric, "remedy": self.case.remedy, "null": math.nan if null is None else null}
         for name, estimate in (("before", before), ("after", after)):
-            ends = {f"{name}_low": estimate.ci_low, f"{name}_high": estimate.ci_high}
-            shown |= {name: estimate.estimate, f"{name}_se": estimate.se} | ends
+            interval = {f"{name}_low": estimate.ci_low, f"{name}_high": estimate.ci_high}
+            shown |= {name: estimate.estimate, f"{name}_se": estimate.se} | interval
         tokens = dict(zip(("tokens_before", "tokens_after"), map(_tokens, self._states(self.contexts)), strict=True))
-        ends = {"ci_low": gap.ci_low, "ci_high": gap.ci_high, "ci_level": how.level}
-        test = {"se": gap.se, **ends, "p_value": gap.p_value}
+        interval = {"ci_low": gap.ci_low, "ci_high": gap.ci_high, "ci_level": how.level}
+        test = {"se": gap.se, **interval, "p_value": gap.p_value}
         end = {"n_contexts": gap.n_contexts, "method": gap.method, "note": gap.note}
         return shown | {"difference": gap.estimate} | test | tokens | end
 
@@ -208,6 +208,7 @@ class _Both:
         return next((metric.null for metric in self.probe.metrics if metric.name == self.case.metric), None)
 
     def _states(self, contexts: NDArray[Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the trials before and after, restricted to some contexts; computed remedies are fitted on these."""
         before = self.before[self.before["context_id"].isin(contexts)]
         if not isinstance(self.case.after, pd.DataFrame):
             return before, self.case.after(before)

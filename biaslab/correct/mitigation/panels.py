@@ -79,18 +79,18 @@ def pooled(
     with np.errstate(invalid="ignore"):
         mean = np.where(total > 0, (share * np.nan_to_num(value)).sum(axis=1) / total, np.nan)
     even = base["opponent_id"].notna().to_numpy() & (np.abs(mean - 0.5) < _HALF)
-    made = base.assign(
+    panel = base.assign(
         judge=name or f"panel of {len(members)}",
         value=np.where(even, 0.5, mean),
         status=np.where(total > 0, np.where(even, "tie", "ok"), base["status"]),
         key=[f"panel:{key}" if key else "" for key in base["key"]] if "key" in base else "",
     )
     if all("tokens" in each for each in same):
-        made["tokens"] = sum(each["tokens"].to_numpy() for each in same)
+        panel["tokens"] = sum(each["tokens"].to_numpy() for each in same)
     if all("label_mass" in each for each in same):
         mass = np.column_stack([each["label_mass"].to_numpy(float) for each in same])
-        made["label_mass"] = mass.mean(axis=1)
-    return made
+        panel["label_mass"] = mass.mean(axis=1)
+    return panel
 
 
 @checked
@@ -120,8 +120,8 @@ def beside_members(
     -------
     pandas.DataFrame
         As in `remedies`: a row per metric and member, with the member as ``judge`` and ``before``, and the panel as
-        ``remedy`` and ``after``. Intervals are over contexts, and learned weights are learned anew without each of
-        them.
+        ``remedy`` and ``after``. Intervals are over contexts, and learned weights are relearned without each
+        of them.
 
     Examples
     --------
@@ -134,13 +134,13 @@ def beside_members(
     >>> found[["before", "after", "tokens_before", "tokens_after"]].round(0).abs().to_numpy().tolist()
     [[1.0, 0.0, 1.0, 2.0], [1.0, 0.0, 1.0, 2.0]]
     """
-    made = panel if isinstance(panel, pd.DataFrame) else pooled(members, panel)
-    name = str(made["judge"].iloc[0]) if len(made) else ""
+    pool = panel if isinstance(panel, pd.DataFrame) else pooled(members, panel)
+    name = str(pool["judge"].iloc[0]) if len(pool) else ""
 
     def anew(before: pd.DataFrame) -> pd.DataFrame:
         return pooled([each[each["context_id"].isin(set(before["context_id"]))] for each in members], "learned")
 
-    after = anew if isinstance(panel, str) else made
+    after = anew if isinstance(panel, str) else pool
     shown = f"{name}, learned weights" if isinstance(panel, str) else name
     return remedies([Case(probe, metric, shown, each, after) for metric in metrics for each in members], resampling)
 

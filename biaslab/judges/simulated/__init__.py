@@ -104,7 +104,7 @@ class SimulatedJudge(Planted, BaseJudge):
         super().__post_init__()
         if self.self_preference and self.own_system not in self.known.systems.values():
             allowed = ", ".join(sorted(filter(None, set(self.known.systems.values())))) or "none: no candidate has one"
-            raise InputError("own_system", self.own_system, f"a system of the data set, to prefer: {allowed}")
+            raise InputError("own_system", self.own_system, f"a system of the data set: {allowed}")
 
     @cached_property
     def id(self) -> str:  # type: ignore[override]

@@ -105,6 +105,7 @@ def _likelihood(judge: SimulatedJudge, text: str) -> Reply:
 
 
 def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQuestion) -> Reply:
+    """Answer which of two texts is better: as a distribution, greedily or by a draw."""
     z, u, _, _ = uniforms(judge.seed, asked.digest)
     first, second = (utility(judge, shown, asked.attribute, asked.source) for shown in (asked.first, asked.second))
     log_odds = first - second + judge.position + judge.context_shift(asked.first.context_id)
@@ -171,6 +172,7 @@ def _refuses_list(judge: SimulatedJudge, asked: ListQuestion) -> bool:
 
 
 def _score(judge: SimulatedJudge, request: Choice | Completion, asked: ScoreQuestion) -> Reply:
+    """Answer with a distribution over labels, or with one score per attribute, each anchored on the one before."""
     if _refuses_to_score(judge, asked):
         if isinstance(request, Choice):
             return Reply(logprobs=(-math.inf,) * len(request.labels), usage=Usage(1))
@@ -198,6 +200,7 @@ def _score(judge: SimulatedJudge, request: Choice | Completion, asked: ScoreQues
 
 
 def _mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str, previous: float | None) -> float:
+    """Return the centre of a score on the unit scale, with context shift, anchoring and noise."""
     low, high = judge.known.scale
     mean = own_mean(judge, asked, attribute) + judge.context_shift(asked.shown.context_id) / (high - low)
     if previous is not None:

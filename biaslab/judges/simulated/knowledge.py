@@ -168,7 +168,7 @@ class ScoreQuestion:
     attributes : tuple of str
         Attributes still to be scored, in order.
     source : bool
-        Whether the prompt shows the source, or there is none.
+        Whether the prompt shows the source; true if there is none.
     scale : Scale
         The scale's labels and values.
     units, heaps : ndarray, shape (labels,)

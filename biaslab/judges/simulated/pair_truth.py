@@ -71,13 +71,13 @@ def _counted_logit(outcomes: Outcomes) -> float:
 def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, temperature: float | None) -> float:
     """Return the expectation of a metric of pair trials: see `SimulatedJudge.truth`."""
     if metric not in PAIR_METRICS:
-        remedy = "only metrics of pairs have one"
+        remedy = "expected values are known for these metrics of pairs only"
         raise InputError("metric", metric, f"one of {', '.join(PAIR_METRICS)}", remedy)
     missing = [column for column in _COLUMNS if column not in trials.columns]
     if missing:
         raise InputError("trials", missing, f"a frame with the columns {', '.join(_COLUMNS)}")
     if "variant" in trials and (trials["variant"] != "unedited").any():
-        raise InputError("trials", "edited candidates", "candidates as they are", "take the unedited trials alone")
+        raise InputError("trials", "edited candidates", "unedited candidates", "select the unedited trials")
     names = trials[list(_COLUMNS)].to_numpy(dtype=object)
     asked = {tuple(row) for row in names}
     both = [(c, i, j, a) for c, i, j, a in names if (c, j, i, a) in asked]
@@ -90,6 +90,7 @@ def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, tempera
 
 
 def _outcomes(judge: SimulatedJudge, pairs: list[tuple[str, str, str, str]], temperature: float | None) -> Outcomes:
+    """Return the outcomes of (context, candidate, opponent, attribute) tuples."""
     shown = dict.fromkeys((c, name, a) for c, i, j, a in pairs for name in (i, j))
     worth = {each: _known(judge, *each) for each in shown}
     sides = np.array([(worth[c, i, a], worth[c, j, a]) for c, i, j, a in pairs])
@@ -144,13 +145,13 @@ def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) ->
 
 def _decide_without_noise(judge: SimulatedJudge, first: Array, second: Array, greedy: bool) -> tuple[Array, ...]:
     """Decide without prompt noise: exact, from the intervals of context shifts in which each outcome occurs."""
-    ends = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
+    limits = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
 
     def chance(one: int, two: int) -> Array:
         if not judge.context_noise:
             return np.array((_winner(judge, first, greedy) == one) & (_winner(judge, second, greedy) == two), float)
-        low = np.maximum(ends[one] - first, ends[two] - second)
-        high = np.minimum(ends[one + 1] - first, ends[two + 1] - second)
+        low = np.maximum(limits[one] - first, limits[two] - second)
+        high = np.minimum(limits[one + 1] - first, limits[two + 1] - second)
         shares: Array = np.maximum(ndtr(high / judge.context_noise) - ndtr(low / judge.context_noise), 0.0)
         return shares
 

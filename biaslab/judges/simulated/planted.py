@@ -127,9 +127,9 @@ class Planted:
         if self.sharpness <= 0:
             raise InputError("sharpness", self.sharpness, "a number above 0")
         if not all(map(math.isfinite, (self.edits or {}).values())):
-            raise InputError("edits", self.edits, "finite numbers, one an edit")
+            raise InputError("edits", self.edits, "a finite number for each edit")
         if any(not 0 < value < math.inf for value in (self.log_perplexity or {}).values()):
-            raise InputError("log_perplexity", "a value", "finite numbers above 0, one a text")
+            raise InputError("log_perplexity", "a value", "a finite number above 0 for each text")
 
     def biases_after(self, tokens: int) -> dict[str, Any]:
         """Return the biases that remain after a thought of a given length, by name.
@@ -151,6 +151,7 @@ class Planted:
 
 
 def _plain(value: object) -> str:
+    """Format a planted value for an id; a mapping by its digest."""
     if isinstance(value, Mapping):
         return digest_of(sorted(value.items())).hex()[:8]
     if isinstance(value, float) and value.is_integer():

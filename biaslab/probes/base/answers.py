@@ -197,6 +197,7 @@ def answer_alpha(answers: Answers, resampling: Resampling, greedy: bool = False)
 
 
 def _alpha(answers: Answers, resampling: Resampling) -> Estimate:
+    """Estimate alpha from samples or, for exact distributions, its limit; see `answer_alpha`."""
     if answers.samples is not None:
         if len(answers.samples) < 2:
             return undefined(ONE_SAMPLE)

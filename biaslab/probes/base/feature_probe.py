@@ -197,8 +197,8 @@ class FeatureProbe(ScoreProbe):
         score = there.reindex(pd.MultiIndex.from_frame(whole[list(ITEM)])).to_numpy(float)
         names = whole["scale"].unique().tolist() if "scale" in whole else []
         scale = bounded_scale(names[0]) if len(names) == 1 else None
-        ends = (scale.low / spread, scale.high / spread) if scale else (-math.inf, math.inf)
-        return MissingScores(whole.assign(score=score), self.feature, covariates, within, ends)
+        bounds = (scale.low / spread, scale.high / spread) if scale else (-math.inf, math.inf)
+        return MissingScores(whole.assign(score=score), self.feature, covariates, within, bounds)
 
     def _slope_given_quality(
         self,

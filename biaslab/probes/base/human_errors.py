@@ -34,14 +34,14 @@ def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
         Function that returns the estimate at a given share of error.
     """
     each = [estimate, *(at(1 - reliability) for reliability in _ASSUMED)]
-    ends = [(one.ci_low, one.ci_high) for one in each]
-    if np.isnan(ends).any():
+    intervals = [(one.ci_low, one.ci_high) for one in each]
+    if np.isnan(intervals).any():
         why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
         return noted(without_test(estimate), why_not)
     return replace(
         estimate,
-        ci_low=min(low for low, _ in ends),
-        ci_high=max(high for _, high in ends),
+        ci_low=min(low for low, _ in intervals),
+        ci_high=max(high for _, high in intervals),
         p_value=max(one.p_value for one in each),
         mde=max(one.mde for one in each),
         method=f"{estimate.method}; valid for reliabilities of human scores from {LEAST_RELIABILITY} to 1",

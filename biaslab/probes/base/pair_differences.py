@@ -153,9 +153,9 @@ def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
     known = np.isfinite(x).all(axis=1)
     gram = x[known].T @ x[known]
     gram[-2, -2] -= 2 * rating_error(by_side(judged[known], terms)[0]).error[0]
-    found = np.full(len(x), np.nan)
-    found[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
-    return found
+    effects = np.full(len(x), np.nan)
+    effects[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
+    return effects
 
 
 def with_verdicts(judged: pd.DataFrame, wins: NDArray[np.bool_]) -> pd.DataFrame:

@@ -148,7 +148,7 @@ class PairFeatureProbe(FeatureProbe):
             return
         whole = usable(rated) if differences.is_recorded(rated) else differences.in_both_orders(rated)
         dropped = len(rated) - len(whole)
-        why = "they, or in this probe's own design their other order, are missing"
+        why = "their value is missing or, in this probe's own design, that of the other order"
         warn_missing(cell.what, dropped, len(rated), why)
         note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
         for at, terms in each:
@@ -162,10 +162,10 @@ class PairFeatureProbe(FeatureProbe):
     ) -> Estimate:
         """Return log odds of verdicts with bounds, setting missing verdicts so that they are smallest and largest."""
         adds = differences.adds(rated, terms) > 0
-        ends = [
+        extremes = [
             self._verdict_log_odds(differences.with_verdicts(rated, wins), terms, resampling) for wins in (~adds, adds)
         ]
-        low, high = min(logit.ci_low, ends[0].ci_low), max(logit.ci_high, ends[1].ci_high)
+        low, high = min(logit.ci_low, extremes[0].ci_low), max(logit.ci_high, extremes[1].ci_high)
         return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
 
     def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
@@ -183,18 +183,18 @@ class PairFeatureProbe(FeatureProbe):
         If the error in human scores is unknown, interval and test hold for every reliability down to .3.
         """
         verdicts, feature = differences.as_verdicts(judged, terms), terms[-1]
-        beside = ["first", *terms[:-1]]
-        known = verdicts[["won", "human", *beside]].notna().all(axis=1) & verdicts[feature].notna()
+        covariates = ["first", *terms[:-1]]
+        known = verdicts[["won", "human", *covariates]].notna().all(axis=1) & verdicts[feature].notna()
         judged, verdicts = judged[known], verdicts[known]
         sides = differences.by_side(judged, terms)[0]
 
         def at_equal(rated: pd.DataFrame) -> Corrected:
-            return log_odds_at_equal(verdicts, "won", [*beside, feature], rated, resampling)
+            return log_odds_at_equal(verdicts, "won", [*covariates, feature], rated, resampling)
 
         logit = self._allowing_for_errors(
             sides,
             # the feature comes last, so it is the term dropped if terms are collinear
-            lambda: logistic_model(verdicts, "won", [*beside, "human", feature], resampling)[feature],
+            lambda: logistic_model(verdicts, "won", [*covariates, "human", feature], resampling)[feature],
             at_equal,
         )
         if self.reliability is not None or has_several_ratings(sides) or math.isnan(logit.estimate):

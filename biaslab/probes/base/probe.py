@@ -173,10 +173,10 @@ class Probe(ABC):
         >>> bl.probes.Position.from_parameters({"n_pairs": 2, "seed": 3, "judge": "mine"}, ties=True).resampling.seed
         3
         """
-        given = {each.name: parameters[each.name] for each in fields(cls) if each.name in parameters} | others
-        if "seed" in given:
-            given.setdefault("resampling", Resampling(seed=given["seed"]))
-        return cls(**given)
+        values = {each.name: parameters[each.name] for each in fields(cls) if each.name in parameters} | others
+        if "seed" in values:
+            values.setdefault("resampling", Resampling(seed=values["seed"]))
+        return cls(**values)
 
     @abstractmethod
     def design(self, dataset: Dataset) -> Iterable[Trial]:

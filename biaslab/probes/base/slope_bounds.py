@@ -48,12 +48,12 @@ class MissingScores:
     within: bool
     ends: tuple[float, float]
 
-    def bound(self, found: Estimate, slope: Callable[[pd.DataFrame], Estimate], unit: float = 1.0) -> Estimate:
+    def bound(self, estimate: Estimate, slope: Callable[[pd.DataFrame], Estimate], unit: float = 1.0) -> Estimate:
         """Add bounds to an estimate and, if these contain 0 but the interval does not, its tipping point.
 
         Parameters
         ----------
-        found : Estimate
+        estimate : Estimate
             The slope over items with a score.
         slope : callable
             Returns the slope of complete items.
@@ -61,22 +61,22 @@ class MissingScores:
             Scale points per unit of ``score``, for the note.
         """
         lost = self.items["score"].isna().to_numpy()
-        if not lost.any() or math.isnan(found.ci_low):
-            return found
+        if not lost.any() or math.isnan(estimate.ci_low):
+            return estimate
         up = self._weights()[lost] > 0
         low, high = math.nan, math.nan
         if np.isfinite(self.ends).all():
             low = slope(self._filled(np.where(up, *self.ends))).ci_low
             high = slope(self._filled(np.where(up, *self.ends[::-1]))).ci_high
             low, high = (math.nan, math.nan) if math.isnan(low) or math.isnan(high) else (low, high)
-        found = replace(found, bound_low=min(low, found.ci_low), bound_high=max(high, found.ci_high))
-        if found.ci_low <= 0 <= found.ci_high or low > 0 or high < 0:
-            return found
-        off = self._tipping_point(found, slope, np.where(up, 1.0, -1.0) * math.copysign(1.0, found.estimate))
+        estimate = replace(estimate, bound_low=min(low, estimate.ci_low), bound_high=max(high, estimate.ci_high))
+        if estimate.ci_low <= 0 <= estimate.ci_high or low > 0 or high < 0:
+            return estimate
+        off = self._tipping_point(estimate, slope, np.where(up, 1.0, -1.0) * math.copysign(1.0, estimate.estimate))
         if off is None:
-            return found
+            return estimate
         words = f"{TIPPING} missing scores {off * unit:.2g} points off their predicted values"
-        return replace(found, note="; ".join(filter(None, (found.note, words))))
+        return replace(estimate, note="; ".join(filter(None, (estimate.note, words))))
 
     def _weights(self) -> Floats:
         """Return each score's weight in the slope: the feature's residual on human score and covariates."""
@@ -93,22 +93,24 @@ class MissingScores:
         score[np.isnan(score)] = np.clip(values, *self.ends)
         return self.items.assign(score=score)
 
-    def _tipping_point(self, found: Estimate, slope: Callable[[pd.DataFrame], Estimate], sides: Floats) -> float | None:
+    def _tipping_point(
+        self, estimate: Estimate, slope: Callable[[pd.DataFrame], Estimate], sides: Floats
+    ) -> float | None:
         """Return how far missing scores must deviate to overturn the finding; None if no deviation does."""
         predicted = self._predicted()
         spread = float(self.items["score"].std())
         width = self.ends[1] - self.ends[0] if np.isfinite(self.ends).all() else _WIDTH * spread
 
-        def stands(off: float) -> bool:
+        def holds(off: float) -> bool:
             there = slope(self._filled(predicted - off * sides))
-            return there.ci_low > 0 if found.estimate > 0 else there.ci_high < 0
+            return there.ci_low > 0 if estimate.estimate > 0 else there.ci_high < 0
 
-        if stands(width):
+        if holds(width):
             return None
         low, high = 0.0, width
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            low, high = (middle, high) if stands(middle) else (low, middle)
+            low, high = (middle, high) if holds(middle) else (low, middle)
         return high
 
     def _predicted(self) -> Floats:

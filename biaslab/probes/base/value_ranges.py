@@ -90,6 +90,7 @@ def _ranges(trials: pd.DataFrame, values: NDArray[np.float64]) -> Iterator[tuple
 
 
 def _has(trials: pd.DataFrame, column: str) -> Bools:
+    """Return which rows have a non-empty value in a column."""
     if column not in trials:
         return np.zeros(len(trials), dtype=bool)
     present: Bools = (trials[column].notna() & (trials[column] != "")).to_numpy(dtype=bool)

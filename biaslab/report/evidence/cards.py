@@ -82,7 +82,7 @@ class Shown(Page):
 
 
 def cards_html(shown: Shown) -> str:
-    """Return the cards as HTML for a notebook, escaped; where no script runs, they are there without their filters."""
+    """Return the cards as escaped HTML for a notebook; without scripts, they appear without filters."""
     return _rendered("cards.html.j2", shown)
 
 

@@ -59,6 +59,7 @@ def behind(estimates: pd.DataFrame, trials: pd.DataFrame) -> tuple[pd.DataFrame,
 
 
 def _of_row(row: Mapping[str, Any], trials: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the trials behind one row, and the conditions that the trials lack."""
     cell, unused = _accepted(str(row.get("probe", "")), trials), []
     for name in ("judge", "dataset"):
         if name in row and name in cell:

@@ -156,14 +156,15 @@ def _chosen(card: pd.DataFrame) -> pd.DataFrame:
         return card
     unread = card.index[~card["status"].isin(["ok", "tie"])][: _SIDES - 2]
     order = card["value"].dropna().sort_values(kind="stable").index
-    ends = [index for pair in zip(order, order[::-1], strict=True) for index in pair]
-    kept = list(dict.fromkeys([*unread, *ends]))[:_SIDES]
+    extremes = [index for pair in zip(order, order[::-1], strict=True) for index in pair]
+    kept = list(dict.fromkeys([*unread, *extremes]))[:_SIDES]
     return card.loc[[index for index in card.index if index in kept]]
 
 
 def _side(
     row: pd.Series, evidence: Evidence, people: People, letters: Mapping[str, Candidate], differ: Sequence[str]
 ) -> Side:
+    """Build one judgement of a card."""
     key = str(row.get("key", ""))
     request, reply = evidence.requests.get(key), evidence.replies.get(key)
     names = [str(row["candidate_id"]), str(row.get("opponent_id", ""))]
@@ -265,6 +266,7 @@ def _read(row: pd.Series, shown: Sequence[Candidate]) -> str:
 
 
 def _effect(first: pd.Series, pair: bool) -> str:
+    """Describe the change of a pair's probability with the order; empty for scores."""
     effect = first["effect"]
     if pd.isna(effect):
         return ""

@@ -112,7 +112,7 @@ def _cards(judgements: pd.DataFrame, pair: NDArray[np.bool_]) -> NDArray[np.int6
     columns = [*(name for name in (*_WHOSE, "scale") if name in judgements)]
     names = [_texts(judgements[name]) for name in columns]
     names += [np.where(pair, np.minimum(one, two), one), np.where(pair, np.maximum(one, two), "")]
-    asked = [name for name in condition_columns(judgements) if _tells_apart(judgements, name)]
+    asked = [name for name in condition_columns(judgements) if _separates_cards(judgements, name)]
     for name in [*asked, *(["replicate"] if "replicate" in judgements else [])]:
         names.append(np.where(pair, _texts(judgements[name]), ""))
     return pd.factorize(pd.MultiIndex.from_arrays(names))[0].astype(np.int64)
@@ -123,12 +123,13 @@ def _texts(column: pd.Series) -> NDArray[np.object_]:
     return column.astype(object).where(column.notna(), "").map(str).to_numpy(object)
 
 
-def _tells_apart(judgements: pd.DataFrame, column: str) -> bool:
+def _separates_cards(judgements: pd.DataFrame, column: str) -> bool:
     """Return whether a condition separates cards; floats may be signed and so differ between orders."""
     return column == "temperature" or not pd.api.types.is_float_dtype(judgements[column].dtype)
 
 
 def _effects(judgements: pd.DataFrame, groups: pd.DataFrame, pair: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the effect of each judgement's card; see `grouped`."""
     values, card = judgements["value"].astype(float), groups["card"]
     first = values.where(~groups["swapped"]).groupby(card).transform("mean")
     second = values.where(groups["swapped"]).groupby(card).transform("mean")

@@ -110,10 +110,10 @@ def _store_of(trials: pd.DataFrame) -> Path | None:
 
 def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
     """Return the trials to show: the ones given, or those behind the estimates."""
-    for name, given in (("judgements", judgements), ("trials", trials)):
-        if not isinstance(given, pd.DataFrame) and not (name == "trials" and given is None):
-            remedy = "use estimates.iloc[[3]] for a frame of one row" if isinstance(given, pd.Series) else ""
-            raise InputError(name, type(given).__name__, "a frame of trials or estimates", remedy)
+    for name, frame in (("judgements", judgements), ("trials", trials)):
+        if not isinstance(frame, pd.DataFrame) and not (name == "trials" and frame is None):
+            remedy = "use estimates.iloc[[3]] for a frame of one row" if isinstance(frame, pd.Series) else ""
+            raise InputError(name, type(frame).__name__, "a frame of trials or estimates", remedy)
     if not is_estimates(judgements):
         return judgements, []
     if trials is None:

@@ -1,9 +1,9 @@
-"""Estimates to matplotlib Axes: a dot with its 50 % and 95 % intervals, the null as a dashed line, n on top.
+"""Plot estimates with matplotlib: dots with 50 % and 95 % intervals, the null as a dashed line, n above.
 
-Published values and null edits are hollow.
+Published values and null edits have hollow marks.
 
-`draw` makes a whole figure with panels and writes it to files, `standard` those that a probe declares. The others take
-an estimates frame and, optionally, Axes, and return the Axes. Labels and nulls are those that the probes declare
+`draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares. `intervals`
+and `against` draw on given or new Axes and return them. Labels and nulls are declared by the probes
 (`biaslab.core.Metric`).
 """
 

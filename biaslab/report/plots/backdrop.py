@@ -1,4 +1,4 @@
-"""Other judges behind the estimates of one: light marks, a judge a mark, where their estimates compare."""
+"""Other judges as light ticks behind the estimates of the judge under study, if they are comparable."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _TALL = 11  # points
 
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, places: np.ndarray, reference: str | pd.DataFrame) -> None:
-    """Draw the judges that compare with the rows at each place, once for each metric there.
+    """Draw comparable judges as light ticks behind each row, once per position, metric and kind of comparison.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
+        The Axes to draw on.
     rows : pandas.DataFrame
-        Of an estimates frame.
+        Rows of an estimates frame.
     places : numpy.ndarray, shape (rows,)
-        Where each stands on the vertical axis.
+        Position of each row on the vertical axis.
     reference : {"atlas"} or pandas.DataFrame
         See `biaslab.report.comparing.judges_of`.
     """

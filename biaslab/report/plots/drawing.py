@@ -1,4 +1,4 @@
-"""Estimates with their intervals on Axes, a row a condition or against a number."""
+"""Draw estimates with their intervals on Axes: one row per condition, or against a numeric condition."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from biaslab.stats import require_columns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_UPRIGHT = 38  # letters of a line of an upright label, beside axes of a column's height
-_ACROSS = 52  # and of one below axes of a column's width
+_UPRIGHT = 38  # characters per line of a vertical axis' label
+_ACROSS = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
 
 
 @checked
@@ -56,33 +56,32 @@ def intervals(
     reference: str | pd.DataFrame | None = None,
     hue_order: Sequence[Any] | None = None,
 ) -> Axes:
-    """Plot a metric as dots with intervals, a row a condition.
+    """Plot a metric as dots with intervals, one row per condition.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame. Estimates of single bins, such as those of ``human_gap``, are for `against` and left out.
+        The estimates frame. Rows for single bins, such as those of ``human_gap``, are left out; see `against`.
     metric : str or sequence of str, optional
-        Which metric; the first of the frame by default. Several are told apart like a ``hue``; their common unit labels
-        the axis.
+        Metrics to plot; default: the first in the frame. Several are distinguished like values of ``hue``, and the axis
+        is labelled with their common unit.
     by : str or sequence of str, optional
-        Condition column on the vertical axis; by default the first one that varies. A row is named by all that are
-        given, as in "gpt-4 · coherence", without those that it does not have.
+        Condition column on the vertical axis; default: the first one that varies. The values of several columns are
+        joined to name a row, as in "gpt-4 · coherence"; missing values are skipped.
     hue : str, optional
-        Condition column told apart by colour and marker, if it varies; by default the next one that does, and "" for
-        none.
+        Condition column shown by colour and marker, if it varies; default: the next one that varies. "": none.
     ax : matplotlib.axes.Axes, optional
-        Where to draw, without a legend (see `share_legend`); new Axes of a column's width (8 cm) by default.
+        Axes to draw on, without a legend (see `share_legend`); default: new Axes of a column's width (8 cm).
     title : str, optional
-        Stands above n; by default the data set's name stands before it.
+        Title above n; default: the data set's name before n.
     label, null : optional
-        Label of the axis and where the dashed line stands, in place of what the probe declares of the metric.
+        Label of the axis and position of the dashed line; default: as declared by the probe.
     reference : {"atlas"} or pandas.DataFrame, optional
-        Draw the judges of the atlas, or of another estimates frame, as light marks behind each row with which theirs
-        compare: a mark a judge, the median over what it was asked. The legend says how many. A row with which fewer
-        than five compare has none: see `biaslab.report.comparing`.
+        Draw the judges of the atlas, or of another estimates frame, as light ticks behind the rows: one tick per judge,
+        at the median of its comparable estimates. The legend counts them. Rows with fewer than five comparable judges
+        have none; see `biaslab.report.comparing`.
     hue_order : sequence, optional
-        Values of ``hue`` in the order of their colours, so that panels agree; by default as they come.
+        Values of ``hue`` in the order of the colours, so that panels agree; default: order of appearance.
 
     Returns
     -------
@@ -93,7 +92,7 @@ def intervals(
     TrialsError
         If the frame has no row of the metric.
     InputError
-        If the reference is another name.
+        If the name of the reference is unknown.
 
     Examples
     --------
@@ -108,7 +107,7 @@ def intervals(
     by = by or (differing[0] if differing else "attribute" if "attribute" in chosen else "judge")
     if hue is None:
         hue = "metric" if len(chosen["metric"].unique()) > 1 else next((c for c in differing if c != by), None)
-    hue = hue if hue and len(hue_order or chosen[hue].unique()) > 1 else None  # what does not vary tells nothing apart
+    hue = hue if hue and len(hue_order or chosen[hue].unique()) > 1 else None  # nothing to distinguish
     chosen = sorted_judges(chosen) if by == "judge" and ax is None else chosen
     levels = list(dict.fromkeys(chosen[by]))
     drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
@@ -149,15 +148,15 @@ def against(
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame; rows where ``x`` is NaN are left out.
+        The estimates frame; rows in which ``x`` is NaN are left out.
     x : str
         Numeric condition column.
     metric, hue, ax, title, hue_order, null, label
-        As in `intervals`; the label is that of the vertical axis.
+        As in `intervals`; ``label`` is that of the vertical axis.
     xlabel : str, optional
-        Label of the horizontal axis; by default what the column is.
+        Label of the horizontal axis; default: a description of the column.
     log : bool
-        Have a logarithmic horizontal axis, with a tick at each value; all are above 0.
+        Use a logarithmic horizontal axis with a tick at each value; all values must be above 0.
 
     Returns
     -------
@@ -168,7 +167,7 @@ def against(
     TrialsError
         If the frame has no row of the metric with a value of ``x``.
     InputError
-        If a value is not above 0 and the axis logarithmic.
+        If the axis is logarithmic and a value is not above 0.
     """
     require_columns(estimates, [x], "estimates")
     chosen = _rows(estimates[estimates[x].notna()], metric)
@@ -195,7 +194,7 @@ def against(
 
 
 def caption(rows: pd.DataFrame, title: str | None) -> str:
-    """Return what stands above Axes: the title or the data set, a judge that is no real one, n and the level."""
+    """Return the caption of Axes: the title or data set, simulated and toy judges, n and the interval level."""
     names = [] if title or "dataset" not in rows else list(rows["dataset"].unique())
     n = "–".join(map(str, sorted({rows["n_contexts"].min(), rows["n_contexts"].max()})))
     level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
@@ -206,7 +205,7 @@ def caption(rows: pd.DataFrame, title: str | None) -> str:
 
 
 def sorted_judges(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows in the order of their judges' mean estimates of the first metric, people last."""
+    """Sort rows by their judges' mean estimates of the first metric, people last."""
     means = rows[rows["metric"] == rows["metric"].iloc[0]].groupby("judge")["estimate"].mean()
     people = {judge: family_colour(str(judge)) == PEOPLE for judge in rows["judge"]}
     order = sorted(dict.fromkeys(rows["judge"]), key=lambda judge: (people[judge], means.get(judge, np.inf)))
@@ -225,7 +224,7 @@ def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.Dat
 
 
 def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return what tells each row apart, in the words of a figure."""
+    """Return a name for each row: its non-empty values of the columns, joined."""
     there = rows[list(columns)].astype(object).where(rows[list(columns)].notna(), "")
     texts = (
         [row_name(str(name), value) for name, value in row.items() if value != ""] for row in there.to_dict("records")

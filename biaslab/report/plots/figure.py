@@ -1,4 +1,4 @@
-"""Whole figures of estimates: panels by conditions, published values, one legend, a headline, and files."""
+"""Draw whole figures: panels by condition, published values, a common legend and a headline; save them to files."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drawn:
-    """What was drawn; a notebook shows beside the figures why something was not.
+    """The figures drawn, and messages about those without estimates, which a notebook displays.
 
     Parameters
     ----------
     axes : tuple of matplotlib.axes.Axes
-        Of all figures.
+        Axes of all figures.
     paths : tuple of Path
-        Files that were written.
+        Files written.
     missing : tuple of str
-        A sentence for each figure that has no estimates.
+        One message per figure that has no estimates.
     """
 
     axes: tuple[Axes, ...] = ()
@@ -50,7 +50,7 @@ class Drawn:
         return "\n".join(self.missing)
 
     def _ipython_display_(self) -> None:
-        if self.missing:  # what was drawn is shown already
+        if self.missing:  # the notebook displays the figures themselves
             sys.stdout.write(f"{self}\n")
 
 
@@ -76,47 +76,50 @@ def draw(
     out: str | PathLike[str] = "figures",
     finding: str | None = None,
 ) -> Drawn:
-    """Draw a figure of estimates, a panel for each value of ``col`` and ``row``, and write it to files.
+    """Draw a figure of estimates, with a panel for each value of ``col`` and ``row``; save it if it has a name.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        The estimates frame. Estimates that are undefined are not drawn.
+        The estimates frame. Undefined estimates are not drawn.
     metric : str or sequence of str, optional
-        Which metrics, all of the frame by default; several are told apart by colour, or with ``col="metric"`` stand in
-        panels of their own.
+        Metrics to draw; default: all in the frame. Several are distinguished by colour or, with ``col="metric"``, drawn
+        in separate panels.
     by : str or sequence of str, optional
-        Condition column on the vertical axis, as in `intervals`; the values of several name a row together.
+        Condition column on the vertical axis, as in `intervals`; default: ``"attribute"``. The values of several
+        columns are joined to name a row.
     x : str, optional
-        Numeric condition on the horizontal axis, as in `against`, in place of ``by``.
+        Numeric condition on the horizontal axis, as in `against`; replaces ``by``.
     hue : str, optional
-        Condition column told apart by colour and marker.
+        Condition column shown by colour and marker.
     col, row : str or sequence of str, optional
-        Condition columns with a panel for each value, side by side and below one another. More than four side by side
-        go on in the next row. Several as ``col`` name a panel together.
+        Condition columns with one panel per value: those of ``col`` side by side, those of ``row`` one below another.
+        Without ``row``, a line holds at most four panels. The values of several columns in ``col`` are joined to name a
+        panel.
     where : mapping, optional
-        The rows to draw: values of conditions, or lists of them. None is for rows that the condition is not of.
+        Rows to draw: a value, or a list of values, by condition. None selects rows without the condition.
     title : str, optional
-        Stands above each panel, before the values of ``row`` and ``col``.
+        Title of each panel, before the values of ``row`` and ``col``.
     label, null, reference
-        As in `intervals`; a mapping has one for each metric, and for ``x``, whose label a text is.
+        As in `intervals`. A mapping gives one per metric, and the label of ``x``. With ``x``, a plain text labels
+        ``x``.
     log : bool
-        Estimates against ``x`` have a logarithmic axis.
+        With ``x``: use a logarithmic axis for the estimates.
     published : pandas.DataFrame, optional
-        Published values to draw as hollow marks: columns ``label`` (who published them), ``value``, the one of ``by``
-        or ``x``, and the one of ``col`` where they differ by panel. As many labels as values of ``hue`` have their
-        colours, in their order.
+        Published values, drawn as hollow marks. Columns: ``label`` (who published them), ``value``, those of ``by`` or
+        ``x`` and, if values differ between panels, that of ``col``. If there are as many labels as values of ``hue``,
+        they have the same colours, in order.
     name : str, optional
-        Write the files ``<name>.{png,pdf,csv}``, ``"<study>__<name>"`` by convention; see `save`.
+        Save as ``<name>.{png,pdf,csv}``, by convention ``"<study>__<name>"``; see `save`. Default: do not save.
     out : path
-        Their folder.
+        Folder of the files.
     finding : str, optional
-        The headline; by default what `finding` says of the estimates.
+        Headline; default: the sentence that `finding` returns for the estimates.
 
     Returns
     -------
     Drawn
-        Axes and files; without estimates none, and the reason.
+        Axes and files; without estimates, only a message.
 
     Examples
     --------
@@ -140,7 +143,7 @@ def draw(
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
     order = None if hue is None else values_of(rows, hue, metrics)
-    hue = hue if order is not None and len(order) > 1 else None  # what does not vary tells nothing apart
+    hue = hue if order is not None and len(order) > 1 else None  # a condition that does not vary needs no colours
     look: dict[str, Any] = {"metric": metrics, "hue": hue, "hue_order": order}
     names = list(rows["dataset"].unique()) if "dataset" in rows else []
     series = 0 if published is None else published["label"].nunique()
@@ -174,25 +177,25 @@ def draw(
 def standard(
     probe: Probe, estimates: pd.DataFrame, *names: str, out: str | PathLike[str] = "figures", **options: Any
 ) -> Drawn:
-    """Draw the standard figures of a probe, and write them to files.
+    """Draw the standard figures of a probe, and save them.
 
     Parameters
     ----------
     probe : Probe
-        Its attribute ``figures`` declares them.
+        The probe, which declares its figures in the attribute ``figures``.
     estimates : pandas.DataFrame
         From ``probe.estimate``.
     *names : str
-        Which; by default all of them.
+        Names of figures; default: all.
     out : path
         Folder of the files, ``<probe>__<name>.{png,pdf,csv}``.
     **options
-        Of `draw`, in place of what the probe declares.
+        Options of `draw`, which override those declared by the probe.
 
     Returns
     -------
     Drawn
-        Axes and files, and a sentence for each figure without estimates.
+        Axes and files, and a message for each figure without estimates.
 
     Raises
     ------
@@ -220,7 +223,7 @@ def standard(
 def facets(
     estimates: pd.DataFrame, column: str, titles: Mapping[Any, str] | str | None = None, *metric: Any, **options: Any
 ) -> list[Axes]:
-    """Call `draw` with ``col=``: a panel for each value of a column, under its former name."""
+    """Call `draw` with ``col=``, which draws a panel for each value of a column (deprecated name)."""
     warn("biaslab.plots.facets is now biaslab.plots.draw with col=", DeprecationWarning)
     label = next((options[name] for name in ("labels", "xlabel", "label") if name in options), None)
     gone = ("labels", "xlabel", "label", "wrap", "height")
@@ -230,7 +233,7 @@ def facets(
 
 
 def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows of the metrics and conditions, of single bins only where these are on an axis."""
+    """Select rows by metric and condition: with `x`, those with a value of it; otherwise all but breakdowns."""
     require_columns(estimates, [*where, *([x] if x else [])], "estimates")
     chosen = estimates[estimates["metric"].isin(metrics)]
     for column, value in where.items():
@@ -241,20 +244,20 @@ def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: M
 
 
 def _why(metrics: list[str], rows: pd.DataFrame) -> str:
-    """Say why there is nothing to draw."""
+    """Return a message on why nothing was drawn."""
     what = " or ".join(metric.replace("_", " ") for metric in metrics)
     notes = list(dict.fromkeys(note for note in rows.get("note", ()) if note))
     return f"Not drawn: no {what}{': ' if notes else ''}{'; '.join(notes)}"
 
 
 def _name_rows(rows: pd.DataFrame, by: str | Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """Return the condition that names rows, and the rows, sorted where their judges come first."""
+    """Return the rows, sorted by judge if `by` begins with that column, and the column that names them."""
     first = by if isinstance(by, str) else by[0]
     return _name_together(sorted_judges(rows) if first == "judge" else rows, by, "who")
 
 
 def _name_together(rows: pd.DataFrame, names: str | Sequence[str], into: str) -> tuple[pd.DataFrame, str]:
-    """Return the condition that tells rows apart, of several one such as "fluency, after coherence"."""
+    """Return the rows and the column that names them; several columns are joined, as in "fluency, after coherence"."""
     if isinstance(names, str):
         return rows, names
     require_columns(rows, list(names), "estimates")
@@ -267,14 +270,14 @@ def _name_together(rows: pd.DataFrame, names: str | Sequence[str], into: str) ->
 
 
 def _name_published(published: pd.DataFrame, x: str | None, by: str | Sequence[str]) -> pd.DataFrame:
-    """Return published values, named as the rows are where several conditions name these."""
+    """Return published values with the columns of `by` joined, as `_name_together` does for the estimates."""
     along = by if x is None else x
     require_columns(published, ["label", "value", *([along] if isinstance(along, str) else along)], "published")
     return published if x is not None else _name_together(published, by, "who")[0]
 
 
 def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], upright: bool) -> None:
-    """Draw published values, in the colours of the estimates where there is one series for each of these."""
+    """Draw published values; if there are as many series as values of ``hue``, they have the same colours."""
     series = list(values.groupby("label", sort=False))
     offsets = [0.0] * len(series) if upright else [0.3] if len(series) == 1 else np.linspace(-0.34, 0.34, len(series))
     for index, ((label, part), offset) in enumerate(zip(series, offsets, strict=True)):
@@ -284,7 +287,7 @@ def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], u
 
 
 def _hollow(ax: Axes, values: pd.Series, label: str, offset: float, marker: str, color: Any) -> None:
-    """Draw values by the label of their row, where there is one, or by their number on the horizontal axis."""
+    """Draw hollow marks: values with a numeric index at that x; others in the row of that name, if there is one."""
     upright = pd.api.types.is_numeric_dtype(values.index)
     if upright:
         x, y = values.index.to_numpy(float), values.to_numpy(float)

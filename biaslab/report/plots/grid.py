@@ -1,4 +1,4 @@
-"""Panels of a figure: how many, how high, and which rows each shows."""
+"""Lay out the panels of a figure: their number, height and rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from biaslab.stats import require_columns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ACROSS = 4  # panels in a row
-_PAIR, _LETTERS = 2, 150  # panels as wide as a column, letters across a page
-_DENSE, _ROWS, _LEAST = 25, 20, 20  # letters of an inch of a line above and of a row's name; the least of a line above
-_LINES = 0.7  # centimetres of the lines above and below that narrow panels break into
-_LABEL = 0.2  # inches of a line of the vertical axis' label, and of what keeps names and axis apart
-_LONG = 26  # letters of a row's name, beside axes of a column's width
+_ACROSS = 4  # maximum number of panels per line
+_PAIR, _LETTERS = 2, 150  # number of panels per line that are still a column wide; characters across a page
+_DENSE, _ROWS, _LEAST = 25, 20, 20  # characters per inch of a caption and of a row name; least per caption line
+_LINES = 0.7  # extra height in centimetres for the caption lines that narrow panels need
+_LABEL = 0.2  # inches per line of the vertical axis' label, and between row names and axis
+_LONG = 26  # characters of a row's name that fit next to Axes of a column's width
 
 
 def each_panel(
@@ -34,15 +34,19 @@ def each_panel(
     row: str | None,
     series: int,
 ) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
-    """Yield the Axes of each panel, with its rows and what they have in common; remove those without rows."""
-    places = [(below, beside) for below in values_of(rows, row, metrics) for beside in values_of(rows, col, metrics)]
+    """Yield the Axes, the rows, and the named values of `row` and `col` of each panel; remove Axes without rows."""
+    places = [
+        (row_value, col_value)
+        for row_value in values_of(rows, row, metrics)
+        for col_value in values_of(rows, col, metrics)
+    ]
     across = len(values_of(rows, col, metrics))
     columns = across if row is not None else min(across, _ACROSS)
     own = "metric" in (row, col)
     levels = {value: place for place, value in enumerate(dict.fromkeys(rows[along]))}
     parts = []
-    for below, beside in places:
-        part = rows_of(rows_of(rows, row, below), col, beside)
+    for row_value, col_value in places:
+        part = rows_of(rows_of(rows, row, row_value), col, col_value)
         parts.append(part.sort_values(along, key=lambda values: values.map(levels), kind="stable"))
     if upright:
         height, alike, width = 6.5, not own, None
@@ -69,7 +73,7 @@ def each_panel(
 
 
 def make_logarithmic(ax: Axes) -> None:
-    """Give the estimates of Axes a logarithmic axis with plain numbers."""
+    """Make the vertical axis logarithmic, with plain numbers as tick labels."""
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(ScalarFormatter())
@@ -77,7 +81,7 @@ def make_logarithmic(ax: Axes) -> None:
 
 
 def fit_text(ax: Axes) -> None:
-    """Break the lines above and below narrow panels, above a single one by the room from its axis to the right."""
+    """Wrap the caption to the width of its panel (if single, without row names), and axis labels of narrow panels."""
     place = ax.get_subplotspec()
     columns = 1 if place is None else place.get_gridspec().ncols
     names = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
@@ -92,20 +96,20 @@ def fit_text(ax: Axes) -> None:
 
 
 def _fill(line: str, width: int) -> str:
-    """Break a line between its facts, and within those that are longer than a line alone."""
+    """Wrap a line between its facts, and within a fact only if it is longer than a line."""
     facts = [fact if len(fact) > width - 2 else fact.replace(" ", "\xa0") for fact in line.split(" · ")]
     return textwrap.fill("\xa0· ".join(facts), width).replace("\xa0", " ")
 
 
 def values_of(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
-    """Return the values of a column that has panels, in their order."""
+    """Return the distinct non-empty values of a column, metrics in the given order; ``[None]`` without a column."""
     if column is None:
         return [None]
     require_columns(rows, [column], "estimates")
-    found = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
-    return [metric for metric in metrics if metric in found] if column == "metric" else found
+    values = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
+    return [metric for metric in metrics if metric in values] if column == "metric" else values
 
 
 def rows_of(rows: pd.DataFrame, column: str | None, value: object) -> pd.DataFrame:
-    """Return the rows of one value of a column, or all where there is none."""
+    """Return the rows with a value in a column; all rows without a column."""
     return rows if column is None else rows[rows[column] == value]

@@ -1,4 +1,4 @@
-"""The headline of a figure: one sentence on the estimates that it shows."""
+"""Write the headline of a figure: one sentence that summarises its estimates."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_METRICS = 2  # metrics of which a line tells
-_CONDITIONS = 2  # by which a row is named
+_METRICS = 2  # maximum number of metrics in a headline
+_CONDITIONS = 2  # maximum number of conditions that name a row
 _NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
-_BEGINS = "the "  # no name, so a sentence writes it with a capital letter
+_BEGINS = "the "  # beginning of a subject that is not a name and is therefore capitalised
 _NOUNS = {"attribute": " attributes", "template": " templates", "dataset": " data sets", "edit": " edits"}
 _NOUNS |= {"scale": " scales", "configuration": " configurations", "order": " orders", "own": " systems"}
-_LONG = 40  # letters of a condition that is named
+_LONG = 40  # maximum number of characters that name a row
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
 
 @checked
 def finding(estimates: pd.DataFrame) -> str:
-    """Sum up the estimates of a figure in one sentence; empty for a frame of no estimates.
+    """Summarise the estimates of a figure in one sentence; empty if the frame does not hold estimates.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        What the figure shows. A column ``finding`` with one text is that sentence already.
+        Estimates that the figure shows. If the column ``finding`` holds a single sentence, that is returned (except for
+        frames of `biaslab.report.findings`, where the column holds classes).
 
     Returns
     -------
     str
-        Whose estimates they are and, of each of the first two metrics: on which side of its null estimates are found,
-        and in how many of them (the interval leaves it out, and q over these rows is below .05; where nothing was
-        tested, the interval alone), else from where to where they reach.
+        For each of the first two metrics, with the judge's name if there is only one: how many estimates are found
+        above or below the null (the interval excludes it, and q over these rows is below .05; without tests, the
+        interval alone), and their range; if none is found, that no interval excludes the null, or none after
+        correction. For metrics without a null, the range.
 
     Examples
     --------
@@ -56,21 +58,21 @@ def finding(estimates: pd.DataFrame) -> str:
     >>> finding(pd.DataFrame(rows))
     'j prefers the candidate shown first in both (0.70 to 0.80)'
     """
-    told = "finding" in estimates and "sentence" not in estimates  # else it is a word of `biaslab.report.findings`
-    said = list(estimates["finding"].dropna().unique()) if told else []
-    if len(said) == 1:
-        return str(said[0])
+    has_sentence = "finding" in estimates and "sentence" not in estimates  # `findings` puts classes there
+    sentences = list(estimates["finding"].dropna().unique()) if has_sentence else []
+    if len(sentences) == 1:
+        return str(sentences[0])
     if not set(_NEEDED) <= set(estimates.columns):
         return ""
-    known = estimates[estimates["estimate"].notna()]
-    known = known if "judge" in known else known.assign(judge="")  # some tables name rows otherwise
-    several = len(known["judge"].unique()) > 1
+    defined = estimates[estimates["estimate"].notna()]
+    defined = defined if "judge" in defined else defined.assign(judge="")  # some tables do not name rows by judge
+    several = len(defined["judge"].unique()) > 1
     parts = [
         _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), place == 0 or several)
-        for place, ((probe, metric), rows) in enumerate(known.groupby(["probe", "metric"], sort=False))
+        for place, ((probe, metric), rows) in enumerate(defined.groupby(["probe", "metric"], sort=False))
     ]
     whole = "; ".join(parts[:_METRICS])
-    judges = tuple(judge_words(str(judge)) for judge in known["judge"].unique() if judge)
+    judges = tuple(judge_words(str(judge)) for judge in defined["judge"].unique() if judge)
     is_name = whole.startswith(judges) and not whole.startswith(_BEGINS)
     return whole if is_name or not whole[:2].islower() else whole[:1].upper() + whole[1:]
 
@@ -83,7 +85,7 @@ def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: 
 
 
 def headline_of(figure: Figure, estimates: pd.DataFrame) -> str:
-    """Return the finding on what a figure draws, or on the estimates beside it where nothing is remembered."""
+    """Return the finding on the estimates drawn; on the given ones if none were remembered, or if they have one."""
     rows = [part for ax in figure.axes for part in _DRAWN.get(ax, [])]
     if "finding" in estimates or not rows:
         return finding(estimates)
@@ -91,7 +93,7 @@ def headline_of(figure: Figure, estimates: pd.DataFrame) -> str:
 
 
 def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
-    """Return a metric with the label and the null that the figure draws."""
+    """Return the metric with the label and null used in the figure."""
     label, null = (rows[name].iloc[0] if name in rows else None for name in ("drawn_label", "drawn_null"))
     text = metric.label if label is None or label != label else " ".join(str(label).split())
     text = text.removesuffix(f" ({metric.unit})")
@@ -99,7 +101,7 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
 
 
 def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
-    """Count the estimates of one metric on each side of the null, or else give their range."""
+    """Describe one metric: the number of estimates found on each side of the null, or else their range."""
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
     label = metric.label.partition(", ")[0]
     name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
@@ -110,12 +112,12 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
         return f"{what} {'ranged' if reach.startswith('from') else 'came to'} {reach}"
     ways = Counter(_sides(rows, metric.null))
     if any(ways):
-        told = f" ({reach})" if several else f": {reach}"
+        values = f" ({reach})" if several else f": {reach}"
         if metric.above or metric.below:
-            return _with_subject(judges if names else [], metric, ways, rows) + told
+            return _with_subject(judges if names else [], metric, ways, rows) + values
         lies = {"above": f"exceeded {fair(metric.null)}", "below": f"fell below {fair(metric.null)}"}
-        said = ", ".join(f"{lies[way]}{_in_how_many(n, rows)}" for way, n in sorted(ways.items()) if way)
-        return f"{what} {said}{told}"
+        counts = ", ".join(f"{lies[way]}{_in_how_many(n, rows)}" for way, n in sorted(ways.items()) if way)
+        return f"{what} {counts}{values}"
     if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
         verdict = f"no interval of {what} excludes" if several else f"the interval of {what} includes"
         return f"{verdict} {fair(metric.null)} ({reach})"
@@ -123,7 +125,7 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
 
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:
-    """Say which judges do what, and in how many of the rows."""
+    """Describe the estimates found as what the judges do, with the number of rows."""
     rows = len(shown)
     sides = [(side_words(metric, way), n) for way, n in sorted(ways.items()) if way]
     if len(judges) > 1 and len(judges) == rows:
@@ -135,7 +137,7 @@ def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: 
 
 
 def _in_how_many(count: int, rows: pd.DataFrame) -> str:
-    """Return in how many of several rows something is found, and of what, if they differ in one condition."""
+    """Return the number of rows in which something is found, as in " in 2 of 3 templates"; empty for a single row."""
     if len(rows) < 2:
         return ""
     differ = _differing(rows)
@@ -146,7 +148,7 @@ def _in_how_many(count: int, rows: pd.DataFrame) -> str:
 
 
 def _sides(rows: pd.DataFrame, null: float) -> list[str]:
-    """Return of each row on which side of the null it is found, or ""."""
+    """Return the side of the null on which each row is found, or ""."""
     tested = corrected(rows, rows["p_value"].notna()) if "p_value" in rows else rows.assign(q_value=np.nan)
     return [
         (side_of(row, null) or "") if significant(row["q_value"]) or np.isnan(row["q_value"]) else ""
@@ -155,7 +157,7 @@ def _sides(rows: pd.DataFrame, null: float) -> list[str]:
 
 
 def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
-    """Write one estimate with its interval, or the range of several, its ends named."""
+    """Format one estimate with its interval, or the range of several; unless `plain`, name the rows at both ends."""
     ordered = rows.sort_values("estimate", kind="stable")
     least, most = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
     largest = max(abs(least["estimate"]), abs(most["estimate"]))
@@ -178,7 +180,7 @@ def _differing(rows: pd.DataFrame) -> list[str]:
 
 
 def _where(row: dict[Any, Any], differ: list[str]) -> str:
-    """Name a row by the one or two conditions in which the rows differ."""
+    """Name a row by the conditions that vary, in parentheses; empty if there are more than two or the text is long."""
     if not 0 < len(differ) <= _CONDITIONS:
         return ""
     text = ", ".join(named(name, row[name]) for name in differ if row[name] == row[name])

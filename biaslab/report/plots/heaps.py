@@ -1,4 +1,4 @@
-"""How often each score is given, multiples of 10 and of 5 apart (Stureborg et al. 2024, Fig. 3)."""
+"""Plot how often each score is given, highlighting multiples of 10 and of 5 (Stureborg et al. 2024, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from biaslab.stats import ITEM, require_columns
 def heaps(
     trials: pd.DataFrame, scale: str | None = None, name: str | None = None, out: str | PathLike[str] = "figures"
 ) -> Drawn:
-    """Draw the shares of the scores that a judge gives on one scale.
+    """Plot the share of each score that a judge gives on one scale.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of `biaslab.probes.ScoreDistribution`, of one judge: exact probabilities of labels, or sampled scores.
+        Trials of `biaslab.probes.ScoreDistribution` by one judge: exact label probabilities, or sampled scores.
     scale : str, optional
-        By default the one with the most levels.
+        Scale to plot; default: the one with the most levels.
     name, out
         As in `biaslab.plots.draw`.
 
@@ -42,7 +42,7 @@ def heaps(
     Raises
     ------
     TrialsError
-        If the trials have no such scale.
+        If no trial has this scale.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def heaps(
         return Drawn(missing=(f"Not drawn: the judge gave no score on {finest}",))
     exact = "label" in given
     shares = given.groupby("label")["value"].mean() if exact else given["value"].value_counts(normalize=True)
-    every = list(scale_named(str(finest)).values)  # also what was never given
+    every = list(scale_named(str(finest)).values)  # include scores that were never given
     shares = shares.reindex(shares.index.union(every), fill_value=0.0)
     rows = shares.rename("estimate").rename_axis("label").reset_index().sort_values("label", ignore_index=True)
     [ax] = panels(1)

@@ -1,4 +1,4 @@
-"""Tooltips on the marks of a figure: condition, estimate, interval and n, in SVG without a script."""
+"""Tooltips on the marks of a figure (condition, estimate, interval and n), in SVG without scripts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _SVG = "http://www.w3.org/2000/svg"
 _NAMESPACES = {"": _SVG, "xlink": "http://www.w3.org/1999/xlink"}
 _MARK = "biaslab-hover-"
-_REACH = 9  # points across the place around a mark that answers
+_REACH = 9  # diameter in points of the area around a mark that reacts to the mouse
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """Place of an estimate and its interval, in the units of the axes, and its tooltip."""
+    """Position of an estimate and its interval, in data coordinates, and its tooltip."""
 
     x: tuple[float, float, float]
     y: tuple[float, float, float]
@@ -44,12 +44,12 @@ _MARKS: WeakKeyDictionary[Artist, list[_Mark]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, eq=False)
 class Hover:
-    """A figure with tooltips, which JupyterLab shows.
+    """A figure with tooltips; JupyterLab displays it.
 
     Attributes
     ----------
     svg : str
-        The figure.
+        The figure as SVG.
     """
 
     svg: str
@@ -60,17 +60,17 @@ class Hover:
 
 @checked
 def hover(axes: Axes) -> Hover:
-    """Return the figure of Axes with a tooltip on each mark: condition, estimate, interval and n.
+    """Add a tooltip to each mark of a figure: condition, estimate, interval and n.
 
     Parameters
     ----------
     axes : matplotlib.axes.Axes
-        Any of a figure drawn by `intervals`, `against` or `draw`.
+        Any Axes of a figure drawn by `intervals`, `against` or `draw`.
 
     Returns
     -------
     Hover
-        JupyterLab shows it as it is. `save` with ``formats=("svg",)`` writes the same to a file.
+        JupyterLab displays it. `save` with ``formats=("svg",)`` writes the same to a file.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def hover(axes: Axes) -> Hover:
 
 
 def remember(artist: Artist, rows: pd.DataFrame, places: Sequence[float], vertical: bool) -> None:
-    """Remember the tooltip of each mark of a drawn line, as long as the line lives."""
+    """Store the tooltip of each mark of a line, for as long as the line exists."""
     marks = []
     for row, place in zip(rows.to_dict("records"), places, strict=True):
         value = float(row["estimate"])
@@ -106,18 +106,18 @@ def tooltip(row: Mapping[str, Any]) -> str:
     fixed = {*LEADING, *TRAILING}
     conditions = [f"{name.replace('_', ' ')} {_short(value)}" for name, value in row.items()
                   if name not in fixed and not pd.isna(value)]  # fmt: skip
-    whose = [str(row[name]) for name in ("judge", "dataset") if name in row]
+    subject = [str(row[name]) for name in ("judge", "dataset") if name in row]
     metric = find_metric(str(row["metric"]), row.get("probe"))
     facts = [with_interval(row), f"n = {row['n_contexts']:,} contexts"]
     facts += [f"{row['n_trials']:,} judgements"] if "n_trials" in row else []
     q = row.get("q_value")
     facts += [f"q {q:.3f}" if q >= 0.001 else "q < .001"] if q is not None and not pd.isna(q) else []
-    return f"{', '.join([*whose, *conditions])}\n{metric.label}: {', '.join(facts)}"
+    return f"{', '.join([*subject, *conditions])}\n{metric.label}: {', '.join(facts)}"
 
 
 def svg_of(figure: Figure) -> str:
-    """Return a figure as SVG, where each remembered mark has a title, which browsers show as a tooltip."""
-    with _answering(figure) as texts, in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
+    """Render a figure as SVG; each remembered mark gets a title, which browsers show as a tooltip."""
+    with _mouse_targets(figure) as texts, in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         written = file.getvalue()
     for prefix, uri in _NAMESPACES.items():
@@ -134,10 +134,10 @@ def svg_of(figure: Figure) -> str:
 
 
 @contextmanager
-def _answering(figure: Figure) -> Iterator[dict[str, str]]:
-    """Lay invisible targets for the mouse over the marks; yield the tooltip of each by its id."""
+def _mouse_targets(figure: Figure) -> Iterator[dict[str, str]]:
+    """Add invisible mouse targets over the marks for the duration of the context; yield the tooltips by target id."""
     texts: dict[str, str] = {}
-    laid: list[Line2D] = []
+    targets: list[Line2D] = []
     for ax in figure.axes:
         for mark in (mark for line in ax.lines for mark in _MARKS.get(line, ())):
             name = f"{_MARK}{len(texts)}"
@@ -145,12 +145,12 @@ def _answering(figure: Figure) -> Iterator[dict[str, str]]:
             look: dict[str, Any] = {"linewidth": _REACH, "marker": "o", "markersize": _REACH, "markevery": [1]}
             over = Line2D(mark.x, mark.y, alpha=0.0, transform=ax.transData, gid=name, zorder=10, **look)
             over.set_in_layout(False)
-            laid.append(over)
+            targets.append(over)
             figure.add_artist(over)
     try:
         yield texts
     finally:
-        for over in laid:
+        for over in targets:
             over.remove()
 
 

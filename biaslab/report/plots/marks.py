@@ -1,4 +1,4 @@
-"""Marks of estimates on Axes: those of each value of a condition in a look of their own, numbers at the edge."""
+"""Draw estimates as marks on Axes, with one look per value of a condition and the numbers at the right edge."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from biaslab.report.plots.style import OTHERS, dots, family_colour
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_JUDGES = frozenset(["judge", "family"])  # conditions whose colours are those of families
-_SPREAD = 0.36  # of a row that the marks of several values take
-_INK = 0.62  # of a mark's colour in its number, so that small text stands out from white
+_JUDGES = frozenset(["judge", "family"])  # conditions that are coloured by model family
+_SPREAD = 0.36  # maximum offset of a mark from the middle of its row, as a share of the row
+_INK = 0.62  # factor that darkens a mark's colour for its number, because small text needs more contrast
 
 
 def metrics_of(rows: pd.DataFrame) -> list[Metric]:
-    """Return how each metric among the rows is read."""
+    """Return the declarations of the metrics among the rows, each once."""
     probes = rows["probe"] if "probe" in rows else [None] * len(rows)
     return [find_metric(*pair) for pair in dict.fromkeys(zip(rows["metric"], probes, strict=True))]
 
@@ -40,10 +40,10 @@ def draw_marks(
     order: Sequence[Any] | None = None,
     log: bool = False,
 ) -> None:
-    """Draw the rows at their places, those of each value of a condition in a look of their own, beside the others."""
+    """Draw estimates at their positions, with one look per value of `hue`, offset so that they do not overlap."""
     values: list[Any] = [None]
     if hue is not None:
-        blank = rows[hue].isna() | (rows[hue] == "")  # what has no such condition looks like the first
+        blank = rows[hue].isna() | (rows[hue] == "")  # rows without the condition look like its first value
         values = list(rows.loc[~blank, hue].unique() if order is None else order)
     ranks = np.zeros(len(rows), int) if hue is None else rows[hue].where(~blank, values[0]).map(values.index).to_numpy()
     if vertical:
@@ -70,7 +70,7 @@ def draw_marks(
 
 
 def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return how far below the middle of its row each estimate stands, so that none hides another."""
+    """Return the offset of each estimate from the middle of its row, so that estimates in one row do not overlap."""
     offsets = np.zeros(len(places))
     for place in set(places.tolist()):
         [here] = np.nonzero(places == place)
@@ -80,7 +80,7 @@ def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
 
 
 def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
-    """Return the parts of rows that have the colour of their judge's family, where judges of a known one are shown."""
+    """Split rows by their judges' family colours; one part without a colour for a single judge or unknown families."""
     judges = rows["judge"].astype(str) if "judge" in rows else pd.Series("", index=rows.index)
     colours: dict[Any, list[Any]] = {}
     for place, judge in judges.items():
@@ -91,7 +91,7 @@ def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
 
 
 def _write_numbers(ax: Axes, values: pd.Series, digits: int, places: np.ndarray, colour: Any) -> None:
-    """Write estimates at the right edge of their rows."""
+    """Write the estimates as numbers at the right edge of their rows."""
     ink = tuple(_INK * part for part in to_rgb(colour))
     look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "color": ink, "annotation_clip": False}
     look |= {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}

@@ -1,4 +1,4 @@
-"""Names for the values of conditions in figures."""
+"""Name conditions, rows and judges in figures."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 from biaslab.core.names import WAYS, written
 
-#: What a judge writes, in order, as papers and configurations shorten it.
+#: Orders of a judge's answer, by their abbreviations in papers and configurations.
 _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
-_KINDS = frozenset(["api", "ray", "reward", "local", "function", "python", "sampled"])  # before a judge's name
+_KINDS = frozenset(["api", "ray", "reward", "local", "function", "python", "sampled"])  # prefixes of judge names
 _PLURALS = tuple(
-    (re.compile(rf"\b{one}\b"), many)
-    for one, many in (
+    (re.compile(rf"\b{one}\b"), several)
+    for one, several in (
         ("its", "their"), ("itself", "themselves"), ("it wins", "they win"), ("it loses", "they lose"),
         ("it sees", "they see"), ("it thinks", "they think"),
     )
 )  # fmt: skip
-#: Conditions whose values name themselves, without the name of the column.
+#: Conditions whose values need no column name.
 _SPEAKING = frozenset(
     [
         "answer", "attribute", "compared", "comparison", "component", "configuration", "correction", "cot", "data",
@@ -26,19 +26,19 @@ _SPEAKING = frozenset(
         "who",
     ]
 )  # fmt: skip
-_CODES = frozenset(["configuration", "decoding", "defence", "edit", "system"])  # with values that are names in code
+_CODES = frozenset(["configuration", "decoding", "defence", "edit", "system"])  # whose values are identifiers
 _DATA = frozenset(["data", "dataset", "source"])
-_TOY = re.compile("smollm", re.IGNORECASE)  # the embedded judge, which comes with the installation
-#: Conditions whose marks are hollow: noise floors beside what is measured.
+_TOY = re.compile("smollm", re.IGNORECASE)  # the embedded judge, part of the installation
+#: Conditions with hollow marks: noise floors.
 HOLLOW = frozenset([("variant", "null edit")])
-#: Numeric conditions on an axis.
+#: Axis labels of numeric conditions.
 AXES = {
     "human_gap": "absolute human score gap (points)",
     "place": "place in the list",
     "position": "position in the output (0: asked alone)",
     "score": "score (points)",
 }
-#: Values that are short in a table.
+#: Names of values that tables abbreviate.
 _WORDS = {
     ("remedy", "none"): "no remedy",
     ("remedy", "position-term"): "position term",
@@ -83,7 +83,7 @@ _WORDS = {
 
 
 def named(column: str, value: object) -> str:
-    """Name the value of a condition for a reader of a figure.
+    """Return the name of a condition's value in a figure.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def named(column: str, value: object) -> str:
 
 
 def marked(judge: str) -> str:
-    """Return what a figure says of a judge that tells nothing of well-known models; empty for others.
+    """Return how a figure marks a judge that is simulated or a toy; empty for others.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def marked(judge: str) -> str:
 
 
 def judge_words(judge: str) -> str:
-    """Name a judge as the subject of a sentence, without its address and settings.
+    """Name a judge as the subject of a sentence, without its prefix, address and settings.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def judge_words(judge: str) -> str:
         return "the simulated judge"
     if kind.endswith("=evaluator"):
         return "the evaluator"
-    if judge in ("student", "teacher"):  # of a judge that an evaluator learns from
+    if judge in ("student", "teacher"):  # roles of judges in distillation
         return f"the {judge}"
     if colon and (kind in _KINDS or kind.isdigit()):
         return judge_words(rest)
@@ -133,7 +133,7 @@ def judge_words(judge: str) -> str:
 
 
 def plural(verb_phrase: str) -> str:
-    """Return what several judges do, from what one does.
+    """Put a verb phrase into the plural.
 
     Examples
     --------
@@ -142,13 +142,13 @@ def plural(verb_phrase: str) -> str:
     """
     verb, space, rest = verb_phrase.partition(" ")
     verb = {"has": "have", "is": "are"}.get(verb, verb.removesuffix("s"))
-    for one, many in _PLURALS:
-        rest = one.sub(many, rest)
+    for one, several in _PLURALS:
+        rest = one.sub(several, rest)
     return f"{verb}{space}{rest}"
 
 
 def row_name(column: str, value: object) -> str:
-    """Name a row of a figure, whose axis shows a condition: as in a legend where its values are short, else as it is.
+    """Name a row on an axis that already names the condition: the value in words, without the column's name.
 
     Examples
     --------
@@ -156,10 +156,10 @@ def row_name(column: str, value: object) -> str:
     ('score alone', 'auto-CoT, reasons first', '2')
     """
     text = _WORDS.get((column, str(value)), _in_words(column, str(value)))
-    return _AT_THE_END.sub(lambda found: _ORDERS[found[0]], text)
+    return _AT_THE_END.sub(lambda match: _ORDERS[match[0]], text)
 
 
 def _in_words(column: str, text: str) -> str:
-    """Return the value of a condition without the spelling of code."""
+    """Return a condition's value in words instead of identifiers."""
     text = WAYS.get(text, text) if column == "configuration" else written(text) if column in _DATA else text
     return text.replace("_", " ") if column in _CODES else text

@@ -1,4 +1,4 @@
-"""Figures to files, with the estimates that they show."""
+"""Save figures to files, with the estimates that they show."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SEEN = 0.02  # of the full range: how far a pixel differs visibly
-_DIGIT = 64  # pixels: a digit of the smallest text that becomes another changes 119 of them or more
+_SEEN = 0.02  # visible difference of a pixel, as a share of the full range
+_DIGIT = 64  # pixels; replacing a digit of the smallest text by another changes at least 119
 
 
 @checked
@@ -39,33 +39,34 @@ def save(
     formats: Sequence[str] = ("png", "pdf"),
     finding: str | None = None,
 ) -> list[Path]:
-    """Write a figure as PNG and PDF, with its finding as a headline, and the estimates it shows as CSV.
+    """Save a figure as PNG and PDF, with its finding as the headline, and its estimates as CSV.
 
     Parameters
     ----------
     axes : matplotlib.axes.Axes or sequence of them
-        Any Axes of the figure, drawn as it is; or all its panels, which get one legend first (`share_legend`).
+        Any Axes of the figure, which is saved as drawn; or all its panels, which first get a common legend
+        (`share_legend`).
     estimates : pandas.DataFrame
-        What the figure shows.
+        Estimates that the figure shows.
     study, name : str
-        The files are called ``<study>__<name>.{png,pdf,csv}``.
+        The files are named ``<study>__<name>.{png,pdf,csv}``.
     out : path
-        Folder, made if it is not there.
+        Folder; created if missing.
     formats : sequence of {"png", "pdf", "svg"}
-        In a browser marks of an SVG tell, when the mouse rests on them, condition, estimate, interval and n.
+        Formats of the figure. Marks of an SVG have tooltips in a browser: condition, estimate, interval and n.
     finding : str, optional
-        What the figure tells, which stands above it and in the table's column ``finding``; by default what
-        `biaslab.plots.finding` says of the estimates that are drawn. Empty leaves it out.
+        Headline of the figure, also written to the table's column ``finding``; default: the sentence that
+        `biaslab.plots.finding` returns for the estimates drawn. Empty: no headline.
 
     Returns
     -------
     list of Path
-        The files of the formats, then the CSV. A PNG that looks the same as before keeps its bytes.
+        The figure in each format, then the CSV. An existing PNG that looks the same keeps its bytes.
 
     Raises
     ------
     InputError
-        If a format is none of these.
+        If a format is not one of these.
     """
     require_some_of("formats", formats, ("png", "pdf", "svg"))
     folder = Path(out)
@@ -94,7 +95,7 @@ def _write(figure: Figure, path: Path) -> None:
         with replacing(path) as partial:
             partial.write_text(svg_of(figure), encoding="utf-8")
         return
-    changing = "Software" if path.suffix == ".png" else "CreationDate"  # alike for equal figures
+    changing = "Software" if path.suffix == ".png" else "CreationDate"  # left out for reproducible files
     with in_style(), io.BytesIO() as file:
         figure.savefig(file, format=path.suffix[1:], bbox_inches="tight", metadata={changing: None})
         drawn = file.getvalue()
@@ -105,9 +106,9 @@ def _write(figure: Figure, path: Path) -> None:
 
 
 def _shows(path: Path, drawn: bytes) -> bool:
-    """Return whether a file shows the same picture, up to single pixels that rounding moves on another machine."""
+    """Return whether a file shows the same picture, ignoring single pixels that rounding changes between machines."""
     try:
         before, now = imread(path), imread(io.BytesIO(drawn))
-    except (OSError, SyntaxError):  # there is none, or it is damaged
+    except (OSError, SyntaxError):  # missing or damaged
         return False
     return before.shape == now.shape and int((np.abs(before - now) > _SEEN).any(axis=-1).sum()) < _DIGIT

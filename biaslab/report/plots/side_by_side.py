@@ -1,4 +1,4 @@
-"""Estimates in panels side by side: of several judges and their differences, of a teacher and a student."""
+"""Plot estimates in two panels: judges and their differences, or teacher, student and inherited shares."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from biaslab.stats.together import condition_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LONG = 40  # letters of a judge's name
-_WIDE = 30  # letters of a line of a row's label
+_LONG = 40  # maximum number of characters of a judge's name
+_WIDE = 30  # characters per line of a row label
 
 
 @checked
 @styled
 def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | None = None) -> list[Axes]:
-    """Plot what `biaslab.compare` finds of a metric: the estimates of all, and beside them differences.
+    """Plot the result of `biaslab.compare` for one metric: estimates on the left, differences on the right.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Its frame.
+        Result of `biaslab.compare`.
     metric : str, optional
-        Which metric; the first of the frame by default.
+        Metric to plot; default: the first in the frame.
     title : str, optional
-        Stands above n; by default the data set's name stands before it.
+        Title above n; default: the data set's name before n.
 
     Returns
     -------
     list of matplotlib.axes.Axes
-        Estimates with the null dashed, a row a judge, and differences from the reference with 0 dashed, a row a pair
-        of judges; of several attributes or other conditions each.
+        Estimates, one row per judge, with the null dashed; and differences from the reference, one row per pair of
+        judges, with 0 dashed. Attributes and other conditions that vary have separate rows.
 
     Raises
     ------
@@ -83,23 +83,23 @@ def _short(name: str) -> str:
 @checked
 @styled
 def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = None) -> list[Axes]:
-    """Plot what `biaslab.distill.bias_inheritance` finds: estimates of both judges, and beside them the shares.
+    """Plot the result of `biaslab.distill.bias_inheritance`: estimates on the left, inherited shares on the right.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Its frame, or several below one another. Any ``role`` besides "difference" and "share", such as a control, is
-        drawn beside teacher and student.
+        One result of `biaslab.distill.bias_inheritance`, or several concatenated. Any ``role`` besides "difference" and
+        "share", such as a control, is drawn with teacher and student.
     unit : str
-        Which rows: those that are counted in this unit.
+        Plot the rows in this unit.
     title : str, optional
-        Stands above n; by default the data set's name stands before it.
+        Title above n; default: the data set's name before n.
 
     Returns
     -------
     list of matplotlib.axes.Axes
-        Estimates with the null dashed, and shares with none (0) and all of the bias (1) dashed and the verdict in a
-        word. A share that is not defined has no dot.
+        Estimates with the null dashed; and shares with their verdicts, with 0 (no bias inherited) and 1 (all of it)
+        dashed. An undefined share has no dot.
 
     Raises
     ------
@@ -146,10 +146,10 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 
 
 def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
-    """Add a finding: which share of each bias the student inherits."""
+    """Add a column ``finding``: one sentence on the share of each bias that the student inherits."""
     rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
-    told = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
-    return shares.assign(finding=f"The student and its teacher's biases: {'; '.join(told)}")
+    verdicts = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
+    return shares.assign(finding=f"The student and its teacher's biases: {'; '.join(verdicts)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:

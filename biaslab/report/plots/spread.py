@@ -1,4 +1,4 @@
-"""How far the sampled scores of one text lie apart, beside its human score (Stureborg et al. 2024, Fig. 5)."""
+"""Plot sampled scores of the same text against its human score (Stureborg et al. 2024, Fig. 5)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from biaslab.report.plots.saving import save
 from biaslab.report.plots.style import note, panels, styled
 from biaslab.stats import require_columns
 
-_ACROSS = 4  # panels side by side
-_AREA = 1500  # square points of a dot that stands for all samples of a panel
+_ACROSS = 4  # maximum number of panels per line
+_AREA = 1500  # square points of a dot that represents all samples of a panel
 
 
 @checked
 @styled
 def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> Drawn:
-    """Draw the scores that a judge samples against the human scores of the texts.
+    """Plot the scores that a judge samples against the human scores of the texts.
 
-    The area of a dot is the share of samples. Panels are the attributes as asked in the first configuration, and the
-    first attribute in the others.
+    The area of a dot is its share of the samples. There is one panel per attribute in the first configuration, and one
+    per further configuration, with the first attribute.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        Of `biaslab.probes.Consistency`, of one judge. Trials without a value or a human score, and pairs, are left out.
+        Trials of `biaslab.probes.Consistency` by one judge. Pairs, and trials without a value or a human score, are
+        left out.
     name, out
         As in `biaslab.plots.draw`.
 

@@ -1,4 +1,4 @@
-"""One visual language: sizes of a journal's column, colours that the colour-blind and a grey copy tell apart."""
+"""The visual style: sizes of journal columns, colours distinct in greyscale and for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 _INCH = 2.54
-_HALF = NormalDist().inv_cdf(0.75)  # standard deviations on both sides of the middle hold half of a normal distribution
-_LETTERS, _LINE = 8.6, 0.36  # of a headline: letters of a centimetre, centimetres of a line
-#: A narrow face, Roboto Condensed (Apache-2.0), which comes with the package; what it lacks is drawn in matplotlib's.
+_HALF = NormalDist().inv_cdf(0.75)  # the middle half of a normal distribution, in standard deviations from the mean
+_LETTERS, _LINE = 8.6, 0.36  # of a headline: characters per centimetre, centimetres per line
+#: Roboto Condensed (Apache-2.0), a narrow font shipped with the package; missing glyphs come from matplotlib's font.
 FACE = ["Roboto Condensed", "DejaVu Sans"]
 for _file in sorted((Path(__file__).parent / "fonts").glob("*.ttf")):
     fontManager.addfont(_file)
-_TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=,) (?=[^\[\]]*\])")  # spaces of "61 %" and "[0.1, 0.2]", where no line ends
+_TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=,) (?=[^\[\]]*\])")  # no line break in "61 %" and "[0.1, 0.2]"
 PALETTE = sns.color_palette("colorblind")
 OTHERS, PEOPLE = "0.45", "black"
-#: The colour of a family of judges in every figure, by how their names begin.
+#: Colour of a model family in every figure, by the beginning of its judges' names.
 FAMILIES: dict[str, Any] = {
     "gpt|chatgpt|text.davinci": PALETTE[0],
     "claude": PALETTE[1],
@@ -52,9 +52,9 @@ FAMILIES: dict[str, Any] = {
 MARKERS = "osD^vP"
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
-RECORDED = "recorded judges"  # in the label of other judges' marks
-NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1.2, "zorder": 0}  # the line of no effect
-BAND: dict[str, Any] = {"color": "0.965", "linewidth": 0, "zorder": -3}  # behind every second row
+RECORDED = "recorded judges"  # in the legend label of reference judges
+NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1.2, "zorder": 0}  # line at the null
+BAND: dict[str, Any] = {"color": "0.965", "linewidth": 0, "zorder": -3}  # background of every second row
 SMALL: dict[str, Any] = {"color": "0.88", "linewidth": 0, "zorder": -2, "label": "too small to matter"}
 STYLE: dict[Any, Any] = {
     "font.family": FACE,
@@ -72,10 +72,10 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def in_style(**more: Any) -> Iterator[None]:
-    """Draw in biaslab's style without changing anybody else's.
+    """Apply biaslab's style within a context, without changing other settings.
 
-    `plt.rc_context` resets every setting. A notebook's backend is loaded by the first figure and turns ``interactive``
-    on; reset, it would show no figure after that one.
+    `plt.rc_context` would restore every setting. In a notebook, the first figure loads a backend that turns
+    ``interactive`` on; if that were restored, no later figure would be shown.
     """
     settings = STYLE | more
     before = {name: plt.rcParams[name] for name in settings}
@@ -88,7 +88,7 @@ def in_style(**more: Any) -> Iterator[None]:
 
 @checked
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Draw what a function draws in biaslab's style."""
+    """Make a function draw in biaslab's style."""
     return in_style()(draw)
 
 
@@ -102,22 +102,22 @@ def panels(
     rows: int = 1,
     sharey: bool = True,
 ) -> list[Axes]:
-    """Return Axes side by side with a common vertical axis, to be drawn into and closed with `share_legend`.
+    """Create Axes side by side with common axes, to be drawn on and finished with `share_legend`.
 
     Parameters
     ----------
     columns : int
-        Number of panels; one is a journal column wide (8 cm), two or more fill a page (17 cm).
+        Number of panels per row: a single one is a journal column wide (8 cm), two or more fill a page (17 cm).
     height : float
-        In centimetres.
+        Height of each row of panels, in centimetres.
     sharex : bool
-        Have one horizontal scale; panels of different metrics have none in common.
+        Share the horizontal axis; panels of different metrics cannot.
     width : float, optional
-        In centimetres, where long names need another than that of a column or a page.
+        Width of the figure in centimetres, if long names need another one.
     rows : int
-        Of panels, of which each has this height; the list holds them row by row.
+        Number of rows of panels; the list goes row by row.
     sharey : bool
-        Have one vertical scale.
+        Share the vertical axis.
     """
     require_count("columns", columns, 1)
     require_count("rows", rows, 1)
@@ -127,7 +127,7 @@ def panels(
     size = ((width or (8.0 if columns == 1 else 17.0)) / _INCH, rows * height / _INCH)
     figure, axes = plt.subplots(rows, columns, figsize=size, sharex=sharex, sharey=sharey, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)
-    for ax in axes.flat:  # ticks are made when a figure is shown, whoever's style holds then
+    for ax in axes.flat:  # tick labels are created when the figure is shown, outside this style
         ax.tick_params(labelfontfamily=FACE)
     return list(axes.flat)
 
@@ -135,7 +135,7 @@ def panels(
 @checked
 @styled
 def share_legend(axes: Sequence[Axes]) -> None:
-    """Put one legend of all panels below them; a vertical axis that all share is labelled on the first one."""
+    """Put a common legend below all panels, and label a common vertical axis only in the first column."""
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -143,7 +143,7 @@ def share_legend(axes: Sequence[Axes]) -> None:
     last = SMALL["label"]
     labels = sorted(
         handles, key=lambda name: (name == last, name.startswith(PUBLISHED), RECORDED in name)
-    )  # ours first
+    )  # own estimates first
     for drawn in axes[0].figure.legends:
         drawn.remove()
     widest = max(map(len, labels), default=0)
@@ -161,7 +161,7 @@ def share_legend(axes: Sequence[Axes]) -> None:
 
 
 def family_colour(name: str) -> Any:
-    """Return the colour of a judge's family, by its name.
+    """Return the colour of a judge's model family.
 
     Examples
     --------
@@ -182,9 +182,9 @@ def dots(
     hollow: bool = False,
     colour: Any = None,
 ) -> ErrorbarContainer:
-    """Draw estimates with their intervals in the look that belongs to an index, filled or hollow.
+    """Draw estimates with their intervals, in the look of an index, filled or hollow.
 
-    The thick part of a line would hold half of a normal distribution that has the interval as its middle part.
+    The thick part of each line is a 50 % interval, derived from the given one under a normal distribution.
     """
     values, ends = rows["estimate"].to_numpy(float), rows[["ci_low", "ci_high"]].to_numpy(float).T
     level = rows["ci_level"].to_numpy(float) if "ci_level" in rows else np.full(len(rows), 0.95)
@@ -209,12 +209,12 @@ def dots(
 
 @checked
 def note(ax: Axes, text: str) -> None:
-    """Write the facts of a figure (data set, n, level) above Axes, small and grey; a $ in a name is a $."""
+    """Write the caption above Axes (data set, n, level), small and grey; a $ in a name is printed as such."""
     ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)
 
 
 def head(figure: Figure, text: str) -> None:
-    """Write in a line, or as many about equal ones as it takes, what a figure tells; the figure grows by them."""
+    """Write the headline of a figure, wrapped into lines of about equal length, and make the figure higher to fit."""
     letters = int(_LETTERS * figure.get_figwidth() * _INCH)
     text = _TOGETHER.sub("\xa0", text)
     lines = textwrap.wrap(text, letters)
