@@ -65,9 +65,10 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     order = order_of(table, shown, {name: readings[name] for name in verdicts if name in readings}, people, readings)
     if isinstance(order, Refusal):
         return order
-    if refusals := [readings[name] for name in verdicts if isinstance(readings.get(name), Refusal)]:
+    refusals = [said for name in verdicts if isinstance(said := readings.get(name), Refusal)]
+    if refusals:
         return refusals[0]
-    if refusals := [readings[name] for name in people if isinstance(readings[name], Refusal)]:
+    if refusals := [said for name in people if isinstance(said := readings[name], Refusal)]:
         return _of_people(refusals[0], people, bool(verdicts), entries)
     entries = {**entries, **order}
     if people and not {"preference", "human_gap"} & set(table.given):
