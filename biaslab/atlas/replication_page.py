@@ -196,7 +196,8 @@ def _call(row: Mapping[Any, Any]) -> str:
 def _printed_at() -> dict[tuple[str, ...], dict[str, str]]:
     """Return section, unit and note of each printed number, by where it is printed."""
     rows = published.load()[[*_WHERE, "page_or_section", "unit", "note"]].astype(str).to_dict("records")
-    return {tuple(row[name] for name in _WHERE): row for row in rows}
+    records = [{str(name): str(value) for name, value in row.items()} for row in rows]
+    return {tuple(row[name] for name in _WHERE): row for row in records}
 
 
 @cache
