@@ -41,7 +41,10 @@ def test_every_pair_opens_without_a_script_to_how_both_are_computed(found, page)
 
 def test_the_page_fetches_nothing_and_says_how_many_come_out(page):
     assert not re.search(r"\bsrc=|\bimport[(]|url\(|\bfetch\(|<link|@import", page)
-    assert "Equal: 698 of 700 comparable numbers; another quantity than ours: 271 of 971." in html.unescape(page)
+    assert (
+        "698 of 700 comparable numbers come out in every digit; 271 of 971 printed numbers are another"
+        in html.unescape(page)
+    )
 
 
 @pytest.mark.slow
@@ -62,7 +65,7 @@ def test_the_command_estimates_our_number_again(found, page, metric):
 
 def test_some_rows_make_a_page_and_none_do_not(found, tmp_path):
     some = bl.atlas.replication_page(found[found["paper"] == "wang2024"])
-    assert some.finding == "another quantity than ours: all of 5 numbers"
+    assert some.finding == "5 of 5 printed numbers are another quantity than ours"
     assert len(PAIR.findall(some.save(tmp_path / "pairs.html").read_text(encoding="utf-8"))) == 5
     assert some._rows_at([1, 0])["judge"].tolist() == found.loc[found["paper"] == "wang2024", "judge"].tolist()[1::-1]
     with pytest.raises(InputError, match="at least one row"):
