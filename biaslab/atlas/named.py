@@ -15,7 +15,7 @@ from biaslab.logs.recorded import RecordedJudge, rows_where
 PREFIX = "atlas:"
 #: Columns that describe how a judge was asked; one value of each must be chosen.
 _WAYS = ("dataset", "template", "configuration")
-_ACROSS = ("template",)  # probes that compare ways to ask, and read all of them
+_ACROSS = {"template": WAYS, "subsets": ("subset",)}  # columns whose values a probe compares, so that it reads all
 _NONE = "recorded"  # value of a column that does not apply
 
 
@@ -62,7 +62,8 @@ class JudgementNames:
     def name(self, record: Mapping[Any, Any]) -> str:
         """Return ``atlas:JUDGE@SOURCE?template=…``, or "" where the package has no such rows."""
         name = self._named.get((record["source"], record["dataset"], record["judge"]), "")
-        for way in WAYS if name and record["probe"] not in _ACROSS else ():
+        across = _ACROSS.get(record["probe"], ())
+        for way in (each for each in WAYS if name and each not in across):
             value = str(record.get(way))
             asked = (record["source"], record["dataset"], record["judge"], way, value)
             if value != "recorded" and asked in self._ways:

@@ -77,13 +77,12 @@ class ReplicationPage(Page):
 
     @property
     def finding(self) -> str:
-        """How many comparable numbers are equal, and how many printed ones are another quantity than ours."""
-        outcomes = self.rows["outcome"]
-        alike = outcomes != INCOMPARABLE
-        if not alike.any():
-            return f"another quantity than ours: all of {count(len(outcomes), 'number')}"
-        said = f"equal: {(outcomes == EQUAL).sum()} of {count(int(alike.sum()), 'comparable number')}"
-        return said if alike.all() else f"{said}; another quantity than ours: {(~alike).sum()} of {len(outcomes)}"
+        """How many comparable numbers come out, and how many printed ones are another quantity than ours."""
+        same = self.rows.loc[self.rows["outcome"] != INCOMPARABLE, "outcome"]
+        equal = f"{(same == EQUAL).sum()} of {len(same):,} comparable numbers come out in every digit"
+        apart, every = len(self.rows) - len(same), len(self.rows)
+        others = f"{apart:,} of {every:,} printed numbers are another quantity than ours"
+        return "; ".join([equal] * (len(same) > 0) + [others] * (apart > 0))
 
     def _repr_html_(self) -> str:
         page = escape(self.to_html(), quote=True)
@@ -92,7 +91,7 @@ class ReplicationPage(Page):
         return f'<iframe title="{_TITLE}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
 
     def __repr__(self) -> str:
-        return f"ReplicationPage, {self.finding}; save(path) writes the page"
+        return f"ReplicationPage: {self.finding}; save(path) writes the page"
 
 
 @checked
@@ -121,8 +120,8 @@ def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:
     --------
     >>> import biaslab as bl
     >>> found = bl.atlas.replications()
-    >>> replication_page(found[found["paper"] == "zheng2024"])
-    ReplicationPage, equal: 1 of 1 comparable number; save(path) writes the page
+    >>> replication_page(found[found["paper"] == "dubois2024"])
+    ReplicationPage: 2 of 2 comparable numbers come out in every digit; save(path) writes the page
     """
     shown = replications() if rows is None else rows
     require_columns(shown, _NEEDED, "replications")
@@ -196,7 +195,8 @@ def _call(row: Mapping[Any, Any]) -> str:
 def _printed_at() -> dict[tuple[str, ...], dict[str, str]]:
     """Return section, unit and note of each printed number, by where it is printed."""
     rows = published.load()[[*_WHERE, "page_or_section", "unit", "note"]].astype(str).to_dict("records")
-    return {tuple(row[name] for name in _WHERE): row for row in rows}
+    records = [{str(name): str(value) for name, value in row.items()} for row in rows]
+    return {tuple(row[name] for name in _WHERE): row for row in records}
 
 
 @cache

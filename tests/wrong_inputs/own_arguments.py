@@ -78,6 +78,7 @@ OWN = {
     },
     "show": {"judgements": lambda w: w.trials, "dataset": lambda w: w.data},
     "atlas.estimates": {"metric": value("first_position_rate")},
+    "atlas.replication_page": {"rows": lambda w: bl.atlas.replications().head(3)},
     "atlas.explorer": {"estimates": lambda w: bl.atlas.estimates(source="null_model")},
     "atlas.judges": {"source": value(None)},
     "atlas.trials": {"source": value("mt_bench")},

@@ -46,6 +46,7 @@ LEFT_OUT = {
     "atlas.check": "estimates what atlas.add wrote again; its own tests try damaged files",
     "atlas.contributions": "reads what atlas.add wrote; its own tests try damaged files",
     "atlas.Explorer": "made by atlas.explorer alone",
+    "atlas.ReplicationPage": "made by atlas.replication_page alone",
     "report.Card": "made by report.card alone",
     "Screen": "a result, which `screen` makes",
     "plots.styled": "a decorator: it returns whatever it is given",

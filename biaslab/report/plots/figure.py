@@ -166,11 +166,18 @@ def draw(
         if log:
             make_logarithmic(ax)
         fit_text(ax)
+    return close(axes, told, name, out, finding)
+
+
+def close(
+    axes: list[Axes], shown: pd.DataFrame, name: str | None, out: str | PathLike[str], finding: str | None
+) -> Drawn:
+    """Give a figure its legend; with a name ``<study>__<rest>``, write it and the rows that it shows to files."""
     if name is None:
         share_legend(axes)
         return Drawn(tuple(axes))
     study, _, rest = name.partition("__")
-    return Drawn(tuple(axes), tuple(save(axes, told, study, rest, out, finding=finding)))
+    return Drawn(tuple(axes), tuple(save(axes, shown, study, rest, out, finding=finding)))
 
 
 @checked

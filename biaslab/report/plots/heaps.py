@@ -11,11 +11,10 @@ from biaslab.core.errors import TrialsError
 from biaslab.core.names import written
 from biaslab.core.output import percent
 from biaslab.core.scales import scale_named
-from biaslab.report.plots.figure import Drawn
+from biaslab.report.plots.figure import Drawn, close
 from biaslab.report.plots.grid import fit_text
 from biaslab.report.plots.naming import judge_words, marked
-from biaslab.report.plots.saving import save
-from biaslab.report.plots.style import PALETTE, note, panels, share_legend, styled
+from biaslab.report.plots.style import PALETTE, note, panels, styled
 from biaslab.stats import ITEM, require_columns
 
 
@@ -72,10 +71,6 @@ def heaps(
     names = map(written, dict.fromkeys(given["dataset"]))
     note(ax, " · ".join(filter(None, [marked(judge), *names, f"n = {len(items)} scores"])))
     fit_text(ax)
-    if name is None:
-        share_legend([ax])
-        return Drawn((ax,))
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
-    study, _, rest = name.partition("__")
     told = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
-    return Drawn((ax,), tuple(save([ax], rows, study, rest, out, finding=told)))
+    return close([ax], rows, name, out, told)

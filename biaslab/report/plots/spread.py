@@ -8,10 +8,9 @@ import pandas as pd
 
 from biaslab.core.checked import checked
 from biaslab.core.names import written
-from biaslab.report.plots.figure import Drawn
+from biaslab.report.plots.figure import Drawn, close
 from biaslab.report.plots.grid import fit_text
 from biaslab.report.plots.naming import judge_words, marked
-from biaslab.report.plots.saving import save
 from biaslab.report.plots.style import note, panels, styled
 from biaslab.stats import require_columns
 
@@ -73,11 +72,7 @@ def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[st
         ax.set(xlabel="mean human score", ylabel="score of the judge")
         note(ax, "\n".join([f"{attribute} · {way}", " · ".join(filter(None, [marked(judge), dataset]))]))
         fit_text(ax)
-    drawn = tuple(axes[: len(shown)])
-    if name is None:
-        return Drawn(drawn)
     of_one = scored[scored["configuration"] == ways[0]].groupby(["attribute", "context_id", "candidate_id"])["value"]
     samples, apart = of_one.size().median(), (of_one.max() - of_one.min()).mean()
     told = f"{samples:.0f} scores of one text by {judge_words(judge)} span {apart:.1f} points on average, on {ways[0]}"
-    study, _, rest = name.partition("__")
-    return Drawn(drawn, tuple(save(drawn, shares, study, rest, out, finding=told)))
+    return close(axes[: len(shown)], shares, name, out, told)
