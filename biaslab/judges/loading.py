@@ -54,14 +54,14 @@ def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceM
     return _load(source, dtype, device, _generating, device_map=device_map)
 
 
-def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cpu", safe: bool = False) -> Any:
+def load_headless(source: ModelSource, device: str = "cpu", safe: bool = False) -> Any:
     """Load a model without its language-model head, for hidden states, and its tokenizer, without remote code.
 
     Parameters
     ----------
     source : ModelSource
         As returned by `find_model`.
-    dtype, device : str
+    device : str
         As in torch.
     safe : bool
         Refuse weights in formats other than safetensors.
@@ -78,7 +78,7 @@ def load_headless(source: ModelSource, dtype: str = "float32", device: str = "cp
     """
     from transformers import AutoModel
 
-    model, tokenizer = _load(source, dtype, device, lambda _: AutoModel, safe)
+    model, tokenizer = _load(source, "float32", device, lambda _: AutoModel, safe)
     return (model.get_encoder() if model.config.is_encoder_decoder else model), tokenizer
 
 

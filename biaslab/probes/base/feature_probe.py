@@ -289,9 +289,9 @@ def kept_columns(trials: pd.DataFrame) -> list[str]:
     return [name for name in ("ratings", "annotators", "scale") if name in trials]
 
 
-def with_missing_scores(trials: pd.DataFrame, asked: str = "score") -> pd.DataFrame:
+def with_missing_scores(trials: pd.DataFrame) -> pd.DataFrame:
     """Return trials with missing scores replaced by placeholders, to recover the planned items."""
-    scores = trials["asked"] == asked if "asked" in trials else pd.Series(True, trials.index)
+    scores = trials["asked"] == "score" if "asked" in trials else pd.Series(True, trials.index)
     return completed(trials, np.where(scores, 0.0, math.nan))
 
 
