@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _ACROSS = 4  # maximum number of panels per line
 _PAIR, _LETTERS = 2, 150  # number of panels per line that are still a column wide; characters across a page
-_DENSE, _ROWS, _LEAST = 25, 20, 20  # characters per inch of a caption and of a row name; least per caption line
-_LABEL = 0.2  # inches per line of the vertical axis' label, and between row names and axis
+_DENSE, _ROWS, _LEAST = 25, 20, 20  # letters of an inch of a line above and of a row's name; the least of a line above
+_LABEL = 0.2  # inches of a line of the vertical axis' label, and of what keeps names and axis apart
 _LONG = 26  # characters of a row's name that fit next to Axes of a column's width
 
 
