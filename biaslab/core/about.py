@@ -99,6 +99,7 @@ class About:
         held["attributes"], held["source"], held["labels"], held["scale"] = attributes, source, labels, scale
         held["form"], held["reasons"], held["previous"], held["edits"] = form, reasons, previous, edits
         held["template"], held["protocol"] = template, protocol
-        for name, values in (("edits", edits or candidate_ids), ("texts", texts)):
-            if len(values) != len(candidate_ids):
-                raise InputError(name, values, f"one value for each of {', '.join(candidate_ids) or 'no candidates'}")
+        count = len(candidate_ids)
+        if len(texts) != count or len(edits or candidate_ids) != count:
+            name, values = ("texts", texts) if len(edits or candidate_ids) == count else ("edits", edits)
+            raise InputError(name, values, f"one value for each of {', '.join(candidate_ids) or 'no candidates'}")

@@ -16,13 +16,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from operator import attrgetter
 from typing import Any
 
 from biaslab.core import Reply, Request, Usage, canonical_json, request_from_fields
 from biaslab.core.errors import InputError
 
 #: Fields that are None if a reply contains only log-probabilities.
-_OTHERS = ("text", "finish_reason", "score", "model", "unseen", "samples", "thought", "temperature")
+_OTHERS = attrgetter("text", "finish_reason", "score", "model", "unseen", "samples", "thought", "temperature")
+_NOTHING = (None,) * 8
 _DECODED = json.JSONDecoder().raw_decode
 #: Columns read for a stored reply, in the order of `record_of`.
 READ = ("key", "judge", "kind", "created", "request", "reply", "prompt_tokens", "cached_tokens", "completion_tokens")
@@ -184,10 +186,10 @@ def moment_to_text(moment: datetime) -> str:
 
 def _is_plain(reply: Reply) -> bool:
     """Return whether a reply contains only log-probabilities, as most do."""
-    levels, held = reply.logprobs, reply.__dict__
-    if type(levels) is not tuple or reply.usage.reasoning_tokens or reply.bounded != ():
+    levels = reply.logprobs
+    if type(levels) is not tuple or _OTHERS(reply) != _NOTHING or reply.usage.reasoning_tokens or reply.bounded != ():
         return False
-    return all(held[name] is None for name in _OTHERS) and _are_plain(levels)
+    return _are_plain(levels)
 
 
 def _are_plain(levels: Sequence[Any]) -> bool:

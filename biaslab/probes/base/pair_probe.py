@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeVar, get_args
 import numpy as np
 
 from biaslab import prompts
-from biaslab.core import About, Choice, Compare, Completion, Messages, Nearest, Reply, Request, Scalar, Status, Trial
+from biaslab.core import About, Choice, Compare, Completion, Nearest, Reply, Request, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -150,8 +150,13 @@ class PairProbe(Probe):
         about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
         defended = prompt if defence == "none" else defend(prompt, defence)
         kept = parts if len(whole) == len(prompt) and defended is prompt else ()
-        requests = [self._request(defended, about, replicate, kept) for replicate in range(self.replicates)]
         where = context[0], attribute, first, second
+        if self.answer == "distribution":
+            return iter((Trial(Choice(defended, labels, about, kept), *where, 0, condition, labels),))
+        requests = [
+            Completion(defended, self.temperature, 32, replicate, self.seed, about)
+            for replicate in range(self.replicates)
+        ]
         return iter([Trial(each, *where, number, condition, labels) for number, each in enumerate(requests)])
 
     def _show_pair(
@@ -200,11 +205,6 @@ class PairProbe(Probe):
         for replicate in range(self.replicates):
             request = protocol.request(shown, about, replicate, self.seed, self.answer == "distribution", note)
             yield Trial(request, context[0], attribute, first, second, replicate, where, labels)
-
-    def _request(self, prompt: Messages, about: About, replicate: int, parts: tuple[str, ...]) -> Request:
-        if self.answer == "distribution":
-            return Choice(prompt, about.labels, about, parts)
-        return Completion(prompt, self.temperature, 32, replicate, self.seed, about)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -198,10 +199,12 @@ class Walk:
             replies = {request: known[key] for request, key in keys.items() if key in known}
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
                 self._ask(part, replies)
-            if len(replies) < len(requests) or any(request not in replies for request in requests):
-                raise JudgeError(f"the judge {self.judge.id!r} left requests unanswered")
+            try:
+                in_order = [replies[trial.request] for trial in window]
+            except KeyError:
+                raise JudgeError(f"the judge {self.judge.id!r} left requests unanswered") from None
             known |= {key: replies[request] for request, key in keys.items()}
-            yield judged(probe, columns, study, window, replies)
+            yield judged(probe, columns, study, window, in_order)
 
     def _affordable(self, requests: list[Request]) -> Iterator[list[Request]]:
         """Split requests into batches that stay within the budget."""
@@ -233,7 +236,7 @@ def judged(
     columns: Columns,
     study: Mapping[str, str],
     trials: Sequence[Trial],
-    replies: Mapping[Request, Reply],
+    replies: Sequence[Reply],
 ) -> Part:
     """Parse the replies to trials, and put both into columns.
 
@@ -247,15 +250,15 @@ def judged(
         ``probe``, ``judge`` and ``dataset``, constant over rows.
     trials : sequence of Trial
         Trials, in the order of the rows.
-    replies : mapping of Request to Reply
-        Replies to all their requests.
+    replies : sequence of Reply
+        Replies to their requests, in the same order.
     """
     with uncollected():
-        answers = [answered(reply) if (reply := replies[trial.request]).text else reply for trial in trials]
+        answers = [answered(reply) if reply.text else reply for reply in replies]
         read = [_read(probe, trial, reply) for trial, reply in zip(trials, answers, strict=True)]
         values: dict[str, Sequence[Any]] = {name: [text] for name, text in study.items()}
         for name in ("context_id", "candidate_id", "opponent_id", "attribute", "replicate"):
-            values[name] = [getattr(trial, name) for trial in trials]
+            values[name] = list(map(attrgetter(name), trials))
         conditions = [trial.condition for trial in trials]
         for name in columns.conditions:
             values.setdefault(name, [condition.get(name, math.nan) for condition in conditions])

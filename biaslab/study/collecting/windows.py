@@ -16,6 +16,7 @@ from biaslab.core.trials import uncollected
 Plan = Callable[[], Iterable[Trial]]
 #: Minimum number of trials per window, which ends with a context.
 SIZE = 5_000
+_NONE = type(None)
 
 
 def window_size(judge: Judge) -> int:
@@ -131,10 +132,13 @@ def survey_design(
         survey.whole, survey.first = (None, survey.first) if survey.trials else (window, tuple(window[0].condition))
         survey.trials += len(window)
         with uncollected():
-            requests = list(dict.fromkeys([trial.request for trial in window]))
-            hashes = np.array([hash(request) for request in requests], np.int64)
+            requests = [trial.request for trial in window]
+            hashes = _hashes(requests)
+            if repeats := len(np.unique(hashes)) < len(hashes):
+                requests = list(dict.fromkeys(requests))
+                hashes = _hashes(requests)
             _note_types(survey.types, window)
-        repeated = seen.add(hashes) if len(np.unique(hashes)) == len(hashes) else _each(seen, hashes)
+        repeated = _each(seen, hashes) if repeats else seen.add(hashes)
         survey.shared.update(hashes[repeated].tolist())
         survey.requests += len(requests) - int(repeated.sum())
         _check(judge, requests, window)
@@ -144,6 +148,10 @@ def survey_design(
     return survey
 
 
+def _hashes(requests: Sequence[Request]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, requests), np.int64, len(requests))
+
+
 def _each(seen: Seen, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Like `Seen.add`, for numbers with repetitions, because hashes of different requests may collide."""
     different, at = np.unique(hashes, return_inverse=True)
@@ -151,12 +159,11 @@ def _each(seen: Seen, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _note_types(types: dict[str, set[type]], window: Sequence[Trial]) -> None:
-    types["opponent_id"].update({type(trial.opponent_id) for trial in window} - {type(None)})
-    for condition in {id(trial.condition): trial.condition for trial in window}.values():
-        for name, value in condition.items():
-            known = types.setdefault(name, set())
-            if value is not None:
-                known.add(type(value))
+    types["opponent_id"].update({type(trial.opponent_id) for trial in window} - {_NONE})
+    conditions = [trial.condition for trial in window]
+    for names, kinds in dict.fromkeys([(tuple(each), tuple(map(type, each.values()))) for each in conditions]):
+        for name, kind in zip(names, kinds, strict=True):
+            types.setdefault(name, set()).update({kind} - {_NONE})
 
 
 def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -> None:
