@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from biaslab.core import BaseJudge, Closable, Judge, Pack, Reply, Request, Stoppable, Usage, as_judge, request_key
+from biaslab.core import BaseJudge, Judge, Pack, Reply, Request, Usage, as_judge, request_key
 from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.stopping import draining, heeding
 from biaslab.core.trials import uncollected
 from biaslab.store.claims import Claims
 from biaslab.store.file import Reserve
+from biaslab.store.groups import Groups
 
 if TYPE_CHECKING:
     from biaslab.store import Store
@@ -92,6 +93,9 @@ class StoredJudge(BaseJudge):
         Replies and tokens so far, from the store and from the judge.
     waits : bool
         Whether to wait for replies that other processes have requested instead of asking too; panels do not.
+    groups : bool
+        Whether single replies that the judge gives at once are stored in one transaction; those of panels are not, nor
+        those of a run with a budget, which may have to stop after any reply.
 
     Raises
     ------
@@ -110,11 +114,11 @@ class StoredJudge(BaseJudge):
         self.thinks = self.judge.thinks
         self.tally = Tally()
         self._tallies: tuple[Tally, ...] = (self.tally, PROCESS)
-        self.waits = True
+        self.waits = self.groups = True
         if self.judge.members:
             members = [StoredJudge(store, member) for member in self.judge.members]
             for member in (self, *members):  # wait for one another, not for another panel's
-                member.waits = False
+                member.waits = member.groups = False
             self.judge = as_judge(self.judge.of_members(members))
             self._tallies = (self.tally,)  # the members' replies are counted there
 
@@ -155,8 +159,8 @@ class StoredJudge(BaseJudge):
         Equal requests are asked once. Those that another process on this machine has in flight are not asked: the
         judge waits for their replies, and asks only if that process ends without one (`biaslab.store.claims`; not for
         panels). A reply is **acknowledged** when it is yielded: it is then on disk, and no kill can lose it. The
-        replies of a pack are stored in one transaction before the judge is asked for more. If another process stored a
-        reply to the same request meanwhile, that one is yielded.
+        replies of a pack, and single ones that arrive at once, share a transaction before the judge is asked for
+        more. If another process stored a reply to the same request meanwhile, that one is yielded.
         If iteration ends early because of an error, a signal (SIGINT, SIGTERM, SIGHUP: `biaslab.core.stopping`) or a
         full disk, the paid replies still in flight are stored too, if the judge's answers are
         `biaslab.core.Stoppable`. A reply that cannot be stored, for example because it contains NaN, is skipped until
@@ -206,11 +210,11 @@ class StoredJudge(BaseJudge):
         if not waiting:
             return
         known = self._known_of_members([copies[0] for copies in waiting.values()])
-        answers = self.judge.packs([copies[0] for copies in waiting.values()])
+        answers = Groups(self.judge.packs([copies[0] for copies in waiting.values()]), self.groups)
         reserve, bad = Reserve(self.store.path), _BadReplies(self.judge.id)
         with heeding(lambda: self._let_go(answers, waiting)) as run:
             try:
-                if isinstance(answers, Stoppable):  # several paid replies may be in flight
+                if answers.in_flight:  # several paid replies may be lost
                     reserve.take()
                 for pack in answers:
                     kept = self._kept(pack, waiting, known, bad)
@@ -262,11 +266,11 @@ class StoredJudge(BaseJudge):
             raise JudgeError(f"the judge {judge_id!r} answered a request twice, or one it was not asked", stranger)
         return answers
 
-    def _let_go(self, answers: Closable[Pack], waiting: Mapping[str, object]) -> None:
+    def _let_go(self, answers: Groups, waiting: Mapping[str, object]) -> None:
         """Stop the judge, and store replies that arrive within the grace period after a signal; raise nothing."""
         with draining():
             try:
-                for request, reply in answers.stop() if isinstance(answers, Stoppable) else ():
+                for request, reply in answers.stop():
                     if request_key(request, self.judge.id) in waiting:
                         self._keep([(request, reply)], _BadReplies(self.judge.id))
             except StoreError:

@@ -1,16 +1,18 @@
 """Replies that arrive together are stored in one step, and are on the disk before they are handed on."""
 
+import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from biaslab.core import Completion, Reply, Request, Usage, as_judge, request_key
+import biaslab as bl
+from biaslab.core import Choice, Completion, Reply, Request, Usage, as_judge, request_key
 from biaslab.core.errors import JudgeError, StoreError
 from biaslab.judges.panel_of_judges import Panel
 from biaslab.judges.sampled import Sampled
-from biaslab.store import Store
+from biaslab.store import Store, groups
 from biaslab.store.file import StoreFile
 
 Pack = list[tuple[Request, Reply]]
@@ -175,21 +177,80 @@ def test_judges_of_judges_hand_packs_on(tmp_path: Path, commits: list[int]) -> N
         assert commits[6:] == [10] * 2
 
 
+class Plain:
+    """Answers one by one, and can end a run before one of its replies."""
+
+    id, kinds = "plain", frozenset({Choice, Completion})
+    stopped = False
+
+    def __init__(self, ends: BaseException | None = None, at: int = 3) -> None:
+        self.ends, self.at = ends, at
+
+    def check(self, requests: Iterable[Request]) -> None:
+        pass
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        try:
+            for number, request in enumerate(requests):
+                if number == self.at and self.ends is not None:
+                    raise self.ends
+                is_choice = isinstance(request, Choice)
+                yield request, Reply(logprobs=(-0.1, -3.0), usage=Usage(9)) if is_choice else reply_to(request)
+        finally:
+            self.stopped = True
+
+
+@pytest.fixture
+def instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take all single replies for instant, on whatever machine."""
+    for name in ("AT_ONCE", "TOGETHER"):
+        monkeypatch.setattr(groups, name, math.inf)
+
+
+@pytest.mark.usefixtures("instant")
+@pytest.mark.parametrize(
+    "ends", [JudgeError("gone"), RuntimeError("a bug"), KeyboardInterrupt(), SystemExit(143)], ids=repr
+)
+def test_replies_that_wait_for_others_are_stored_whatever_ends_the_run(tmp_path: Path, ends: BaseException) -> None:
+    requests, judge = make_requests(5), Plain(ends)
+    with Store(tmp_path / "store") as store:
+        with pytest.raises(type(ends)):
+            list(store.wrap(judge).ask(requests))
+        assert judge.stopped
+        assert store.missing(judge, requests) == requests[3:]
+        answers = store.wrap(Plain(JudgeError("gone"), 1)).ask(requests)
+        assert [next(answers)[0] for _ in range(4)] == requests[:4]  # the error comes after the replies before it
+        with pytest.raises(JudgeError, match="gone"):
+            next(answers)
+
+
+@pytest.mark.usefixtures("instant")
+def test_a_budget_is_held_after_every_reply(tmp_path: Path, commits: list[int]) -> None:
+    data, probe = bl.load_dataset("graded", limit=1), bl.probes.Position(["fluency"], templates=[1])
+    bl.collect(probe, Plain(), data, store=tmp_path / "free", progress=False)
+    assert commits == [30]
+    budget = bl.Budget(tokens=90, partial=True)
+    with pytest.raises(bl.errors.BudgetExceededError, match="90 of 90 tokens"):
+        bl.collect(probe, Plain(), data, store=tmp_path / "limited", progress=False, budget=budget)
+    assert commits[1:] == [1] * 10
+
+
+@pytest.mark.parametrize("seconds", [0.0, math.inf], ids=["each takes longer", "all come at once"])
+def test_a_full_disk_holds_what_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    for name in ("AT_ONCE", "TOGETHER"):
+        monkeypatch.setattr(groups, name, seconds)
+    requests: list[Request] = [Completion(f"{number} " + "x" * 5000) for number in range(20)]
+    with Store(tmp_path / "store") as store:
+        pages = store._file.run("PRAGMA page_count")[0][0][0]
+        store._file.run(f"PRAGMA max_page_count = {int(str(pages)) + 16}")
+        with pytest.raises(StoreError, match="stored so far are safe"):
+            list(store.wrap(Plain()).ask(requests))
+        assert 0 < len(store) < 20
+        with pytest.raises(StoreError):
+            store.put(store.missing(Plain(), requests)[0], "plain", Reply(text=requests[-1].messages[0].content))
+
+
 def test_other_judges_give_packs_of_one() -> None:
-    class Plain:
-        id, kinds = "plain", frozenset({Completion})
-        stopped = False
-
-        def check(self, requests: Iterable[Request]) -> None:
-            pass
-
-        def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
-            try:
-                for request in requests:
-                    yield request, reply_to(request)
-            finally:
-                self.stopped = True
-
     judge = Plain()
     packs = as_judge(judge).packs(make_requests(3))
     assert len(next(packs)) == 1

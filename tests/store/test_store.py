@@ -10,7 +10,7 @@ import pytest
 
 from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_fields, request_key
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.store import Store
+from biaslab.store import Store, groups
 from biaslab.store.codec import reply_from_json
 from biaslab.store.stored import PROCESS, Tally
 
@@ -139,16 +139,20 @@ def test_failure_is_not_stored_and_everything_before_stays(path: Path) -> None:
         assert judge.seen == requests[7:]
 
 
-def test_reply_is_durable_before_it_is_handed_on_and_before_the_next_is_asked(path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.0, INF], ids=["each takes longer", "all come at once"])
+def test_reply_is_durable_before_it_is_handed_on(path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """And before the next one is asked, unless it took less than a millisecond."""
+    monkeypatch.setattr(groups, "AT_ONCE", seconds)
+    monkeypatch.setattr(groups, "TOGETHER", seconds)
     judge = HashJudge()
     with Store(path) as store, Store(path) as reader:
         answers = store.wrap(judge).ask(make_requests(5))
         for count, _ in enumerate(answers, start=1):
-            assert len(reader) == len(judge.seen) == count
+            assert len(reader) == len(judge.seen) == (5 if seconds else count)
             if count == 3:
                 answers.close()
         assert judge.closed
-        assert len(reader) == 3
+        assert len(reader) == (5 if seconds else 3)
 
 
 class OddJudge(HashJudge):

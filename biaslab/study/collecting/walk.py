@@ -38,6 +38,7 @@ from biaslab.core.progress import Postfix
 from biaslab.core.trials import uncollected
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.store import Store
+from biaslab.store.stored import StoredJudge
 from biaslab.store.trials import TrialsFile
 from biaslab.store.trials.column_types import OF_THOUGHTS, Columns, Part
 from biaslab.store.trials.writing import require_target, writing
@@ -99,6 +100,8 @@ class Walk:
 
     def __post_init__(self) -> None:
         self.source = self.judge if self.store is None else self.store.wrap(self.judge)
+        if isinstance(self.source, StoredJudge):
+            self.source.groups = self.budget is None
         self.ledger = Ledger(self.judge, self.budget, self.source, self.announces)
 
     def trials(self, probe: Design) -> pd.DataFrame | TrialsFile:
