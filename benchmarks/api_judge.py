@@ -1,8 +1,11 @@
 """Replies a second of an API judge, and what each costs in CPU time.
 
 A loopback server in another process answers every chat completion after 200 ms. With 64 requests in flight it could
-give 320 replies a second. Beside `ApiJudge`: what one writes by hand, 64 tasks over the SDK's ``AsyncOpenAI``, with its
-default transport and with its aiohttp transport; and `ApiJudge` with a store, which has every reply on the disk first.
+give 320 replies a second. Beside `ApiJudge`: what one writes by hand, 64 tasks over the SDK's ``AsyncOpenAI``, with
+its default transport and with its aiohttp transport, which is `ApiJudge`'s own; and `ApiJudge` with a store, which has
+every reply on the disk first. The methods take turns. In the first round `ApiJudge` meets the server: it asks once,
+then 32 at a time, then one more per reply. Later rounds show what it does once it knows the server; columns are medians
+of those.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from biaslab.core import Completion
 from biaslab.judges.api import ApiJudge
 
 TEXT = "The council voted on 12 May to close the old bridge; ten people said that it should stay open. " * 8
+BARE = "AsyncOpenAI"
 
 
 def requests(count: int, label: str) -> list[Completion]:
@@ -53,16 +57,6 @@ async def plain(url: str, wanted: list[Completion], concurrency: int, aiohttp: b
     return len(texts)
 
 
-def judged(url: str, wanted: list[Completion], concurrency: int, store: bool) -> int:
-    """Ask through `ApiJudge`."""
-    judge = ApiJudge("judge", url, max_concurrency=concurrency)
-    with tempfile.TemporaryDirectory() as folder, closing(judge):
-        if not store:
-            return sum(1 for _ in judge.ask(wanted))
-        with bl.Store(Path(folder, "replies.sqlite")) as kept:
-            return sum(1 for _ in kept.wrap(judge).ask(wanted))
-
-
 def measure(run: Callable[[], int], count: int, ideal: float) -> dict[str, float]:
     """Run once; return replies a second, their share of the ideal, and milliseconds of CPU a reply."""
     wall, cpu = time.perf_counter(), time.process_time()
@@ -71,44 +65,64 @@ def measure(run: Callable[[], int], count: int, ideal: float) -> dict[str, float
     return {"seconds": wall, "per_second": count / wall, "of_ideal": count / wall / ideal, "cpu_ms": 1000 * cpu / count}
 
 
+def rounds(url: str, folder: str) -> list[dict[str, object]]:
+    """Let the methods take turns; return a row for each run."""
+    ideal, rows = options.concurrency / options.latency, list[dict[str, object]]()
+    judge, other = (ApiJudge("judge", url, max_concurrency=options.concurrency) for _ in range(2))
+    with closing(judge), closing(other), bl.Store(Path(folder, "replies.sqlite")) as store:
+        stored = store.wrap(other)
+        methods: dict[str, Callable[[list[Completion]], int]] = {
+            BARE: lambda wanted: asyncio.run(plain(url, wanted, options.concurrency, False)),
+            f"{BARE}, aiohttp": lambda wanted: asyncio.run(plain(url, wanted, options.concurrency, True)),
+            "ApiJudge": lambda wanted: sum(1 for _ in judge.ask(wanted)),
+            "ApiJudge, store": lambda wanted: sum(1 for _ in stored.ask(wanted)),
+        }
+        for number in range(options.rounds):
+            for name, method in methods.items():
+                wanted = requests(options.requests, f"{name} {number}")
+                row = measure(lambda m=method, w=wanted: m(w), options.requests, ideal)  # type: ignore[misc]
+                rows.append({"method": name, "round": number, **row})
+                print(rows[-1], flush=True)
+    return rows
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return medians of the rounds after the first, and ratios to both bare loops; ``first`` is the first round's."""
+    later = rows[rows["round"] > 0] if rows["round"].any() else rows
+    table = later.groupby("method", sort=False).median().drop(columns="round")
+    table["first_per_second"] = rows[rows["round"] == 0].set_index("method")["per_second"]
+    for bare in (BARE, f"{BARE}, aiohttp"):
+        table[f"of {bare}"] = table["per_second"] / table.loc[bare, "per_second"]
+    return table.round(3).reset_index()
+
+
 def main() -> None:
     """Run, print and write the table."""
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    url, ideal = f"http://127.0.0.1:{port}/v1", options.concurrency / options.latency
     options_of_server = ["--port", str(port), "--latency", str(options.latency)]
     server = subprocess.Popen([sys.executable, "-m", "biaslab.testing", *options_of_server])
     try:
         while socket.socket().connect_ex(("127.0.0.1", port)):
             time.sleep(0.1)
-        methods: dict[str, Callable[[list[Completion]], int]] = {
-            "AsyncOpenAI": lambda wanted: asyncio.run(plain(url, wanted, options.concurrency, False)),
-            "AsyncOpenAI, aiohttp": lambda wanted: asyncio.run(plain(url, wanted, options.concurrency, True)),
-            "ApiJudge": lambda wanted: judged(url, wanted, options.concurrency, False),
-            "ApiJudge, store": lambda wanted: judged(url, wanted, options.concurrency, True),
-        }
-        rows = []
-        for name, method in methods.items():
-            method(requests(8, f"warm up {name}"))
-            wanted = requests(options.requests, name)
-            rows.append({"method": name, **measure(lambda m=method, w=wanted: m(w), options.requests, ideal)})  # type: ignore[misc]
-            print(rows[-1], flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            table = summary(pd.DataFrame(rounds(f"http://127.0.0.1:{port}/v1", folder)))
     finally:
         server.terminate()
-    table = pd.DataFrame(rows).round(3)
     table.to_csv(options.out, index=False)
     print(
         f"\n{options.requests} requests, {options.concurrency} in flight, {1000 * options.latency:.0f} ms: "
-        f"{ideal:.0f}/s is ideal"
+        f"{options.concurrency / options.latency:.0f}/s is ideal"
     )
     print(table.to_string(index=False))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=4000)
+    parser.add_argument("--requests", type=int, default=3200)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--latency", type=float, default=0.2)
     parser.add_argument("--out", type=Path, default=Path("api_judge.csv"))

@@ -13,12 +13,13 @@ store     ``collect`` into an empty store: every pack is on the disk before it i
 again     the same once more: everything comes from the store
 single    into an empty store by a judge that yields its replies one by one; those within 5 ms share a commit
 estimate  all estimates of the files that ``memory`` wrote
-bare      the design made once, and a loop over the judge's replies to it: nothing is checked, read or kept
+bare      the design made once, and a loop over the judge's replies to it: nothing is checked, read, kept or held
 sqlite    the rows of ``store``, which are there, written by sqlite3's own ``executemany`` in one transaction
 commits   the same, each row in a transaction of its own: what ``single`` would cost without groups
 
-Columns: judgements, seconds, judgements a second, CPU seconds of the process, peak memory in MB, of which the process
-held so much before it began.
+Columns: judgements, seconds, judgements a second, CPU microseconds a judgement, peak memory in MB, of which the process
+held so much before it began; and how many times as long as its bare row (``bare``, ``sqlite``, ``commits``) a row took,
+in seconds and in CPU time. With ``--rounds`` the rows take turns, and each column is the best of its rounds.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from biaslab.core import Choice, Reply, Usage
 CANDIDATES = 32
 EACH = CANDIDATES * (CANDIDATES - 1) * 8  # judgements of a context: both orders of each pair, 4 attributes, 2 templates
 PACK = 500
+BARE = {"plain": "bare", "store": "sqlite", "single": "commits"}
 
 
 class OneByOne:
@@ -141,7 +143,7 @@ def measure(what: str, size: int, folder: Path) -> dict[str, Any]:
         for _ in range(2):
             sum(1 for _ in probe.design(data))
     elif what == "bare":
-        sum(1 for pack in Instant().packs(trial.request for trial in probe.design(data)) for _ in pack)
+        sum(1 for _ in OneByOne().ask(trial.request for trial in probe.design(data)))
     elif what in ("sqlite", "commits"):
         write(rows, folder / f"{what}-bare.sqlite", one_by_one=what == "commits")
     elif what == "memory":
@@ -152,16 +154,29 @@ def measure(what: str, size: int, folder: Path) -> dict[str, Any]:
         judge = OneByOne() if what == "single" else Instant()
         bl.collect(probe, judge, data, store=store, progress=False)
     seconds, work = time.perf_counter() - started, time.process_time() - worked
-    judgements = max(size // EACH, 1) * EACH
+    judgements = len(rows) if what in ("sqlite", "commits") else max(size // EACH, 1) * EACH
     return {
         "what": what,
         "judgements": judgements,
         "seconds": round(seconds, 2),
         "a_second": round(judgements / seconds),
-        "cpu_seconds": round(work, 2),
+        "cpu_us": round(1e6 * work / judgements, 1),
         "peak_mb": round(peak()),
         "before_mb": round(before),
     }
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the best of the rounds of each row, and how many times as long as its bare row it took."""
+    best = {name: "max" if name == "a_second" else "min" for name in rows.columns[2:]}
+    table = rows.groupby(["what", "judgements"], sort=False).agg(best).reset_index()
+    known = table.set_index("what")
+    for name, faster in (("a_second", -1), ("cpu_us", 1)):
+        column = known[name].to_dict()
+        pairs = [(what, BARE.get(what)) for what in table["what"]]
+        ratios = [column[what] / column[bare] if bare in column else None for what, bare in pairs]
+        table[f"times_bare_{name}"] = [ratio and round(ratio**faster, 2) for ratio in ratios]
+    return table
 
 
 def main() -> None:
@@ -174,6 +189,7 @@ def main() -> None:
         nargs="+",
         default=["memory", "floor", "bare", "plain", "sqlite", "store", "again", "commits", "single", "estimate"],
     )
+    parser.add_argument("--rounds", type=int, default=1, help="times that each row runs")
     parser.add_argument("--folder", type=Path, help="where files and stores lie; a temporary one by default")
     parser.add_argument("--out", type=Path, help="write the table as CSV")
     parser.add_argument("--row", nargs=2, help=argparse.SUPPRESS)
@@ -184,17 +200,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         rows = []
-        for what in given.only:
+        for what in given.only * given.rounds:
             sizes = given.sizes if what in ("memory", "estimate") else [given.size]
             for size in sizes:
-                (folder / f"{what}.sqlite").unlink(missing_ok=True)
+                for old in folder.glob(f"{what}*.sqlite*"):
+                    old.unlink()
                 size = 12_000 if what in ("single", "commits") else size
                 asked = [sys.executable, "-P", __file__, "--folder", str(folder), "--row", what, str(int(size))]
                 found = subprocess.run(asked, check=True, capture_output=True, text=True)
                 rows.append(json.loads(found.stdout.splitlines()[-1]))
                 print(pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1), flush=True)
+        table = summary(pd.DataFrame(rows))
+        print(f"\n{table.to_string(index=False)}")
         if given.out:
-            pd.DataFrame(rows).to_csv(given.out, index=False)
+            table.to_csv(given.out, index=False)
 
 
 if __name__ == "__main__":
