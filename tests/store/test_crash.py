@@ -19,7 +19,7 @@ import pytest
 
 from biaslab.core import Completion, Reply, Request, Usage, request_key
 from biaslab.core.errors import StoreError
-from biaslab.store import Store
+from biaslab.store import Store, groups
 from biaslab.store.codec import reply_to_json
 
 
@@ -78,9 +78,9 @@ def run(path: Path, log: Path, first: int, last: int, delay: float, salt: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "delay"), [(250, 0.006), (3000, 0.0)])
+@pytest.mark.parametrize(("count", "delay"), [(250, 0.006), (3000, 0.0003)])
 def test_kill_loses_nothing_that_was_received(tmp_path: Path, count: int, delay: float) -> None:
-    path, dice = tmp_path / "replies.sqlite", random.Random(count)
+    path, dice, is_fast = tmp_path / "replies.sqlite", random.Random(count), delay < groups.AT_ONCE
     logs = [tmp_path / f"{number}.log" for number in range(11)]
     for number, log in enumerate(logs[:10]):
         process = start("run", path, log, 0, count, delay, "salt")
@@ -98,10 +98,10 @@ def test_kill_loses_nothing_that_was_received(tmp_path: Path, count: int, delay:
         assert keys[:-1] == logged(logs[number], "answered")[: len(keys) - 1] if keys else True
         later = {key for others in asked[number + 1 :] for key in others}
         assert not later & set(logged(logs[number], "received"))
-        assert not delay or not later & set(keys[:-1])  # only the one in flight may be asked again
+        assert is_fast or not later & set(keys[:-1])  # only the one in flight may be asked again
     times = Counter(key for keys in asked for key in keys)
     assert times.keys() == final.keys()
-    assert not delay or times.total() <= count + 10
+    assert is_fast or times.total() <= count + 10
     with Store(path) as store:
         assert len(store) == count
     assert not list(tmp_path.glob("*-wal"))

@@ -247,7 +247,7 @@ def test_a_full_disk_holds_what_fits(tmp_path: Path, monkeypatch: pytest.MonkeyP
             list(store.wrap(Plain()).ask(requests))
         assert 0 < len(store) < 20
         with pytest.raises(StoreError):
-            store.put(store.missing(Plain(), requests)[0], "plain", Reply(text=requests[-1].messages[0].content))
+            store.put(store.missing(Plain(), requests)[0], "plain", Reply(text="x" * 5000))
 
 
 def test_other_judges_give_packs_of_one() -> None:
