@@ -249,5 +249,5 @@ def test_the_command_prints_it_and_ends_with_what_to_run(tmp_path, capsys):
 def test_a_log_of_no_known_format_is_refused_with_a_mapping(tmp_path):
     file = tmp_path / "odd.csv"
     file.write_text("q,system,mark\n1,x,3\n2,y,4\n")
-    with pytest.raises(InputError, match="--map context_id=q"):
+    with pytest.raises(InputError, match="if it ends at 5: --map scale==1-5"):
         bl.doctor(file)
