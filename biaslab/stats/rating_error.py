@@ -25,6 +25,7 @@ Codes = NDArray[np.intp]
 Corrected = Callable[[float], Estimate]
 #: Reliability below which a correction is too noisy: nothing is tested.
 LEAST_RELIABILITY = 0.3
+_COLUMNS = ("ratings", "annotators")
 _ROUNDED = 1e-5
 _HOLDS = "holds if single human ratings have a reliability above"
 
@@ -238,26 +239,35 @@ def without_clusters(values: Floats, clusters: Codes | None) -> Floats:
 
 
 def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
-    """Return one row per rating: the number of its ``item``, the ``annotator`` and the ``score``."""
-    ratings, names = (_split(frame, column) for column in ("ratings", "annotators"))
-    named = [who or [str(place) for place in range(len(scores))] for scores, who in zip(ratings, names, strict=True)]
-    if [len(who) for who in named] != [len(scores) for scores in ratings]:
-        raise TrialsError(
-            "column 'annotators'", "a different number of annotators than ratings", "one annotator per rating"
-        )
-    counts = np.array([len(scores) for scores in ratings], np.intp)
-    score = np.array([float(score) for scores in ratings for score in scores])
+    """Return one row per rating: the number of its ``item``, the ``annotator`` and the ``score``.
+
+    Many items have the same ratings by the same annotators, so each combination is parsed once.
+    """
+    texts = [frame[name].fillna("").astype(str) if name in frame else [""] * len(frame) for name in _COLUMNS]
+    (ratings, rated), (names, named) = (pd.factorize(np.asarray(column, object)) for column in texts)
+    distinct, which = np.unique(ratings * max(len(named), 1) + names, return_inverse=True)
+    parsed = [_parse(rated[code // len(named)], named[code % len(named)]) for code in distinct]
+    lengths = np.array([len(scores) for scores, _ in parsed], np.intp)
+    counts, starts = lengths[which], (np.cumsum(lengths) - lengths)[which]
     item = np.repeat(np.arange(len(frame)), counts)
+    at = np.arange(len(item)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    score = np.array([float(score) for scores, _ in parsed for score in scores])[at]
+    annotator = np.array([name for _, who in parsed for name in who], object)[at]
     sums = np.bincount(item, score, len(frame))
     if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
         raise TrialsError("column 'ratings'", "ratings whose mean is not the human score", "all ratings of the item")
-    return pd.DataFrame({"item": item, "annotator": [name for who in named for name in who], "score": score})
+    return pd.DataFrame({"item": item, "annotator": annotator, "score": score})
 
 
-def _split(frame: pd.DataFrame, column: str) -> list[list[str]]:
-    """Return the space-separated items of a text column; empty if the column or value is missing."""
-    texts = frame[column].fillna("").astype(str) if column in frame else [""] * len(frame)
-    return [text.split() for text in texts]
+def _parse(ratings: str, annotators: str) -> tuple[list[str], list[str]]:
+    """Return an item's scores and annotators; without annotators, the position in the list identifies them."""
+    scores = ratings.split()
+    names = annotators.split() or [str(position) for position in range(len(scores))]
+    if len(names) != len(scores):
+        raise TrialsError(
+            "column 'annotators'", "a different number of annotators than ratings", "one annotator per rating"
+        )
+    return scores, names
 
 
 def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
