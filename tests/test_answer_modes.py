@@ -1,6 +1,7 @@
 """Calibration in every answer mode, and with populations that no simulated judge answered."""
 
 import dataclasses
+import re
 from datetime import date
 
 import numpy as np
@@ -267,11 +268,23 @@ def test_the_command_takes_modes_and_generators(tmp_path, capsys):
     page = tmp_path / "page.md"
     assert main([*words, "--page", str(page), "--out", str(tmp_path / "t.csv")]) == 0
     assert "sampled:3, t3, truth" in capsys.readouterr().out
-    assert "sampled:3" in page.read_text()
+    choices = f"--probe position --metric {RATE} --contexts 8 --mode sampled:3 --generator t3"
+    assert f"biaslab validate {choices} --studies 5 --population 40 --seed 0 --out t.csv\n" in page.read_text()
     assert main([*words, "--generator", "t5"]) == 2
     assert "noisy_humans" in capsys.readouterr().err
-    assert main(["validate", "--all", "--probe", "position"]) == 2
-    assert "--probe" in capsys.readouterr().err
+    assert main(["validate", "--all", "--generator", "t3"]) == 2
+    assert "--generator" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_full_table_of_one_metric_has_all_modes_and_generators(tmp_path):
+    page = tmp_path / "page.md"
+    words = ["validate", "--all", "--metric", "first_shift", "--studies", "10", "--population", "40"]
+    assert main([*words, "--page", str(page)]) == 0
+    text = page.read_text()
+    assert "biaslab validate --all --metric first_shift --studies 10 --population 40 --seed 0\n" in text
+    assert set(re.findall(r"^\| \w+ \| (\w+) \|", text, re.MULTILINE)) == {"metric", "first_shift"}
+    assert all(f"| output_order | first_shift | {mode} |" in text for mode in ("text", "sampled:3", "sampled:5"))
 
 
 CELLS = [

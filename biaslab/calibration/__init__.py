@@ -138,7 +138,6 @@ def validate(
     their spread. For differences between agreements, and for alpha, it is that of the exact distributions, which
     samples estimate. For a generator's unbiased judge it is the null, and with human rating error the value without
     that error.
-    who do not.
     """
     _check(studies, contexts, curve, population, jobs, seed)
     sizes = tuple(sorted(set(contexts))), tuple(sorted(set(curve) - set(contexts)))
@@ -157,6 +156,8 @@ def validate_all(
     seed: int = 0,
     report: _Report | None = None,
     out: str | PathLike[str] | None = None,
+    probes: Sequence[type[Probe]] | None = None,
+    metrics: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Run the full table: every metric as declared, in all answer modes and with all generators.
 
@@ -166,7 +167,7 @@ def validate_all(
 
     Parameters
     ----------
-    studies, population, jobs, seed, report, out
+    studies, population, jobs, seed, report, out, probes, metrics
         As in `validate`.
 
     Returns
@@ -175,9 +176,9 @@ def validate_all(
         As in `validate`.
     """
     _check(studies, _CONTEXTS, (), population, jobs, seed)
-    wanted = _chosen(None, None, _MODES, (JUDGE,))
+    wanted = _chosen(probes, metrics, _MODES, (JUDGE,))
     for name, generator in GENERATORS.items():
-        wanted += _chosen(None, None, generator.modes, (name,))
+        wanted += _applicable(probes, metrics, generator.modes, (name,))
     fewer = max(2, population * 2 // 5)
     cells = [
         Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // divisor), fewer, seed)
@@ -213,23 +214,32 @@ def _chosen(
     modes: Sequence[str] | None,
     generators: Sequence[str],
 ) -> list[tuple[type[Probe], Metric, str, str]]:
-    """Return every metric with every mode and generator that applies to it."""
+    """Return every metric with every mode and generator that applies to it; raise `InputError` if none does."""
     for mode in modes or ():
         AnswerMode(mode)
     for name in generators:
         _ = name in JUDGES or find_generator(name)
-    cells = [
+    cells = _applicable(probes, metrics, modes, generators)
+    if not cells:
+        drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
+        known = f"some of {', '.join([*JUDGES, *drawn])}"
+        raise InputError("generators", list(generators), known, "others do not apply to these metrics and modes")
+    return cells
+
+
+def _applicable(
+    probes: Sequence[type[Probe]] | None,
+    metrics: Sequence[str] | None,
+    modes: Sequence[str] | None,
+    generators: Sequence[str],
+) -> list[tuple[type[Probe], Metric, str, str]]:
+    return [
         (kind, metric, mode, generator)
         for kind, metric in _declared(probes, metrics)
         for generator in generators
         for mode in (modes or [declared_mode(kind, metric)])
         if applies(kind, metric, mode, generator)
     ]
-    if not cells:
-        drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
-        known = f"some of {', '.join([*JUDGES, *drawn])}"
-        raise InputError("generators", list(generators), known, "others do not apply to these metrics and modes")
-    return cells
 
 
 def outside(found: pd.DataFrame) -> pd.DataFrame:

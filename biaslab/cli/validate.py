@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +44,8 @@ def validate(
         typer.Option(metavar="NAME", help="Data generator of the studies: judge, two_judges, t3 ...; may be repeated."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All metrics, modes and generators: the full table in the docs.")
+        bool,
+        typer.Option("--all", help="All modes and generators, of all or the named metrics: the full table."),
     ] = False,
     out: Annotated[
         Path | None,
@@ -71,20 +73,22 @@ def validate(
         _refuse_a_choice("promises", promises, all=everything, **chosen_metrics)
         _keep_promises(studies, seed, out, page, check)
         return
-    _refuse_a_choice("all", everything, probe=probe, metric=metric, contexts=contexts, mode=mode, generator=generator)
+    _refuse_a_choice("all", everything, contexts=contexts, mode=mode, generator=generator)
     numbers: dict[str, Any] = {"studies": studies, "population": population, "jobs": jobs, "seed": seed}
     numbers |= {"report": _show, "out": out}
+    kinds = [find_probe(name) for name in probe] if probe else None
     if everything:
-        rows = calibration.validate_all(**numbers)
+        rows = calibration.validate_all(**numbers, probes=kinds, metrics=metric or None)
     else:
-        kinds = [find_probe(name) for name in probe] if probe else None
         selection = {"contexts": contexts, "modes": mode, "generators": generator}
         chosen: dict[str, Any] = {name: value for name, value in selection.items() if value}
         rows = calibration.validate(kinds, metric, **numbers, **chosen)
     if out is not None:
         typer.echo(f"{count(len(rows), 'row')} in {out}")
     if page is not None:
-        write_page(rows, page, _command(everything, studies, population, seed, out))
+        choices = {"probe": probe, "metric": metric, "contexts": contexts, "mode": mode, "generator": generator}
+        sizes = {"studies": studies, "population": population, "seed": seed}
+        write_page(rows, page, _command(everything, choices, sizes, out))
     left = calibration.outside(rows)
     typer.echo(f"{len(rows) - len(left)} of {len(rows)} rates lie within their band")
     for row in left.itertuples():
@@ -123,10 +127,14 @@ def _keep_promises(studies: int, seed: int, out: Path | None, page: Path | None,
         raise typer.Exit(_LEFT_BAND)
 
 
-def _command(everything: bool, studies: int, population: int, seed: int, out: Path | None) -> str:
+def _command(
+    everything: bool, choices: Mapping[str, list[Any] | None], numbers: Mapping[str, int], out: Path | None
+) -> str:
     """Return the command that reproduces the table."""
-    settings = f"--studies {studies} --population {population} --seed {seed}"
-    return f"biaslab validate {'--all ' if everything else ''}{settings}{f' --out {out.name}' if out else ''}"
+    words = ["biaslab validate", *(["--all"] if everything else [])]
+    words += [f"--{name} {value}" for name, values in choices.items() for value in values or ()]
+    words += [f"--{name} {value}" for name, value in numbers.items()]
+    return " ".join([*words, *([f"--out {out.name}"] if out else [])])
 
 
 def _show(rows: pd.DataFrame) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ def documents(path: str | Path) -> Iterator[Document]:
         If the path does not exist, or a compressed file is damaged or too large when unpacked.
     """
     if not isinstance(path, str | Path) or not str(path):
-        raise InputError("path", path, "a file, a folder or a pandas.DataFrame", "pass the path of the log")
+        raise InputError("path", path, "a file, a folder or a pandas.DataFrame", _remedy(path))
     place = Path(path)
     if is_pattern(place):
         yield from _of_pattern(str(place))
@@ -64,9 +64,18 @@ def documents(path: str | Path) -> Iterator[Document]:
     yield from _of_file(place, alone=True)
 
 
+def _remedy(path: object) -> str:
+    """Return what to pass instead of an object that is not a path."""
+    if not isinstance(path, list | tuple) or not path:
+        return "pass the path of the log"
+    if all(isinstance(each, Mapping) for each in path):
+        return "pass records as pandas.DataFrame(records)"
+    return "pass several files as a folder, or as a pattern such as logs/*.jsonl"
+
+
 def is_pattern(path: str | Path) -> bool:
     """Return whether a path is a pattern such as ``logs/*.jsonl``, and not an existing file of that name."""
-    return glob.has_magic(str(path)) and not is_there(Path(path))
+    return isinstance(path, str | Path) and glob.has_magic(str(path)) and not is_there(Path(path))
 
 
 def _of_pattern(pattern: str) -> Iterator[Document]:

@@ -90,6 +90,20 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path):
         read_judgements(tmp_path / "*.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        (["one.csv", "two.csv"], "a pattern such as logs/\\*.jsonl"),
+        ([{"question": "q", "winner": "A"}], r"pandas.DataFrame\(records\)"),
+        (3, "pass the path of the log"),
+    ],
+)
+@pytest.mark.parametrize("function", [read_judgements, bl.audit, bl.doctor])
+def test_what_is_no_path_is_refused_with_what_to_pass(function, path, remedy):
+    with pytest.raises(InputError, match=remedy):
+        function(path)
+
+
 def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path):
     TABLE.to_csv(tmp_path / "run[1].csv", index=False)
     assert len(read_judgements(tmp_path / "run[1].csv")) == 12
