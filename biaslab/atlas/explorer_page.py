@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from biaslab.atlas.contributed import contributions
 from biaslab.atlas.estimates_table import estimates as all_estimates
@@ -28,7 +27,6 @@ _NEEDED = (
     *("q_value", "n_contexts", "n_trials", "n_dropped", "method", "note", "repository", "version"),
 )
 _TITLE = "Atlas of recorded judges"
-_HEIGHT = 760  # pixels of the page in a notebook
 
 
 @checked
@@ -46,6 +44,7 @@ class Explorer(Page):
 
     estimates: pd.DataFrame
     added: tuple[Contribution, ...] = ()
+    _height: ClassVar[int] = 760
 
     def to_html(self) -> str:
         """Return a self-contained page."""
@@ -62,12 +61,6 @@ class Explorer(Page):
 
     def _rows_at(self, places: list[int]) -> pd.DataFrame:
         return self.estimates.iloc[places]
-
-    def _repr_html_(self) -> str:
-        page = escape(self.to_html(), quote=True)
-        style = f"width: 100%; height: {_HEIGHT}px; border: 0"
-        allowed = "allow-scripts allow-downloads allow-popups"
-        return f'<iframe title="{_TITLE}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
 
     def __repr__(self) -> str:
         judges, sources = (self.estimates[name].nunique() for name in ("judge", "source"))

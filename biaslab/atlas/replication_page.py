@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from biaslab.atlas import published
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 _TITLE = "Printed numbers and ours"
 _LONG = 6  # characters of a printed number that a row shows as they are
-_HEIGHT = 560  # pixels of the page in a notebook
 _WHERE = ("paper", "table", "row", "column")
 _NEEDED = (
     *_WHERE,
@@ -67,7 +65,7 @@ class ReplicationPage(Page):
         pairs = [_pair(record, names, places) for record in self.rows.to_dict("records")]
         outcomes = [each for each in (EQUAL, DIFFERENT, INCOMPARABLE) if (self.rows["outcome"] == each).any()]
         papers = {name: _CITED[name][0] for name in dict.fromkeys(self.rows["paper"])}
-        return _template().render(pairs=pairs, outcomes=outcomes, papers=papers, told=self.finding)
+        return _template().render(pairs=pairs, outcomes=outcomes, papers=papers, finding=self.finding)
 
     def _heading(self) -> str:
         return _TITLE
@@ -83,12 +81,6 @@ class ReplicationPage(Page):
         apart, every = len(self.rows) - len(same), len(self.rows)
         others = f"{apart:,} of {every:,} printed numbers are another quantity than ours"
         return "; ".join([equal] * (len(same) > 0) + [others] * (apart > 0))
-
-    def _repr_html_(self) -> str:
-        page = escape(self.to_html(), quote=True)
-        style = f"width: 100%; height: {_HEIGHT}px; border: 0"
-        allowed = "allow-scripts allow-popups"
-        return f'<iframe title="{_TITLE}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
 
     def __repr__(self) -> str:
         return f"ReplicationPage: {self.finding}; save(path) writes the page"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
+from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from biaslab.core.checked import checked
 from biaslab.core.checks import require_extra
@@ -41,6 +42,8 @@ export default {
 class Page(ABC):
     """A self-contained page about rows of a frame, which needs no server and fetches nothing."""
 
+    _height: ClassVar[int] = 560  # pixels of its frame in a notebook
+
     @abstractmethod
     def to_html(self) -> str:
         """Return the page."""
@@ -52,6 +55,12 @@ class Page(ABC):
     @abstractmethod
     def _rows_at(self, places: list[int]) -> pd.DataFrame:
         """Return the rows in the places that the page reports as displayed."""
+
+    def _repr_html_(self) -> str:
+        page = escape(self.to_html(), quote=True)
+        style = f"width: 100%; height: {self._height}px; border: 0"
+        allowed = "allow-scripts allow-downloads allow-popups"
+        return f'<iframe title="{self._heading()}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page to a file and return its path.

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from biaslab.core.checked import checked
-from biaslab.core.errors import TrialsError
 from biaslab.stats.estimate import Estimate, is_rounding
 from biaslab.stats.inference import Resampling
+from biaslab.stats.rating_lists import read_ratings
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -25,8 +25,6 @@ Codes = NDArray[np.intp]
 Corrected = Callable[[float], Estimate]
 #: Reliability below which a correction is too noisy: nothing is tested.
 LEAST_RELIABILITY = 0.3
-_COLUMNS = ("ratings", "annotators")
-_ROUNDED = 1e-5
 _HOLDS = "holds if single human ratings have a reliability above"
 
 
@@ -115,7 +113,7 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     contexts, scores = len(names), frame["human"].to_numpy(float)
     scores = scores - scores.mean() if len(scores) else scores
     spread = _about_mean(scores, codes, contexts, within)
-    ratings = _read(frame, frame["human"].to_numpy(float))
+    ratings = read_ratings(frame, frame["human"].to_numpy(float))
     count = np.bincount(ratings["item"], minlength=len(frame))
     several = count > 1
     if not several.any():
@@ -236,38 +234,6 @@ def without_clusters(values: Floats, clusters: Codes | None) -> Floats:
     own = np.zeros((clusters.max() + 1, *values.shape[1:]))
     np.add.at(own, clusters, values[0] - values[1:])
     return np.concatenate([values[:1], values[0] - own])
-
-
-def _read(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
-    """Return one row per rating: the number of its ``item``, the ``annotator`` and the ``score``.
-
-    Many items have the same ratings by the same annotators, so each combination is parsed once.
-    """
-    texts = [frame[name].fillna("").astype(str) if name in frame else [""] * len(frame) for name in _COLUMNS]
-    (ratings, rated), (names, named) = (pd.factorize(np.asarray(column, object)) for column in texts)
-    distinct, which = np.unique(ratings * max(len(named), 1) + names, return_inverse=True)
-    parsed = [_parse(rated[code // len(named)], named[code % len(named)]) for code in distinct]
-    lengths = np.array([len(scores) for scores, _ in parsed], np.intp)
-    counts, starts = lengths[which], (np.cumsum(lengths) - lengths)[which]
-    item = np.repeat(np.arange(len(frame)), counts)
-    at = np.arange(len(item)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    score = np.array([float(score) for scores, _ in parsed for score in scores])[at]
-    annotator = np.array([name for _, who in parsed for name in who], object)[at]
-    sums = np.bincount(item, score, len(frame))
-    if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
-        raise TrialsError("column 'ratings'", "ratings whose mean is not the human score", "all ratings of the item")
-    return pd.DataFrame({"item": item, "annotator": annotator, "score": score})
-
-
-def _parse(ratings: str, annotators: str) -> tuple[list[str], list[str]]:
-    """Return an item's scores and annotators; without annotators, the position in the list identifies them."""
-    scores = ratings.split()
-    names = annotators.split() or [str(position) for position in range(len(scores))]
-    if len(names) != len(scores):
-        raise TrialsError(
-            "column 'annotators'", "a different number of annotators than ratings", "one annotator per rating"
-        )
-    return scores, names
 
 
 def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
