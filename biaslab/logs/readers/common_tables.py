@@ -19,17 +19,17 @@ from biaslab.logs.readers.score_tables import of_scores
 from biaslab.logs.readers.table_columns import Table, TableReading
 
 
-def read_table(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal | None:
+def read_table(rows: Rows, mapping: Mapping[str, Any]) -> TableReading | Refusal | None:
     """Return how to read a table, why it is refused, or None if it has no common columns.
 
     Parameters
     ----------
     rows : Rows
         The first records of the table.
-    given : mapping
+    mapping : mapping
         The user's mapping.
     """
-    table = Table(rows, given)
+    table = Table(rows, mapping)
     pairs = named.find_pairs(table.names)
     candidates = {
         words: pair for words, pair in pairs.items()

@@ -34,8 +34,8 @@ def read_value(value: Any, kind: Kind) -> Any:
     >>> read_value("4.5", "number"), read_value("yes", "flag"), read_value(3, "id")
     (4.5, None, '3')
     """
-    made = CONVERSIONS[kind].read(value)
-    return None if made is WRONG else made
+    converted = CONVERSIONS[kind].read(value)
+    return None if converted is WRONG else converted
 
 
 def is_no_value(text: str) -> bool:

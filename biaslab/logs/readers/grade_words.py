@@ -61,14 +61,14 @@ def ranks(values: Iterable[str]) -> dict[str, int] | None:
     >>> ranks(["Good", "Poor", "Excellent"]), ranks(["★★★☆☆", "★☆☆☆☆"]), ranks(["red", "blue"])
     ({'Poor': 1, 'Good': 2, 'Excellent': 3}, {'★☆☆☆☆': 1, '★★★☆☆': 3}, None)
     """
-    given = list(dict.fromkeys(values))
-    if given and all(set(value) <= _STARS and value.strip() for value in given):
-        stars = {value: sum(sign in "★⭐" for sign in value) for value in given}
+    distinct = list(dict.fromkeys(values))
+    if distinct and all(set(value) <= _STARS and value.strip() for value in distinct):
+        stars = {value: sum(sign in "★⭐" for sign in value) for value in distinct}
         return dict(sorted(stars.items(), key=lambda each: each[1]))
     for ladder in _LADDERS:
         place = {word: at for at, words in enumerate(ladder) for word in words}
-        if len(given) > 1 and all(_plain(value) in place for value in given):
-            steps = {value: place[_plain(value)] for value in given}
+        if len(distinct) > 1 and all(_plain(value) in place for value in distinct):
+            steps = {value: place[_plain(value)] for value in distinct}
             used = sorted(set(steps.values()))
             if ladder is _LADDERS[-1] and not _is_whole(steps):
                 used = [at for at, (grade,) in enumerate(ladder) if grade in "abcdf" or at in used]

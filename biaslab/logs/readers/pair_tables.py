@@ -19,11 +19,11 @@ from biaslab.logs.readers.table_columns import (
     GIVEN_OUTCOMES,
     Table,
     TableReading,
-    beside,
     context_of,
     judge_name,
     judged_by_people,
     no_context,
+    shared_entries,
 )
 
 _SHOWN_THEN = {"shown", "presented", "position"}  # words in names of verdicts that refer to positions as shown
@@ -46,7 +46,7 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     shown, entries = candidates
     if (context := context_of(table)) is None:
         return no_context(table, entries)
-    entries = {"context_id": context, **entries, **beside(table, "template")}
+    entries = {"context_id": context, **entries, **shared_entries(table, "template")}
     if refusal := _who_judged(table, entries, shown) or judged_by_people(table, entries):
         return refusal
     if (orders := named.both_orders(table.names)) is not None and not GIVEN_OUTCOMES & set(table.given):
@@ -65,36 +65,38 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     order = order_of(table, shown, {name: readings[name] for name in verdicts if name in readings}, people, readings)
     if isinstance(order, Refusal):
         return order
-    refusals = [said for name in verdicts if isinstance(said := readings.get(name), Refusal)]
+    refusals = [reading for name in verdicts if isinstance(reading := readings.get(name), Refusal)]
     if refusals:
         return refusals[0]
-    if refusals := [said for name in people if isinstance(said := readings[name], Refusal)]:
-        return _of_people(refusals[0], people, bool(verdicts), entries)
+    if refusals := [reading for name in people if isinstance(reading := readings[name], Refusal)]:
+        return _unclear_labels(refusals[0], people, bool(verdicts), entries)
     entries = {**entries, **order}
     if people and not {"preference", "human_gap"} & set(table.given):
-        preferred: Any = readings[people[0]] if len(people) == 1 else _several(readings, people)
+        preferred: Any = readings[people[0]] if len(people) == 1 else _combined(readings, people)
         entries = {**entries, "preference": preferred}
-        table.told.append(f"humans = {', '.join(people)}")
+        table.notes.append(f"humans = {', '.join(people)}")
     if (refusal := _which_verdict(table, verdicts, entries, readings)) is not None:
         return refusal
-    made = tuple(_of_judge(table, entries, name, readings.get(name), len(verdicts)) for name in verdicts)
+    mappings = tuple(_judge_mapping(table, entries, name, readings.get(name), len(verdicts)) for name in verdicts)
     place = _order_note(table, entries, readings.get(verdicts[0]), shown)
-    table.aside(made)
-    told = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.told]
-    return TableReading(made, "; ".join(filter(None, told)))
+    table.note_unused(mappings)
+    notes = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.notes]
+    return TableReading(mappings, "; ".join(filter(None, notes)))
 
 
-def _of_people(refusal: Refusal, people: Sequence[str], judged: bool, entries: Entries) -> Refusal:
-    """Return the readings of people's verdicts that are unclear: beside a judge's, or one person's as a judge's."""
+def _unclear_labels(refusal: Refusal, people: Sequence[str], judged: bool, entries: Entries) -> Refusal:
+    """Ask what ambiguous human verdicts mean; without a judge, also offer to audit the first person as one."""
     options: list[tuple[str, Entries]] = []
-    for said, option in refusal.options:
+    for assumption, option in refusal.options:
         reading = option.get("winner")
         if not isinstance(reading, dict):
             return refusal
-        said_by = {"fields": list(people if judged else people[1:]), "values": reading["values"]}
+        labels = {"fields": list(people if judged else people[1:]), "values": reading["values"]}
         one = {} if judged else {"judge": f"={people[0]}", "winner": {**reading, "field": people[0]}}
         as_judge = "" if judged else f", to audit {people[0]} as a judge beside the others"
-        options.append((f"{said}{as_judge}", entries | one | ({"preference": said_by} if said_by["fields"] else {})))
+        options.append(
+            (f"{assumption}{as_judge}", entries | one | ({"preference": labels} if labels["fields"] else {}))
+        )
     return Refusal(refusal.reason, tuple(options))
 
 
@@ -102,23 +104,23 @@ def _in_both_orders(
     table: Table, entries: Entries, shown: tuple[str, str, int], orders: tuple[str, str]
 ) -> TableReading | Refusal:
     """Return how to read rows with the verdicts in both orders."""
-    said, other = (of_verdict(table, name, entries, shown) for name in orders)
-    if isinstance(said, Refusal) or isinstance(other, Refusal):
-        return said if isinstance(said, Refusal) else Refusal(**vars(other))
-    whole: Entries = {**entries, "winner": said, "winner_swapped": other}
+    verdict, other = (of_verdict(table, name, entries, shown) for name in orders)
+    if isinstance(verdict, Refusal) or isinstance(other, Refusal):
+        return verdict if isinstance(verdict, Refusal) else Refusal(**vars(other))
+    whole: Entries = {**entries, "winner": verdict, "winner_swapped": other}
     if people := [name for name in verdict_columns(table, entries)[1] if name not in orders]:
         readings = {name: of_verdict(table, name, entries, shown) for name in people}
         if refusals := [each for each in readings.values() if isinstance(each, Refusal)]:
             return refusals[0]
-        whole["preference"] = readings[people[0]] if len(people) == 1 else _several(readings, people)
+        whole["preference"] = readings[people[0]] if len(people) == 1 else _combined(readings, people)
     sides = other["values"] if isinstance(other, dict) else {}
     if {"first", "second"} & set(sides.values()) and not _SHOWN_THEN & set(named.tokens(orders[1])):
         return Refusal(
             f"{orders[1]} is the verdict in the other order, but what its values mean is unclear",
             either_order(whole, shown[0], shown[1]),
         )
-    told = f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}; {orders[0]} has {shown[0]} shown first"
-    return TableReading((whole,), "; ".join([f"{told}, {orders[1]} has it shown second", *table.told]))
+    note = f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}; {orders[0]} has {shown[0]} shown first"
+    return TableReading((whole,), "; ".join([f"{note}, {orders[1]} has it shown second", *table.notes]))
 
 
 def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> _Shown | None:
@@ -189,15 +191,15 @@ def _order_note(table: Table, entries: Entries, reading: Any, shown: tuple[str, 
         return f"unknown which was shown first: --map order_known==true if it was always {shown[0]}"
     values = reading["values"] if isinstance(reading, dict) and "values" in reading else {}
     first = next((value for value, side in values.items() if side == "first"), "")
-    what = f"{first} = {shown[0]}" if first and first != shown[0] else shown[0]
-    return f"{what}, assumed to be shown first (--order-unknown if not)"
+    column = f"{first} = {shown[0]}" if first and first != shown[0] else shown[0]
+    return f"{column}, assumed to be shown first (--order-unknown if not)"
 
 
-def _of_judge(table: Table, entries: Entries, name: str, reading: Any, judges: int) -> Entries:
+def _judge_mapping(table: Table, entries: Entries, name: str, reading: Any, judges: int) -> Entries:
     """Return the mapping of one verdict column."""
     outcome = {} if reading is None else reading if not name else {"winner": reading}
     if judges > 1 or named.is_model(name):
-        table.told.append(f"judge {judge_name(name)} = {name}")
+        table.notes.append(f"judge {judge_name(name)} = {name}")
         return {"judge": f"={judge_name(name)}"} | entries | outcome
     return entries | outcome
 
@@ -231,7 +233,7 @@ def _which_verdict(
 
 
 def _without(entries: Entries, name: str) -> Entries:
-    return {column: said for column, said in entries.items() if column != name}
+    return {column: expression for column, expression in entries.items() if column != name}
 
 
 def _outcome(reading: Any) -> Entries:
@@ -239,7 +241,7 @@ def _outcome(reading: Any) -> Entries:
     return reading if isinstance(reading, dict) and "p_first" in reading else {"winner": reading}
 
 
-def _several(readings: Mapping[str, Any], people: Sequence[str]) -> Entries:
+def _combined(readings: Mapping[str, Any], people: Sequence[str]) -> Entries:
     """Return the verdicts of several people as one expression, with the same meaning of values for all."""
     merged: dict[str, str] = {}
     for name in people:

@@ -11,7 +11,7 @@ from biaslab.logs.readers.field_values import NUMERAL, is_no_value
 from biaslab.logs.readers.pairs_of_columns import OUTCOMES
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
-from biaslab.logs.readers.unclear_verdicts import some, unclear
+from biaslab.logs.readers.unclear_verdicts import most_common, unclear
 from biaslab.logs.readers.verdict_words import meanings, side_of
 
 #: Words in names of columns that accompany a verdict.
@@ -51,8 +51,8 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
         if not table.present(name) or (table.distinct(name) > FEW and not _names_systems(words)):
             continue
         sides = mostly_sides(table, name) or _names_both(table, name)
-        if (words & named.HUMAN or _beside_a_person(table, name)) and (
-            is_verdict or sides or _names_candidates(table, name, entries) or _counts_sides(table, name, words)
+        if (words & named.HUMAN or _has_person(table, name)) and (
+            is_verdict or sides or _names_candidates(table, name, entries) or _has_side_numbers(table, name, words)
         ):
             people.append(name)
         elif sides:
@@ -73,14 +73,14 @@ def _is_about(name: str, words: set[str]) -> bool:
     return bool(words & (named.ORDER | _BESIDE)) or side or within or name.endswith("#")
 
 
-def _beside_a_person(table: Table, name: str) -> bool:
+def _has_person(table: Table, name: str) -> bool:
     """Return whether the object with a verdict also names a person."""
     head, dot, _ = name.rpartition(".")
     return bool(dot) and any(f"{head}.{person}" in table.names for person in _PERSONS)
 
 
-def _counts_sides(table: Table, name: str, words: set[str]) -> bool:
-    """Return whether a column called after a person alone, such as ``annotator1``, holds the numbers of two sides."""
+def _has_side_numbers(table: Table, name: str, words: set[str]) -> bool:
+    """Return whether a column named only after a person, such as ``annotator1``, contains numbers of sides."""
     plain = all(word in named.HUMAN or word.isdigit() for word in words)
     return plain and table.distinct(name) > 1 and set(table.present(name)) <= _NUMBERS_OF_SIDES
 
@@ -95,7 +95,7 @@ def _names_both(table: Table, name: str) -> bool:
 
 
 def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
-    """Return the expression that reads a column of verdicts, or why it cannot be told."""
+    """Return the expression that reads a column of verdicts, or a refusal if they are ambiguous."""
     values = Counter(value for value in table.present(name) if side_of(value) is not None or not is_no_value(value))
     values = values or Counter(table.present(name))
     candidates = {*table.present(shown[0]), *table.present(shown[1])}
@@ -107,12 +107,12 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
         if by_side >= KNOWN * total and sides is not None and any(s in ("first", "second") for s in sides.values()):
             as_side: Entries = entries | {"winner": {"field": name, "values": sides}}
             options = (("as places", as_side), ("as names of candidates", entries | {"winner": name}))
-            return Refusal(f"{name} may name a position or a candidate ({some(values)})", options)
+            return Refusal(f"{name} may name a position or a candidate ({most_common(values)})", options)
         tied = {value: "tie" for value in values if value not in candidates and side_of(value) == "tie"}
         if set(tied) - {"tie"}:
             return {"field": name, "values": {value: value for value in sorted(candidates & set(values))} | tied}
         return name
-    columns = _after_columns(values, shown, entries)
+    columns = _sides_by_name(values, shown, entries)
     if sides is not None or columns:
         sides = {value: side for value in values if (side := columns.get(value) or (sides or {}).get(value))}
         known = sum(n for value, n in values.items() if value in sides)
@@ -127,20 +127,20 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
     free = [name for name in table.names if name not in taken and not set(named.tokens(name)) & named.HUMAN]
     for words, (one, two, place) in named.find_pairs(free).items():
         if place == shown[2] and set(words) & _SIDE_MEASURES and all(_is_measure(table, name) for name in (one, two)):
-            return _of_both(table, one, two, entries)
+            return _outcome_of_two(table, one, two, entries)
     for name in free:
         listed = [value for value in table.rows.values(name) if value is not None]
         if listed and all(isinstance(value, list) and len(value) == 2 for value in listed):
             numbers = [each for value in listed for each in value]
             if all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
                 greater = {**entries, "winner": f"{name}.0 > {name}.1"}
-                said = f"{name} has a number for each side"
-                return Refusal(said, (("if the judge saw both, and the higher one wins", greater),))
+                reason = f"{name} has a number for each side"
+                return Refusal(reason, (("if the judge saw both, and the higher one wins", greater),))
     if shown[2] == named.CHOSEN:
-        judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _within(table, name, 0, 1)]
+        judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _is_between(table, name, 0, 1)]
         if judged:
             return {"p_first": judged[0], "order_known": "=false", "preference": "=candidate"}
-    if (of_one := _of_one(table, free, shown[2])) is not None:
+    if (of_one := _outcome_of_one(table, free, shown[2])) is not None:
         return of_one
     return _ranks(table, free, shown, entries) or _degrees(table, free, shown, entries)
 
@@ -148,7 +148,7 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
 def _degrees(
     table: Table, free: Sequence[str], shown: tuple[str, str, int], entries: Entries
 ) -> Entries | Refusal | None:
-    """Return how a column of degrees of preference is read: of both signs, or a few whole numbers."""
+    """Return how to read a column of degrees of preference: numbers of both signs, or a few whole numbers."""
     signed = [name for name in free if set(named.tokens(name)) & _DEGREES and _has_both_signs(table, name)]
     degrees = signed or [name for name in free if set(named.tokens(name)) & _DEGREES and _is_scale(table, name)]
     if len(degrees) != 1:
@@ -189,7 +189,7 @@ def reply_columns(table: Table, entries: Entries) -> list[str]:
     ]  # fmt: skip
 
 
-def _of_both(table: Table, one: str, two: str, entries: Entries) -> Entries | Refusal:
+def _outcome_of_two(table: Table, one: str, two: str, entries: Entries) -> Entries | Refusal:
     """Return how to read two columns with a number per side: as probabilities, flags, or scores to compare."""
     pairs = [(_value(a), _value(b)) for a, b in zip(table.columns[one], table.columns[two], strict=True) if a and b]
     if all(abs(a + b - 1) < _SURE for a, b in pairs) and not all({a, b} == {0.0, 1.0} for a, b in pairs):
@@ -201,23 +201,27 @@ def _of_both(table: Table, one: str, two: str, entries: Entries) -> Entries | Re
         empty = zip(table.columns[one], table.columns[two], *marked, strict=True)
         if all(any(value and _value(value) for value in row) for row in empty):
             return greater
-        said = f"{one} and {two} are both 0 in some rows, and no column marks this as a tie"
-        return Refusal(said, (("if it is one", entries | greater),))
-    said = f"{one} and {two} are numbers for each side"
-    return Refusal(said, (("if the judge saw both, and the higher one wins", entries | greater),))
+        reason = f"{one} and {two} are both 0 in some rows, and no column marks this as a tie"
+        return Refusal(reason, (("if it is one", entries | greater),))
+    reason = f"{one} and {two} are numbers for each side"
+    return Refusal(reason, (("if the judge saw both, and the higher one wins", entries | greater),))
 
 
-def _of_one(table: Table, names: Sequence[str], place: int) -> Entries | None:
+def _outcome_of_one(table: Table, names: Sequence[str], place: int) -> Entries | None:
     """Return how to read a column with the probability or flag that one side wins, such as ``a_is_better``, or None."""
     one, two = named.SIDES[place]
     for name in names:
         words = set(named.tokens(name))
-        if not words & _SIDE_MEASURES - named.SCORE or len(words & {one, two}) != 1 or not _within(table, name, 0, 1):
+        if (
+            not words & _SIDE_MEASURES - named.SCORE
+            or len(words & {one, two}) != 1
+            or not _is_between(table, name, 0, 1)
+        ):
             continue
         if all(value.lower() in ("true", "false") for value in table.present(name)):
             won, lost = ("first", "second") if one in words else ("second", "first")
-            said = {value: won if value.lower() == "true" else lost for value in sorted(set(table.present(name)))}
-            return {"winner": {"field": name, "values": said}}
+            sides = {value: won if value.lower() == "true" else lost for value in sorted(set(table.present(name)))}
+            return {"winner": {"field": name, "values": sides}}
         return {"p_first": name if one in words else {"field": name, "values": {"0": "1", "1": "0"}}}
     return None
 
@@ -227,7 +231,7 @@ def _is_measure(table: Table, name: str) -> bool:
     return bool(values) and all(_value(value) is not None for value in values)
 
 
-def _within(table: Table, name: str, low: float, high: float) -> bool:
+def _is_between(table: Table, name: str, low: float, high: float) -> bool:
     return _is_measure(table, name) and all(low <= _value(value) <= high for value in table.present(name))
 
 
@@ -252,7 +256,7 @@ def _names_candidates(table: Table, name: str, entries: Entries) -> bool:
     return 2 * sum(value in names for value in values) >= len(values)
 
 
-def _after_columns(values: Counter[str], shown: tuple[str, str, int], entries: Entries) -> dict[str, str]:
+def _sides_by_name(values: Counter[str], shown: tuple[str, str, int], entries: Entries) -> dict[str, str]:
     """Return the meaning of values that repeat the names of the two columns, or of the systems in these names."""
     meant = ("candidate", "opponent") if shown[2] == named.CHOSEN else ("first", "second")
     called: dict[str, str] = dict(OUTCOMES) if shown[2] == named.CHOSEN else {}

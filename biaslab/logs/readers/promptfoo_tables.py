@@ -57,13 +57,13 @@ def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
     variables = {name: record[name] for name in names[: outputs[0]] if name != "Description"}
     systems = _systems([names[at] for at in outputs])
     for at, system in zip(outputs, systems, strict=True):
-        found = _output(names, at, record)
-        if found is None or found.status == "ERROR":
+        output = _output(names, at, record)
+        if output is None or output.status == "ERROR":
             yield CALL_FAILED
             continue
-        scores = found.named or {"score": found.score}
+        scores = output.named or {"score": output.score}
         for attribute, score in scores.items():
-            yield Judged(variables, system, attribute, score, reply=found.reason, text=found.text)
+            yield Judged(variables, system, attribute, score, reply=output.reason, text=output.text)
 
 
 def _is_block(names: Sequence[str], at: int) -> bool:
@@ -88,8 +88,8 @@ def _output(names: Sequence[str], at: int, record: Mapping[str, Any]) -> _Output
     status, score, scores, reason = (record[name] for name in names[at + 1 : at + 1 + len(_BESIDE)])
     if not status:
         return None
-    given = json.loads(scores) if scores else {}
-    return _Output(str(cell or ""), str(status), number_of(score), dict(given), reason or None)
+    by_name = json.loads(scores) if scores else {}
+    return _Output(str(cell or ""), str(status), number_of(score), dict(by_name), reason or None)
 
 
 def _unpacked(cell: str) -> _Output | None:
@@ -112,11 +112,11 @@ def _systems(headings: Sequence[str]) -> list[str]:
     """Return what gave the outputs: the providers that headings name, numbered where one has several prompts."""
     names = [_provider(heading) or f"output {at}" for at, heading in enumerate(headings, start=1)]
     seen: Counter[str] = Counter()
-    made = []
+    systems = []
     for name in names:
         seen[name] += 1
-        made.append(name if names.count(name) == 1 else f"{name} (prompt {seen[name] - 1})")
-    return made
+        systems.append(name if names.count(name) == 1 else f"{name} (prompt {seen[name] - 1})")
+    return systems
 
 
 def _provider(heading: str) -> str | None:

@@ -95,14 +95,14 @@ def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
     lines = list(chain.from_iterable(rows.lines for rows in chunks))
     log, unit = chunks[0].log, chunks[0].log.unit
     table = pd.json_normalize(list(chain.from_iterable(rows.records for rows in chunks)))
-    made = function(table.set_axis(pd.Index(lines, name=unit)))
-    if not isinstance(made, pd.DataFrame):
-        raise InputError("mapping", type(made).__name__, "a function that returns a pandas.DataFrame")
-    kept = made.index.isin(lines).all()
+    result = function(table.set_axis(pd.Index(lines, name=unit)))
+    if not isinstance(result, pd.DataFrame):
+        raise InputError("mapping", type(result).__name__, "a function that returns a pandas.DataFrame")
+    kept = result.index.isin(lines).all()
     start = 0
-    for rows in read_frame(made, log):
+    for rows in read_frame(result, log):
         end = start + len(rows.records)
-        yield Rows(rows.records, made.index[start:end].tolist() if kept else rows.lines, log, chunks[0].textual)
+        yield Rows(rows.records, result.index[start:end].tolist() if kept else rows.lines, log, chunks[0].textual)
         start = end
     log.unit = unit if kept else log.unit
 

@@ -49,7 +49,7 @@ def _without_copies(table: Table, names: Sequence[str]) -> list[str]:
         if twin is None:
             kept.append(name)
         else:
-            table.told.append(f"{name} repeats {twin}")
+            table.notes.append(f"{name} repeats {twin}")
     return kept
 
 
@@ -61,11 +61,11 @@ def verdict_numbers(table: Table) -> list[str]:
 
 def grades_of_words(table: Table) -> dict[str, dict[str, int]]:
     """Return the columns with grades in two known words, such as pass and fail, and the score of each word."""
-    found = {}
+    grades = {}
     for name in _graded(table):
         if (worth := worth_of_two(sorted(set(table.present(name))))) is not None:
-            found[name] = worth
-    return found if len(found) == 1 or all(is_attribute(table, name) for name in found) else {}
+            grades[name] = worth
+    return grades if len(grades) == 1 or all(is_attribute(table, name) for name in grades) else {}
 
 
 def flags_within_scores(table: Table) -> dict[str, dict[str, int]]:
@@ -103,9 +103,9 @@ def graded_in_words(table: Table) -> Refusal | None:
                             for better, worse in ((one, two), (two, one)))  # fmt: skip
             return Refusal(f"{name} has two words as grades", options, is_guess=True)
         numbers = {value: number for number, value in enumerate(values, start=1)}
-        said = "as categories, for which only nominal measures are meaningful"
+        reason = "as categories, for which only nominal measures are meaningful"
         return Refusal(
-            f"{name} has {len(values)} words as grades", ((said, _in_words(name, numbers, f"1-{len(values)}")),)
+            f"{name} has {len(values)} words as grades", ((reason, _in_words(name, numbers, f"1-{len(values)}")),)
         )
     return None
 
@@ -143,28 +143,25 @@ def score_texts(table: Table) -> list[str]:
     ]
 
 
-def whose(table: Table, columns: Sequence[str]) -> Refusal | None:
-    """Ask what columns are of which no name says it, where there are several."""
+def unclear_scores(table: Table, columns: Sequence[str]) -> Refusal | None:
+    """Ask which of several columns of scores to use if their names do not tell them apart; None if they do."""
     if len(columns) < 2:
         return None
     plain = [name for name in columns if not named.is_model(name) and not is_attribute(table, name)]
     unclear = [name for name in plain if not set(named.tokens(name)) <= named.SCORE | PLAIN]
     if unclear:
-        kinds = tuple((f"only {name}", {"score": name}) for name in columns[:3])
-        return Refusal(f"{', '.join(unclear)} may be an attribute's or a judge's score", kinds)
+        each_alone = tuple((f"only {name}", {"score": name}) for name in columns[:3])
+        return Refusal(f"{', '.join(unclear)} may be an attribute's or a judge's score", each_alone)
     judges = [name for name in columns if named.is_model(name)]
     if plain and judges:
         options = ((f"if {plain[0]} is people's", {"ratings": plain[0]}), (f"only {plain[0]}", {"score": plain[0]}))
         return Refusal(f"{plain[0]} may be people's or a judge's, beside {', '.join(judges)}", options)
-    whose = Counter((judge_name(name) if named.is_model(name) else "", attribute_of(table, name)) for name in columns)
-    twice = [
-        name
-        for name in columns
-        if whose[judge_name(name) if named.is_model(name) else "", attribute_of(table, name)] > 1
-    ]
+    meaning = {name: (judge_name(name) if name in judges else "", attribute_of(table, name)) for name in columns}
+    counts = Counter(meaning.values())
+    twice = [name for name in columns if counts[meaning[name]] > 1]
     if twice:
-        kinds = tuple((f"only {name}", {"score": name}) for name in twice[:3])
-        return Refusal(f"{', '.join(twice)} are scores of one attribute", kinds)
+        each_alone = tuple((f"only {name}", {"score": name}) for name in twice[:3])
+        return Refusal(f"{', '.join(twice)} are scores of one attribute", each_alone)
     return None
 
 
