@@ -95,8 +95,8 @@ def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Aga
     where: Against = against or ("source" if blank["reference"].any() else "reference")
     if blank[where].any():
         rows = dataset.candidates.loc[blank[where], ["context_id", "candidate_id"]]
-        what = f"context {rows.iloc[0, 0]!r}, candidate {rows.iloc[0, 1]!r} has no {where}"
-        raise InputError("dataset", what, f"a {where} for every candidate")
+        problem = f"context {rows.iloc[0, 0]!r}, candidate {rows.iloc[0, 1]!r} has no {where}"
+        raise InputError("dataset", problem, f"a {where} for every candidate")
     return where, dataset.candidates[_COLUMNS[where]].tolist()
 
 
