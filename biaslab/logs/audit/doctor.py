@@ -22,7 +22,7 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable
 from biaslab.logs.readers.refusing import map_line
 from biaslab.logs.readers.summary import reading_summary
-from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, unread_share
+from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, shortened, unread_share
 from biaslab.probes.base import Probe
 from biaslab.stats import Resampling
 
@@ -183,13 +183,10 @@ def _unread(trials: pd.DataFrame) -> pd.DataFrame:
     for status, part in unread.groupby("status", sort=False, observed=True):
         replies = part["reply"].dropna() if "reply" in part else pd.Series(dtype=object)
         replies = replies[replies.astype(str).str.strip() != ""].drop_duplicates().head(_EXAMPLES)
-        rows.append({"status": str(status), "n": len(part), "examples": [_brief(str(reply)) for reply in replies]})
+        rows.append(
+            {"status": str(status), "n": len(part), "examples": [shortened(str(reply), _LONGEST) for reply in replies]}
+        )
     return pd.DataFrame(rows, columns=["status", "n", "examples"])
-
-
-def _brief(reply: str) -> str:
-    joined = " ".join(reply.split())
-    return joined if len(joined) <= _LONGEST else f"{joined[: _LONGEST // 2]} … {joined[-_LONGEST // 2 :]}"
 
 
 def _command(log: object, format_: str | None, mapping: object, trials: pd.DataFrame, biases: pd.DataFrame) -> str:

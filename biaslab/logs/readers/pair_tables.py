@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.context_columns import context_of, no_context
 from biaslab.logs.readers.pair_orders import order_of
 from biaslab.logs.readers.pair_verdicts import (
     measure_of_sides,
@@ -19,10 +20,9 @@ from biaslab.logs.readers.table_columns import (
     GIVEN_OUTCOMES,
     Table,
     TableReading,
-    context_of,
     judge_name,
     judged_by_people,
-    no_context,
+    people_or_judges,
     shared_entries,
 )
 
@@ -169,11 +169,8 @@ def _who_judged(table: Table, entries: Entries, shown: tuple[str, str, int]) -> 
     """Ask whether a further column of people or models gives the judge; None if there is no such column."""
     if "judge" in entries or {"judge", "dataset", "template", "replicate"} & set(table.given):
         return None
-    people = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
-    if people and people[0] not in table.used:
-        return Refusal(
-            f"{people[0]} may be people or judges", ((f"each {people[0]} is a judge", {"judge": people[0]}),)
-        )
+    if (refusal := people_or_judges(table)) is not None:
+        return refusal
     for name in named.first_named(table.names, (*named.CANDIDATE, "llm", "provider", "deployment")):
         if name in (*shown[:2], *table.used) or table.distinct(name) < 2 or table.distinct(name) > FEW:
             continue

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.attribute_columns import attribute_of, is_attribute
+from biaslab.logs.readers.context_columns import context_of, no_context
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.score_columns import (
     flags_within_scores,
@@ -25,12 +26,11 @@ from biaslab.logs.readers.table_columns import (
     GIVEN_OUTCOMES,
     Table,
     TableReading,
-    context_of,
     fields_of,
     is_called,
     judge_name,
     judged_by_people,
-    no_context,
+    people_or_judges,
     shared_entries,
 )
 
@@ -185,9 +185,8 @@ def _who_judged(table: Table, entries: Entries, answer: Sequence[str], systems: 
     """Ask whether a column of people names judges, and whether models judged texts or wrote them; None if clear."""
     if "judge" in entries or "judge" in table.given:
         return None
-    who = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
-    if who and who[0] not in table.used:
-        return Refusal(f"{who[0]} may be people or judges", ((f"each {who[0]} is a judge", {"judge": who[0]}),))
+    if (refusal := people_or_judges(table)) is not None:
+        return refusal
     if not (answer and systems) or "candidate_id" in table.given or table.distinct(systems[0]) < 2:
         return None
     if answer[0] == systems[0] or table.is_within(systems[0], answer[0]):
