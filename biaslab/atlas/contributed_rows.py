@@ -1,4 +1,4 @@
-"""Judgements of a contribution as numbers, from which its estimates can be recomputed without any text."""
+"""Store the judgements of a contribution as numbers, enough to recompute its estimates without any text."""
 
 from __future__ import annotations
 

@@ -122,11 +122,11 @@ def null_model() -> Panel:
 
 
 def constant_answer() -> Panel:
-    """Show how often the constant answer wins, over all questions and by the place in which it stood."""
+    """Show how often the constant answer wins, over all questions and by the position in which it was shown."""
     null_model = trials("null_model")
     first, second = (null_model[null_model[who] == "null_model"] for who in ("candidate_id", "opponent_id"))
-    stood = {"anywhere": null_model, "shown first": first, "shown second": second}
-    rows = pd.concat([audit(part, only=["replies"]).assign(role=where) for where, part in stood.items()])
+    by_position = {"anywhere": null_model, "shown first": first, "shown second": second}
+    rows = pd.concat([audit(part, only=["replies"]).assign(role=where) for where, part in by_position.items()])
     rows = choose(rows.assign(subset=None), metric="win_rate", system="null_model")
     anywhere, *by_place = (percent(share, 2) for share in rows["estimate"])
     return Panel(

@@ -1,4 +1,4 @@
-"""Attributes after which columns of scores are called, by words, by the object of scores they stand in, or a reason."""
+"""Recognise columns of scores named after attributes: common words, an enclosing object, or a reason column."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def attribute_of(table: Table, name: str) -> str:
 
 
 def within_scores(name: str) -> str:
-    """Return the name of a score within an object of scores; nothing for another one.
+    """Return the name of a score within an object of scores; empty for other columns.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def within_scores(name: str) -> str:
 
 
 def is_explained(table: Table, name: str) -> bool:
-    """Return whether a text stands beside a column under its name with "reason" or a like word: a judge's score."""
+    """Return whether another column is named after it plus "reason" or the like, which marks a score by a judge."""
     own = set(named.tokens(name))
     if not own - named.SCORE - PLAIN or named.is_model(name):
         return False

@@ -39,7 +39,7 @@ def read_value(value: Any, kind: Kind) -> Any:
 
 
 def is_no_value(text: str) -> bool:
-    """Return whether a text stands for a value that is missing, such as ``N/A`` or the words of an error.
+    """Return whether a text marks a missing value, such as ``N/A`` or the words of an error.
 
     Examples
     --------

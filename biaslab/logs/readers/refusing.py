@@ -49,7 +49,7 @@ class Refusal:
     reason : str
         What is ambiguous or missing.
     options : tuple of (str, dict)
-        The assumption behind each interpretation, and its mapping; "…" stands for values that only the user knows.
+        The assumption behind each interpretation, and its mapping; "…" marks values that only the user knows.
     is_guess : bool
         Whether the options are based on the values of columns rather than on their names.
     """

@@ -69,7 +69,7 @@ def grades_of_words(table: Table) -> dict[str, dict[str, int]]:
 
 
 def flags_within_scores(table: Table) -> dict[str, dict[str, int]]:
-    """Return the columns of true and false that stand in one object with scores, and what these are worth."""
+    """Return the true-or-false columns within an object of scores, with the score of each value."""
     names = [name for name in table.names if within_scores(name) and name not in table.used]
     flags = [name for name in names if {value.lower() for value in table.present(name)} == {"true", "false"}]
     return {name: {value: int(value.lower() == "true") for value in sorted(set(table.present(name)))} for name in flags}

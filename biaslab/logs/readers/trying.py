@@ -27,7 +27,7 @@ _MOST = 6  # maximum options in a message
 _FIELDS = 20  # maximum fields named in a message
 _SHOWN = 3  # maximum files without records named in a message
 _READ = 0.5  # share of the records above which a mapping works
-_DOTS = "…"  # stands for values that only the user knows
+_DOTS = "…"  # marks values that only the user knows
 _READABLE = ("ok", "tie", "refused")
 
 

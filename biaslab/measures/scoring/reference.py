@@ -82,7 +82,7 @@ def reference_scores(
 
 
 def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Against, list[str]]:
-    """Return what candidates are compared with, "reference" or "source", and that text for each candidate.
+    """Return "reference" or "source", whichever candidates are compared with, and that text for each candidate.
 
     Raises
     ------

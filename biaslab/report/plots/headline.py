@@ -125,7 +125,7 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
 
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:
-    """Describe the estimates found as what the judges do, with the number of rows."""
+    """Describe the findings as behaviour of the judges, with the number of rows."""
     rows = len(shown)
     sides = [(side_words(metric, way), n) for way, n in sorted(ways.items()) if way]
     if len(judges) > 1 and len(judges) == rows:
