@@ -56,7 +56,7 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
 
 def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -> TableReading | Refusal:
     """Return how to read rows with the verdict in one order."""
-    verdicts, people = verdict_columns(table, entries)
+    verdicts, people = verdict_columns(table, entries, shown)
     if GIVEN_OUTCOMES & set(table.given):
         verdicts = [""]
     readings: dict[str, Any] = {name: of_verdict(table, name, entries, shown) for name in [*verdicts, *people] if name}
@@ -106,7 +106,7 @@ def _in_both_orders(
     if isinstance(said, Refusal) or isinstance(other, Refusal):
         return said if isinstance(said, Refusal) else Refusal(**vars(other))
     whole: Entries = {**entries, "winner": said, "winner_swapped": other}
-    if people := [name for name in verdict_columns(table, entries)[1] if name not in orders]:
+    if people := [name for name in verdict_columns(table, entries, shown)[1] if name not in orders]:
         readings = {name: of_verdict(table, name, entries, shown) for name in people}
         if refusals := [each for each in readings.values() if isinstance(each, Refusal)]:
             return refusals[0]

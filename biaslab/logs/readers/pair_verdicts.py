@@ -13,6 +13,7 @@ from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
 from biaslab.logs.readers.unclear_verdicts import some, unclear
 from biaslab.logs.readers.verdict_words import meanings, side_of
+from biaslab.logs.readers.winning_flags import is_alone, sides_of_flag
 
 #: Words in names of columns that accompany a verdict.
 _BESIDE = {"reason", "reasons", "reasoning", "rationale", "explanation", "comment", "confidence", "strength", "why",
@@ -31,13 +32,16 @@ _MOST_WORDS = 6  # of verdicts
 _NUMBERS_OF_SIDES = {"-1", "0", "1", "2"}
 
 
-def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
+def verdict_columns(
+    table: Table, entries: Entries, shown: tuple[str, str, int]
+) -> tuple[list[str], list[str]]:
     """Return the columns of verdicts by judges, and those of verdicts by people.
 
-    A column counts as one by its name, or because its values name sides.
+    A column counts as one by its name, because its values name sides, or because it says whether one side wins.
     """
     taken = {*fields_of(entries), *table.used}
     verdicts, people, unread = [], [], []
+    flags = _flags_of_sides(table, shown)
     beside_texts = {
         name for *pair, place in named.find_pairs(table.names).values() if place == named.CHOSEN for name in pair
     }
@@ -45,6 +49,9 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
         words = set(named.tokens(name))
         if "judge" in words:
             words -= {"reference", "user"}
+        if name in flags and name not in taken:
+            (people if words & named.HUMAN else verdicts).append(name)
+            continue
         if name in taken or name in beside_texts or _is_about(name, words) or _is_flag_of_ties(table, name):
             continue
         is_verdict = bool(words & named.VERDICT) or name.lower() == "gold"
@@ -64,6 +71,15 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
     plain = [name for name in verdicts if name not in unread]
     words_only = [name for name in unread if not table.is_numeric(name) and not _names_candidates(table, name, entries)]
     return ([name for name in verdicts if name not in words_only] if plain else verdicts), people
+
+
+def _flags_of_sides(table: Table, shown: tuple[str, str, int]) -> list[str]:
+    """Return the columns that say whether one side wins; a single one of 0 and 1 may be a probability."""
+    flags = [name for name in table.names if is_alone(table, name) and sides_of_flag(table, name, shown) is not None]
+    judged = [name for name in flags if not set(named.tokens(name)) & named.HUMAN]
+    if shown[2] != named.CHOSEN and len(judged) == 1 and table.is_numeric(judged[0]):
+        flags.remove(judged[0])
+    return flags
 
 
 def _is_about(name: str, words: set[str]) -> bool:
@@ -96,6 +112,8 @@ def _names_both(table: Table, name: str) -> bool:
 
 def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
     """Return the expression that reads a column of verdicts, or why it cannot be told."""
+    if is_alone(table, name) and (flag := sides_of_flag(table, name, shown)) is not None:
+        return {"field": name, "values": flag}
     values = Counter(value for value in table.present(name) if side_of(value) is not None or not is_no_value(value))
     values = values or Counter(table.present(name))
     candidates = {*table.present(shown[0]), *table.present(shown[1])}
@@ -232,9 +250,9 @@ def _within(table: Table, name: str, low: float, high: float) -> bool:
 
 
 def _value(text: str) -> Any:
-    """Return a number, with 1 and 0 for true and false; None for other texts."""
+    """Return a number, with 1 and 0 for true and false or yes and no; None for other texts."""
     word = text.lower()
-    return {"true": 1.0, "false": 0.0}.get(word, float(text) if NUMERAL.fullmatch(text) else None)
+    return {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}.get(word, float(text) if NUMERAL.fullmatch(text) else None)
 
 
 def _is_flag_of_ties(table: Table, name: str) -> bool:

@@ -33,6 +33,7 @@ from biaslab.logs.readers.table_columns import (
     judged_by_people,
     no_context,
 )
+from biaslab.logs.readers.winning_flags import refuse_flag
 
 _MOST = 101  # maximum number of different scores
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -54,6 +55,8 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     if isinstance(columns, Refusal):
         return columns
     answer, systems = _judged(table, columns)
+    if refusal := refuse_flag(table, [*columns.scores, *columns.grades], answer or systems):
+        return refusal
     if not any(columns):
         return _no_score(table)
     if not (answer or systems or "candidate_id" in table.given):
