@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.attribute_columns import attribute_of, is_attribute
+from biaslab.logs.readers.listed_verdicts import refuse_listed_scores
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.score_columns import (
     flags_within_scores,
     graded_in_words,
     grades_of_words,
+    is_judge,
     score_columns,
     score_texts,
     verdict_numbers,
     whose,
 )
 from biaslab.logs.readers.score_scales import add_scale, other_scale_of_people
+from biaslab.logs.readers.score_texts import of_texts
 from biaslab.logs.readers.table_columns import (
     FEW,
     GIVEN_OUTCOMES,
@@ -36,8 +37,6 @@ from biaslab.logs.readers.table_columns import (
 from biaslab.logs.readers.winning_flags import refuse_flag
 
 _MOST = 101  # maximum number of different scores
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_OUT_OF = re.compile(r"\d\s*(?:/|out of)\s*(\d+)")
 
 
 class _Columns(NamedTuple):
@@ -72,6 +71,7 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     if (context := context_of(table)) is None or context == candidate:
         return no_context(table, entries)
     entries = {"context_id": context} | entries | beside(table, "configuration")
+    entries |= {} if "judge" in entries else _judge_beside(table, columns.scores)
     if about := named.first_named(table.names, named.ATTRIBUTE):
         entries["attribute"] = about[0]
     if refusal := _who_judged(table, entries, answer, systems) or judged_by_people(table, entries):
@@ -91,8 +91,28 @@ def _judged(table: Table, columns: _Columns) -> tuple[list[str], list[str]]:
     ]
     like = [name for name in table.names if name not in taken and not table.is_numeric(name) and table.present(name)]
     answer = answer or [name for name in like if named.like_answer(name)]
-    systems = [name for name in named.first_named(table.names, named.CANDIDATE) if table.distinct(name) >= 1]
+    judging = _agents(table, columns.scores)
+    systems = [
+        name
+        for name in named.first_named(table.names, named.CANDIDATE)
+        if table.distinct(name) >= 1 and name not in judging
+    ]
     return answer, systems or [name for name in like if named.like_system(name)]
+
+
+def _agents(table: Table, scores: Sequence[str]) -> list[str]:
+    """Return the columns of who gave a score, in its object: ``rating.agent`` beside ``rating.value``."""
+    heads = {name.rpartition(".")[0] for name in scores} - {""}
+    return [f"{head}.agent" for head in sorted(heads) if f"{head}.agent" in table.names]
+
+
+def _judge_beside(table: Table, scores: Sequence[str]) -> Entries:
+    """Return the mapping of the judge that stands in the object of the only score."""
+    agents = _agents(table, scores)
+    if len(agents) != 1 or len(scores) != 1:
+        return {}
+    table.told.append(f"judge = {agents[0]}")
+    return {"judge": agents[0]}
 
 
 def _no_candidate(table: Table) -> Refusal | None:
@@ -165,7 +185,7 @@ def _of_columns(table: Table, entries: Entries, columns: _Columns) -> tuple[Entr
     scores, people, grades, texts = columns
     given = bool(GIVEN_OUTCOMES & set(table.given))
     if texts:
-        return _of_texts(table, entries, texts)
+        return of_texts(table, entries, texts)
     if grades and scores:
         table.own_scales |= dict.fromkeys(grades, "=0-1")
         table.told.append(f"true and false of {', '.join(grades)} are 1 and 0")
@@ -179,7 +199,7 @@ def _of_columns(table: Table, entries: Entries, columns: _Columns) -> tuple[Entr
     if refusal := _with_people(table, entries, scores, people):
         return refusal
     names = [""] if given or not (scores or grades) else [*scores, *grades]
-    if refusal := whose(table, names):
+    if refusal := refuse_listed_scores(names) or whose(table, names):
         return refusal
     return tuple(_of_score(table, entries, name, people, grades.get(name)) for name in names)
 
@@ -237,7 +257,7 @@ def _of_score(
         return entries
     score = name if grades is None else {"field": name, "values": {value: str(n) for value, n in grades.items()}}
     made = entries | {"score": score} | ({"scale": table.own_scales[name]} if name in table.own_scales else {})
-    if named.is_model(name):
+    if is_judge(name):
         made["judge"] = f"={judge_name(name)}"
         table.told.append(f"judge {judge_name(name)} = {name}")
     if is_attribute(table, name) and "attribute" not in entries:
@@ -253,28 +273,6 @@ def _judge_or_people(names: Sequence[str]) -> Refusal:
     both = ((names[0], names[1]), (names[1], names[0]))
     options = tuple((f"{one} is the judge's, {two} people's", {"score": one, "ratings": two}) for one, two in both)
     return Refusal(f"{' and '.join(names)} are both numbers", options)
-
-
-def _of_texts(table: Table, entries: Entries, names: Sequence[str]) -> Refusal:
-    options = tuple(
-        (f"if {name} is on a scale of {scale.removeprefix('=')}", {**entries, "reply": name, "scale": scale})
-        for name in names[:3] for scale in _scales_of_texts(table, name)
-    )  # fmt: skip
-    return Refusal(f"{', '.join(names)} {'holds' if len(names) == 1 else 'hold'} texts with numbers", options)
-
-
-def _scales_of_texts(table: Table, name: str) -> list[str]:
-    """Return the possible scales of scores in texts: the one that the texts name, or usual ones."""
-    if "scale" in table.given:
-        return [str(table.given["scale"])]
-    texts = table.present(name)
-    ends = Counter(match[1] for text in texts if (match := _OUT_OF.search(text)))
-    if ends:
-        return [f"=1-{ends.most_common(1)[0][0]}"]
-    if any("%" in text for text in texts):
-        return ["=0-100"]
-    highest = max((float(number) for text in texts for number in _NUMBER.findall(text)), default=0)
-    return [f"=1-{top}" for top in (5, 10, 100) if top >= highest][:2]
 
 
 def _truth(table: Table, name: str) -> dict[str, str]:

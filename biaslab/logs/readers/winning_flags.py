@@ -78,6 +78,18 @@ def is_alone(table: Table, name: str) -> bool:
     return not any(name in pair[:2] for pair in named.find_pairs(table.names).values())
 
 
+def judge_of_flag(table: Table, name: str) -> str | None:
+    """Return the judge in the name of a flag, as in ``gpt-4o prefers B``; "" if it names none, None for no flag."""
+    if not is_flag(table, name):
+        return None
+    words = named.tokens(name)
+    at = next(place for place, word in enumerate(words) if word in _WINS)
+    if words[at] not in _PREFERS or at == 0 or len(words) == at + 1:
+        return ""
+    head = name[: name.lower().index(words[at])].strip(" _-.:/")
+    return "" if set(words[:at]) <= _FILLING | {"judge", "llm", "model", "ai"} else head
+
+
 def by_flag(table: Table) -> dict[named.Tokens, tuple[str, str, int]]:
     """Return the columns of a candidate and of the one that it is compared with, if a flag says which of them wins."""
     for name in table.names:
