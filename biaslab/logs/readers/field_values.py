@@ -79,13 +79,19 @@ def value_at(record: Any, path: str) -> Any:
     for at_, step in enumerate(steps):
         if isinstance(record, dict) and step in record:
             record = record[step]
-        elif isinstance(record, dict) and (key := ".".join(steps[at_:])) in record:  # "gpt-4.1", at the end of a path
-            return record[key]
+        elif isinstance(record, dict) and (key := _key_with_points(record, steps[at_:])) is not None:
+            rest = steps[at_ + key.count(".") + 1 :]
+            return value_at(record[key], ".".join(rest)) if rest else record[key]
         elif isinstance(record, list) and step.isascii() and step.isdigit() and int(step) < len(record):
             record = record[int(step)]
         else:
             return WRONG
     return record
+
+
+def _key_with_points(record: dict[str, Any], steps: Sequence[str]) -> str | None:
+    """Return the key with points, such as "gpt-4.1", with which the rest of a path starts; None if there is none."""
+    return next((key for end in range(len(steps), 1, -1) if (key := ".".join(steps[:end])) in record), None)
 
 
 def items_in(value: Any, textual: bool = False) -> list[tuple[Any, Any]] | None:

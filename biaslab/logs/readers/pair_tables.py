@@ -46,7 +46,7 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     if candidates is None:
         return None
     shown, entries = candidates
-    if (context := context_of(table)) is None:
+    if (context := context_of(table) or _first_turn(table, shown)) is None:
         return no_context(table, entries)
     entries = {"context_id": context, **entries, **beside(table, "template")}
     if refusal := _who_judged(table, entries, shown) or judged_by_people(table, entries):
@@ -54,6 +54,16 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     if (orders := named.both_orders(table.names)) is not None and not GIVEN_OUTCOMES & set(table.given):
         return _in_both_orders(table, entries, shown, orders)
     return _in_one_order(table, entries, shown)
+
+
+def _first_turn(table: Table, shown: tuple[str, str, int]) -> str | None:
+    """Return the path to the question in two conversations that start with the same one, or None."""
+    pairs = [pair[:2] for pair in named.find_pairs(table.names).values()]
+    for one, two in dict.fromkeys((shown[:2], *pairs)):
+        asked = [table.rows.values(f"{name}.0.content") for name in (one, two)]
+        if asked[0] == asked[1] and all(isinstance(text, str) for text in asked[0]):
+            return f"{one}.0.content"
+    return None
 
 
 def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -> TableReading | Refusal:

@@ -21,6 +21,7 @@ _ABOUT = {"id", "agent", "status", "user", "version", "at", "model"}  # other fi
 _REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "judge", "critique", "explanation"}
 _LONG = 10  # mean characters above which texts may be replies
 _MOST_WORDS, _LONGEST = 6, 20  # verdicts, and characters of one that may mean a tie
+_FROM_0_OR_TIES = {"0", "1", "2"}  # places in a list counted from 0, with 2 for a tie, or from 1, with 0 for a tie
 _NUMBERS_OF_SIDES = {"-1", "0", "1", "2"}
 
 
@@ -102,7 +103,7 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
     values = values or Counter(table.present(name))
     candidates = {*table.present(shown[0]), *table.present(shown[1])}
     by_name = sum(n for value, n in values.items() if value in candidates or side_of(value) == "tie")
-    sides = meanings(values, shown[2])
+    sides = None if shown[0].endswith(".0") and set(values) >= _FROM_0_OR_TIES else meanings(values, shown[2])
     by_side = 0 if sides is None else sum(n for value, n in values.items() if sides.get(value))
     total = sum(values.values())
     if by_name >= KNOWN * total and any(value in candidates for value in values):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.attribute_columns import attribute_of, is_attribute
+from biaslab.logs.readers.grade_words import worth_of_two
 from biaslab.logs.readers.listed_verdicts import refuse_listed_scores
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.score_columns import (
@@ -20,7 +21,7 @@ from biaslab.logs.readers.score_columns import (
     whose,
 )
 from biaslab.logs.readers.score_scales import add_scale, other_scale_of_people
-from biaslab.logs.readers.score_texts import of_texts
+from biaslab.logs.readers.score_texts import of_texts, says_scores
 from biaslab.logs.readers.table_columns import (
     FEW,
     GIVEN_OUTCOMES,
@@ -36,6 +37,7 @@ from biaslab.logs.readers.table_columns import (
 )
 from biaslab.logs.readers.winning_flags import refuse_flag
 
+_TWO = 2  # words of grades such as pass and fail
 _MOST = 101  # maximum number of different scores
 
 
@@ -69,7 +71,9 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     ):
         entries["text"] = answer[0]
     if (context := context_of(table)) is None or context == candidate:
-        return no_context(table, entries)
+        refusal = no_context(table, entries)
+        own = ("if each of them is an item of its own", {"context_id": candidate, "candidate_id": "=answer"})
+        return refusal if refusal.options or not answer else Refusal(refusal.reason, (own,))
     entries = {"context_id": context} | entries | beside(table, "configuration")
     entries |= {} if "judge" in entries else _judge_beside(table, columns.scores)
     if about := named.first_named(table.names, named.ATTRIBUTE):
@@ -137,11 +141,14 @@ def _is_verdict(table: Table, name: str) -> bool:
 def _no_score(table: Table) -> Refusal | None:
     """Ask which column has the scores if none is named so; None if none may have them."""
     free = [name for name in table.names if name not in table.used and table.distinct(name) > 1 and not is_called(name)]
-    flags = [name for name in free if {value.lower() for value in table.present(name)} == {"true", "false"}]
+    values = {name: sorted(set(table.present(name)), reverse=True) for name in free if table.distinct(name) == _TWO}
+    worth = {name: {"field": name, "values": {value: str(number) for value, number in said.items()}}
+             for name, two in values.items() if (said := worth_of_two(two)) is not None}  # fmt: skip
     numbers = [name for name in free if table.is_numeric(name) and table.distinct(name) <= _MOST]
-    worth = {name: {"field": name, "values": _truth(table, name)} for name in flags[:2]}
-    options = [(f"if {name} is the judge's grade", {"score": worth[name], "scale": "=0-1"}) for name in worth]
+    options = [(f"if {name} is the judge's grade", {"score": worth[name], "scale": "=0-1"}) for name in list(worth)[:2]]
     options += [(f"if {name} is the judge's score", {"score": name}) for name in numbers[:3]]
+    if not options and (said_in := [name for name in free if says_scores(table, name)]):
+        return of_texts(table, {}, said_in)
     said = "no column has a common name for a score or a verdict"
     return Refusal(said, tuple(options), is_guess=True) if options else None
 
@@ -273,7 +280,3 @@ def _judge_or_people(names: Sequence[str]) -> Refusal:
     both = ((names[0], names[1]), (names[1], names[0]))
     options = tuple((f"{one} is the judge's, {two} people's", {"score": one, "ratings": two}) for one, two in both)
     return Refusal(f"{' and '.join(names)} are both numbers", options)
-
-
-def _truth(table: Table, name: str) -> dict[str, str]:
-    return {value: str(int(value.lower() == "true")) for value in sorted(set(table.present(name)), reverse=True)}

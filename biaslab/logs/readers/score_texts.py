@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.refusing import Entries, Refusal
-from biaslab.logs.readers.table_columns import FEW, Table
+from biaslab.logs.readers.table_columns import FEW, KNOWN, Table
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _COMMA = re.compile(r"[-+]?\d+,\d+")
+_SAID = re.compile(r"\b(?:rating|score|grade)\W{1,8}\d", re.IGNORECASE)
+_SEVERAL = 2  # scores in an object
 _OUT_OF = re.compile(r"\d\s*(?:/|out of)\s*(\d+)")
 
 
@@ -20,11 +24,47 @@ def of_texts(table: Table, entries: Entries, names: Sequence[str]) -> Refusal:
     for name in names:
         if (refusal := _of_decimal_commas(table, entries, name)) is not None:
             return refusal
+    for name in names:
+        if (refusal := _of_objects(table, entries, name)) is not None:
+            return refusal
     options = tuple(
         (f"if {name} is on a scale of {scale.removeprefix('=')}", {**entries, "reply": name, "scale": scale})
         for name in names[:3] for scale in _scales_of_texts(table, name)
     )  # fmt: skip
     return Refusal(f"{', '.join(names)} {'holds' if len(names) == 1 else 'hold'} texts with numbers", options)
+
+
+def says_scores(table: Table, name: str) -> bool:
+    """Return whether nearly all texts of a column say a score, as in "Rating: [[7]]"."""
+    values = table.present(name)
+    return bool(values) and sum(_SAID.search(value) is not None for value in values) >= KNOWN * len(values)
+
+
+def _of_objects(table: Table, entries: Entries, name: str) -> Refusal | None:
+    """Ask which of several scores in JSON objects is meant; None unless nearly all texts are such objects."""
+    objects = [made for text in table.present(name) if isinstance(made := _loaded(text), dict)]
+    counts = Counter(key for each in objects for key, value in each.items() if type(value) in (int, float))
+    keys = [key for key, number in counts.items() if number >= KNOWN * len(table.present(name))]
+    if len(keys) < _SEVERAL:
+        return None
+    high = max(each[key] for each in objects for key in keys if type(each.get(key)) in (int, float))
+    ends = next((f"=1-{top}" if top > 1 else "=0-1" for top in (1, 5, 10, 100) if high <= top), "=1-100")
+    scale = {} if "scale" in table.given else {"scale": ends}
+    options = tuple(
+        (
+            f"only {key}",
+            {**entries, "score": f'{name}~"{re.escape(key)}"\\s*:\\s*(-?[0-9.]+)', "attribute": f"={key}"} | scale,
+        )
+        for key in keys[:4]
+    )
+    return Refusal(f"{name} holds objects with several scores ({', '.join(keys[:4])})", options)
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _of_decimal_commas(table: Table, entries: Entries, name: str) -> Refusal | None:

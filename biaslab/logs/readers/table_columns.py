@@ -151,7 +151,7 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
         if objects and len(objects) == len(inner) and all(set(item) >= _TURN for item in objects):
             yield f"{path}{name}.content"  # a message, of which the others say who wrote it
             continue
-        deeper = depth < _DEEPEST and "." not in name
+        deeper = depth < _DEEPEST and ("." not in name or named.is_model(name))
         if not objects or not deeper or any(map(_is_opaque, objects)):
             yield f"{path}{name}"
         else:
@@ -163,7 +163,7 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
 
 def _is_opaque(item: Mapping[str, Any]) -> bool:
     """Return whether keys of an object have points, which paths cannot hold, unless they are models such as gpt-4.1."""
-    return any("." in str(key) and (isinstance(item[key], list | dict) or not named.is_model(str(key))) for key in item)
+    return any("." in str(key) and not named.is_model(str(key)) for key in item)
 
 
 def _length(values: Sequence[Any]) -> int:
