@@ -122,8 +122,8 @@ def add(
     from biaslab.atlas.estimating import estimate_source
 
     _require_facts(source, licence, repository, released)
-    beside = contributions(folder) if Path(folder).is_dir() else []
-    others = [one for one in [*beside, *contributions()] if one.source["name"] != source]
+    contributed = contributions(folder) if Path(folder).is_dir() else []
+    others = [one for one in [*contributed, *contributions()] if one.source["name"] != source]
     _require_new_name(source, Path(folder), replace)
     trials = _named(_read(log, format, mapping), judge)
     trials = trials.assign(dataset=trials["dataset"].where(trials["dataset"] != _UNNAMED, source))
@@ -131,8 +131,8 @@ def add(
     _require_new_judgements(digest, others)
     _require_own_verdicts(trials)
     trials = coded(trials)
-    known = Source(source, title or source, repository, licence, "", False, (), "", "")
-    rows = estimate_source(trials, known, resampling=resampling)
+    source_facts = Source(source, title or source, repository, licence, "", False, (), "", "")
+    rows = estimate_source(trials, source_facts, resampling=resampling)
     if rows.empty:
         raise InputError(
             "log",
@@ -140,21 +140,21 @@ def add(
             "a log from which a metric can be estimated",
             "see `biaslab doctor`",
         )
-    there = all_estimates()
-    _require_new_estimates(rows, [there[there["source"] != source], *(one.estimates for one in others)])
+    existing = all_estimates()
+    _require_new_estimates(rows, [existing[existing["source"] != source], *(one.estimates for one in others)])
     origin = {"name": source, "title": title or source, "repository": repository, "licence": licence}
     judges = tuple(_about(str(name), family, released, reasons) for name in trials["judge"].unique())
     is_open = licence in OPEN_LICENCES
     facts = _facts(trials, digest) | {"carried": is_open}
-    made = Contribution(origin, judges, facts, version("biaslab"), rows)
+    contribution = Contribution(origin, judges, facts, version("biaslab"), rows)
     if is_open:
         require_row_labels(trials)
-    made.save(folder)
+    contribution.save(folder)
     if is_open:
         save_rows(trials, folder, source)
     else:
         rows_file(folder, source).unlink(missing_ok=True)  # from a contribution that this one replaces
-    return made
+    return contribution
 
 
 def _require_facts(source: str, licence: str, repository: str, released: str) -> None:
@@ -171,8 +171,8 @@ def _require_facts(source: str, licence: str, repository: str, released: str) ->
 
 
 def _require_new_name(source: str, folder: Path, replace: bool) -> None:
-    there = {one.name for one in SOURCES} | {one.source["name"] for one in contributions()}
-    if source in there and folder.resolve() != FOLDER.resolve():
+    existing = {one.name for one in SOURCES} | {one.source["name"] for one in contributions()}
+    if source in existing and folder.resolve() != FOLDER.resolve():
         raise InputError("source", source, "a name not yet in the atlas", "see `biaslab atlas list`")
     if (folder / f"{source}.json").exists() and not replace:
         raise InputError("source", source, f"a name not yet in {folder}", "use --replace to overwrite it")
@@ -252,8 +252,8 @@ def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> No
     """Raise `InputError` if a source in the atlas has the same estimates to all digits."""
     rounded = rows[_SAME].round({"estimate": 5, "ci_low": 5}).dropna().drop_duplicates()
     for table in tables:
-        there = table[[*_SAME, "source", "judge"]].round({"estimate": 5, "ci_low": 5}).drop_duplicates()
-        matches = rounded.merge(there, on=_SAME).groupby(["source", "judge"]).size()
+        existing = table[[*_SAME, "source", "judge"]].round({"estimate": 5, "ci_low": 5}).drop_duplicates()
+        matches = rounded.merge(existing, on=_SAME).groupby(["source", "judge"]).size()
         if len(matches) and matches.max() >= max(_FEWEST_EQUAL, _SHARE_EQUAL * len(rounded)):
             name, who = matches.sort_values().index[-1]
             number = f"{matches.max()} of {len(rounded)} estimates equal those of {who} from {name}"

@@ -65,12 +65,12 @@ def names() -> dict[tuple[str, str, str], str]:
 @cache
 def ways() -> frozenset[tuple[str, str, str, str, str]]:
     """Return all values of `WAYS` in the carried rows, as source, data set, judge, column and value."""
-    found = set()
+    pairs = set()
     for source, rows in _asked().items():
         for way in WAYS:
             of_way = rows[["dataset", "judge", way]].drop_duplicates()
-            found |= {(source, *one[:2], way, one[2]) for one in of_way.itertuples(index=False)}
-    return frozenset(found)
+            pairs |= {(source, *one[:2], way, one[2]) for one in of_way.itertuples(index=False)}
+    return frozenset(pairs)
 
 
 @cache

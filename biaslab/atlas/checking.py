@@ -85,16 +85,16 @@ def _compared(one: Contribution, folder: Path, resampling: Resampling | None) ->
         return f"{len(trials)} judgements, but the data card says {one.log['judgements']}", None
     source = Source(name, one.source["title"], one.source["repository"], one.source["licence"], "", True, (), "", "")
     again = estimate_source(trials, source, resampling=resampling)
-    made = replace(one, estimates=again, version=str(again["version"].iloc[0]))
-    return _difference(one.estimates, again) or _card_difference(one, folder), made
+    recomputed = replace(one, estimates=again, version=str(again["version"].iloc[0]))
+    return _difference(one.estimates, again) or _card_difference(one, folder), recomputed
 
 
-def _difference(there: pd.DataFrame, again: pd.DataFrame) -> str:
+def _difference(stored: pd.DataFrame, again: pd.DataFrame) -> str:
     """Describe the cells in which two tables of estimates differ; empty if there are none."""
-    tables = [_by_cell(table) for table in (there, again)]
+    tables = [_by_cell(table) for table in (stored, again)]
     missing, added = (len(a.index.difference(b.index)) for a, b in (tables, tables[::-1]))
     if missing or added:
-        return f"{missing} of {len(there)} estimates do not come out again, and {added} are new"
+        return f"{missing} of {len(stored)} estimates do not come out again, and {added} are new"
     first, second = (table.sort_index() for table in tables)
     close = np.isclose(first.to_numpy(), second.to_numpy(), rtol=_CLOSE, atol=1e-6, equal_nan=True)
     places = np.flatnonzero(~close.all(axis=1))
@@ -103,7 +103,7 @@ def _difference(there: pd.DataFrame, again: pd.DataFrame) -> str:
     row, column = int(places[0]), int(np.argmin(close[places[0]]))
     where = dict(zip(_CELL, first.index[row], strict=True))
     values = [f"{table.to_numpy()[row, column]:.6g}" for table in (first, second)]
-    number = f"{len(places)} of {len(there)} estimates differ"
+    number = f"{len(places)} of {len(stored)} estimates differ"
     return f"{number}, such as {where['metric']} of {where['judge']}: {_COMPARED[column]} {values[0]}, now {values[1]}"
 
 

@@ -1,4 +1,4 @@
-"""Judgements of a contribution as numbers, from which its estimates can be recomputed without any text."""
+"""Store the judgements of a contribution as numbers, enough to recompute its estimates without any text."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def coded(trials: pd.DataFrame) -> pd.DataFrame:
         columns["annotators"] = rows["annotators"].map(
             lambda names: " ".join(people[name] for name in names.split()), na_action="ignore"
         )
-    made = rows.assign(**columns)
-    made.attrs = dict(trials.attrs)
-    return made
+    encoded = rows.assign(**columns)
+    encoded.attrs = dict(trials.attrs)
+    return encoded
 
 
 def require_row_labels(trials: pd.DataFrame) -> None:

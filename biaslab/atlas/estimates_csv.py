@@ -32,8 +32,8 @@ def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
 
 def read_table(file: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
     """Read a file written by `write_estimates`; columns in ``texts`` are text, even if all values look like numbers."""
-    kinds = dict.fromkeys((*_WORDS, *texts), "str")
-    return read_csv(file, low_memory=False, encoding="utf-8", dtype=kinds).fillna(dict.fromkeys(_WORDS, ""))
+    dtypes = dict.fromkeys((*_WORDS, *texts), "str")
+    return read_csv(file, low_memory=False, encoding="utf-8", dtype=dtypes).fillna(dict.fromkeys(_WORDS, ""))
 
 
 def require_labels(rows: pd.DataFrame, columns: Sequence[str], where: str) -> None:

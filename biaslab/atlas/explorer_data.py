@@ -71,10 +71,10 @@ def explorer_data(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dic
             texts.of(judgements.name(record)),
         ])  # fmt: skip
     return {
-        "metrics": metrics.told(_metrics(rows.assign(asked=asked), added)),
-        "judges": judges.told(_judges(added)),
-        "sources": sources.told(_sources(added)),
-        "texts": texts.told(str),
+        "metrics": metrics.described(_metrics(rows.assign(asked=asked), added)),
+        "judges": judges.described(_judges(added)),
+        "sources": sources.described(_sources(added)),
+        "texts": texts.described(str),
         "rows": table,
     }
 
@@ -120,17 +120,17 @@ class _Places:
     def of(self, thing: Hashable) -> int:
         return self._places.setdefault(thing, len(self._places))
 
-    def told(self, describe: Callable[[Any], Any]) -> list[Any]:
+    def described(self, describe: Callable[[Any], Any]) -> list[Any]:
         return [describe(thing) for thing in self._places]
 
 
 def _conditions(record: Mapping[Any, Any]) -> str:
-    said = ((name, record.get(name)) for name in CONDITIONS if name != "likelihood_judge")
-    kept = [(name, value) for name, value in said if _is_said(value) and _UNSAID.get(name) != value]
+    conditions = ((name, record.get(name)) for name in CONDITIONS if name != "likelihood_judge")
+    kept = [(name, value) for name, value in conditions if _is_recorded(value) and _UNSAID.get(name) != value]
     return " · ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in kept)
 
 
-def _is_said(value: Any) -> bool:
+def _is_recorded(value: Any) -> bool:
     return bool(value is not None and value != "" and value == value)  # NaN differs from itself
 
 
@@ -149,9 +149,9 @@ def _metrics(rows: pd.DataFrame, added: Sequence[Contribution]) -> Callable[[tup
         probe, name = named
         one = find_metric(name, probe)
         words = {"label": one.label, "unit": one.unit, "above": one.above, "below": one.below}
-        told = {"probe": probe, "name": name, "null": one.null, "primary": one.primary, **words}
+        facts = {"probe": probe, "name": name, "null": one.null, "primary": one.primary, **words}
         own = models[(models["probe"] == probe) & (models["metric"] == name)]
-        return told | (_fallen(own, one.null) if one.primary and one.null is not None else {})
+        return facts | (_fallen(own, one.null) if one.primary and one.null is not None else {})
 
     return describe
 
@@ -161,16 +161,16 @@ def _fallen(rows: pd.DataFrame, null: float) -> dict[str, Any]:
     rows = one_each(rows[rows["ci_high"] > rows["ci_low"]])
     if rows["judge"].nunique() < _FEWEST_DATED:
         return {}
-    found = regressed(rows, null)
-    start, slope = found["estimate"].iloc[:2]
-    ends = rows.sort_values("years")[["released", "years"]].iloc[[0, -1]]
-    line = [[month, _short(max(0.0, start + slope * years))] for month, years in ends.itertuples(index=False)]
-    return {"fallen": has_fallen(found, rows), "line": line}
+    trend = regressed(rows, null)
+    start, slope = trend["estimate"].iloc[:2]
+    first_and_last = rows.sort_values("years")[["released", "years"]].iloc[[0, -1]]
+    line = [[month, _short(max(0.0, start + slope * years))] for month, years in first_and_last.itertuples(index=False)]
+    return {"fallen": has_fallen(trend, rows), "line": line}
 
 
 def _judges(added: Sequence[Contribution]) -> Callable[[str], dict[str, Any]]:
-    told = {judge["judge"]: judge for one in added for judge in one.judges}
-    dated = told | released().set_index("judge").to_dict("index")
+    contributed = {judge["judge"]: judge for one in added for judge in one.judges}
+    dated = contributed | released().set_index("judge").to_dict("index")
 
     def describe(name: str) -> dict[str, Any]:
         if re.fullmatch(PEOPLE, name):

@@ -54,7 +54,7 @@ def rows_named(name: str, one_way: bool = False) -> pd.DataFrame:
 
 
 class JudgementNames:
-    """Names of judges whose judgements the package has: what `biaslab audit` reads, and gives the same estimates."""
+    """Names of judges whose judgements are in the package, which `biaslab audit` can estimate again."""
 
     def __init__(self) -> None:
         self._named, self._ways = names(), ways()

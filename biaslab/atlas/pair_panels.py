@@ -44,11 +44,11 @@ def today() -> Panel:
     facts = [rows["name"], rows["released"], rows["data"], "n = " + rows["n_contexts"].astype(str)]
     rows = rows.assign(who=[" · ".join(row) for row in zip(*facts, strict=True)])
     first, longer = (rows[rows["metric"] == name] for name in ("first_position_rate", "longer_wins_at_equal_gold"))
-    told = [_named_shares(part[part["ci_low"] > _HALF]) for part in (first, longer)]
+    judges = [_named_shares(part[part["ci_low"] > _HALF]) for part in (first, longer)]
     fair = _named_shares(first[~excludes(first, _HALF)])
     return Panel(
         rows,
-        f"{told[0]} prefers the answer shown first, and {told[1]} the longer one at equal human preference; "
+        f"{judges[0]} prefers the answer shown first, and {judges[1]} the longer one at equal human preference; "
         f"the position bias of {fair} is inconclusive.",
     )
 

@@ -64,8 +64,8 @@ def _of_the_atlas() -> pd.DataFrame:
 
 def with_judges(known: pd.DataFrame, added: Iterable[Contribution]) -> pd.DataFrame:
     """Add the dated judges of contributions, unless they are known already."""
-    told = [judge for one in added for judge in one.judges if judge["released"]]
-    new = [judge for judge in told if judge["judge"] not in set(known["judge"])]
+    dated = [judge for one in added for judge in one.judges if judge["released"]]
+    new = [judge for judge in dated if judge["judge"] not in set(known["judge"])]
     if not new:
         return known
     return pd.concat([known, pd.DataFrame(new)], ignore_index=True).drop_duplicates("judge").fillna({"reasons": False})
@@ -170,30 +170,30 @@ def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
 
 
 def has_fallen(
-    found: pd.DataFrame, rows: pd.DataFrame, bias: str = "The bias", distance: str = "its distance from fair"
+    trend: pd.DataFrame, rows: pd.DataFrame, bias: str = "The bias", distance: str = "its distance from fair"
 ) -> str:
     """State in one sentence whether a bias has fallen.
 
     Parameters
     ----------
-    found : pandas.DataFrame
+    trend : pandas.DataFrame
         The regression of the distance from the null on the release date, from `trend`.
     rows : pandas.DataFrame
         The estimates in the regression, with ``released``.
     bias, distance : str
         Name of the bias, and of its measure.
     """
-    terms, (first, last) = found.set_index("term"), (rows["released"].min(), rows["released"].max())
+    terms, (first, last) = trend.set_index("term"), (rows["released"].min(), rows["released"].max())
     slope, whose = terms.loc["a year"], {"reasons": "does not reason", "scores": "compares pairs"}
     named = " and ".join(words for term, words in whose.items() if term in terms.index)
-    what = f" that {named}" if named else ""
+    described = f" that {named}" if named else ""
     verb = (
         "has fallen" if slope["ci_high"] < 0 else "has grown" if slope["ci_low"] > 0 else "has not been shown to fall"
     )
     return (
         f"{bias} of {slope['judges']:.0f} judges released from {first} to {last} {verb}: {distance} changes by "
         f"{slope['estimate']:+.3f} a year [{slope['ci_low']:+.3f}, {slope['ci_high']:+.3f}], judges of one date differ "
-        f"by {slope['tau']:.2f} (SD), and for another one released in {last}{what} "
+        f"by {slope['tau']:.2f} (SD), and for another one released in {last}{described} "
         f"{max(0.0, slope['prediction_low']):.2f} to {slope['prediction_high']:.2f} is predicted."
     ).replace("-0.", "−0.")
 

@@ -72,9 +72,11 @@ def replications() -> pd.DataFrame:
     {'equal': 698, 'not comparable': 271, 'different': 2}
     """
     printed, ours = published.load(), estimates()
-    here = printed["judge"].isin([*ours["judge"].unique(), "Human experts"]) & ~printed["attribute"].str.contains(" ")
+    included = printed["judge"].isin([*ours["judge"].unique(), "Human experts"]) & ~printed["attribute"].str.contains(
+        " "
+    )
     parts = [
-        _beside(printed[here & (printed["paper"] == paper) & (printed["metric"] == metric)], ours, conditions)
+        _beside(printed[included & (printed["paper"] == paper) & (printed["metric"] == metric)], ours, conditions)
         for (paper, metric), conditions in _OURS.items()
     ]
     rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_COUNTS, "Int64"))
@@ -94,8 +96,8 @@ def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) 
     whole = ours[[name for name in _PARTS if name not in keys]].isna().all(axis=1)
     joined = keys.merge(ours[whole], on=list(keys), how="left", suffixes=("", " "))
     if len(joined) != len(rows) or joined["estimate"].isna().all():
-        what = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(joined)} estimates"
-        raise TrialsError("estimates", what, "one estimate per printed number", "rebuild the atlas's estimates")
+        where = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(joined)} estimates"
+        raise TrialsError("estimates", where, "one estimate per printed number", "rebuild the atlas's estimates")
     place = rows[["paper", "table", "row", "column", "printed"]].reset_index(drop=True)
     unit = np.array([_UNITS.get(name, 1.0) for name in rows["unit"]])
     digits = np.array([len(text.partition(".")[2]) for text in place["printed"]])

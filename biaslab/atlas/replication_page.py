@@ -75,11 +75,11 @@ class ReplicationPage(Page):
 
     @property
     def finding(self) -> str:
-        """How many comparable numbers come out, and how many printed ones are another quantity than ours."""
+        """Number of comparable values that are reproduced, and of printed values that measure something else."""
         same = self.rows.loc[self.rows["outcome"] != INCOMPARABLE, "outcome"]
-        equal = f"{(same == EQUAL).sum()} of {len(same):,} comparable numbers come out in every digit"
+        equal = f"{(same == EQUAL).sum()} of {len(same):,} comparable numbers are reproduced to every digit"
         apart, every = len(self.rows) - len(same), len(self.rows)
-        others = f"{apart:,} of {every:,} printed numbers are another quantity than ours"
+        others = f"{apart:,} of {every:,} printed numbers measure a different quantity"
         return "; ".join([equal] * (len(same) > 0) + [others] * (apart > 0))
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:
     >>> import biaslab as bl
     >>> found = bl.atlas.replications()
     >>> replication_page(found[found["paper"] == "dubois2024"])
-    ReplicationPage: 2 of 2 comparable numbers come out in every digit; save(path) writes the page
+    ReplicationPage: 2 of 2 comparable numbers are reproduced to every digit; save(path) writes the page
     """
     shown = replications() if rows is None else rows
     require_columns(shown, _NEEDED, "replications")
@@ -123,7 +123,7 @@ def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:
 
 
 def _pair(row: Mapping[Any, Any], names: JudgementNames, places: Mapping[tuple[str, ...], dict[str, str]]) -> Any:
-    """Return what the page shows of a pair of numbers."""
+    """Return the fields shown for a pair of numbers."""
     authors, arxiv = _CITED[row["paper"]]
     place = places[tuple(str(row[name]) for name in _WHERE)]
     conditions = [str(row[name]) for name in _CONDITIONS if _is_said(row[name])]

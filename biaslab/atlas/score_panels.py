@@ -26,12 +26,12 @@ def length() -> Panel:
     models, people = _kinds(rows)
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
     left_out = len(every) - len(rows)
-    ends = f"; {left_out} cells are left out, whose scores lie at an end of the scale" if left_out else ""
+    excluded = f"; {left_out} cells are left out, whose scores lie at an end of the scale" if left_out else ""
     return Panel(
         rows,
         f"At equal expert score, longer summaries score higher with models in {_above(models)} of {len(models)} cells "
         f"and with single experts in {_above(people)} of {len(people)} (intervals above 0), by up to "
-        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}){ends}.",
+        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}){excluded}.",
     )
 
 
@@ -122,11 +122,11 @@ def null_model() -> Panel:
 
 
 def constant_answer() -> Panel:
-    """Show how often the constant answer wins, over all questions and by the place in which it stood."""
-    given = trials("null_model")
-    first, second = (given[given[who] == "null_model"] for who in ("candidate_id", "opponent_id"))
-    stood = {"anywhere": given, "shown first": first, "shown second": second}
-    rows = pd.concat([audit(part, only=["replies"]).assign(role=where) for where, part in stood.items()])
+    """Show how often the constant answer wins, over all questions and by the position in which it was shown."""
+    null_model = trials("null_model")
+    first, second = (null_model[null_model[who] == "null_model"] for who in ("candidate_id", "opponent_id"))
+    by_position = {"anywhere": null_model, "shown first": first, "shown second": second}
+    rows = pd.concat([audit(part, only=["replies"]).assign(role=where) for where, part in by_position.items()])
     rows = choose(rows.assign(subset=None), metric="win_rate", system="null_model")
     anywhere, *by_place = (percent(share, 2) for share in rows["estimate"])
     return Panel(

@@ -242,9 +242,9 @@ def _applicable(
     ]
 
 
-def outside(found: pd.DataFrame) -> pd.DataFrame:
+def outside(results: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `validate` that lie outside their band by more than the Monte-Carlo error."""
-    return found[~found["kept"].astype(bool)]
+    return results[~results["kept"].astype(bool)]
 
 
 def describe(row: Any) -> str:

@@ -250,8 +250,8 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
     test = ("type_i_error", _ALPHA)
     if cell.planted:
         left = population.estimate if where["refusals"] else truth  # refusals may remove the clearest pairs
-        tested = float(estimates["p_value"].notna().mean())  # without one, it cannot reject
-        test = ("power", tested * _planned(left - cell.null, population.spread, contexts))
+        share_tested = float(estimates["p_value"].notna().mean())  # without one, it cannot reject
+        test = ("power", share_tested * _planned(left - cell.null, population.spread, contexts))
     shared = where | {
         "seconds": time.perf_counter() - started,
         "bias": float(np.nanmean(estimates["estimate"])) - truth if estimates["estimate"].notna().any() else np.nan,

@@ -25,7 +25,7 @@ _NULL, _NOISE = 0.5, 0.08
 HALVED = 2 * math.sqrt(2) * _NOISE * float(np.sum(stats.t.ppf([0.975, 0.8], _CONTEXTS - 1))) / math.sqrt(_CONTEXTS)
 
 
-def covered(rng: np.random.Generator, studies: int, what: str, correction: str) -> Floats:
+def covered(rng: np.random.Generator, studies: int, name: str, correction: str) -> Floats:
     """Return whether intervals from 24 of 96 labelled contexts contain the population value; NaN without interval.
 
     Parameters
@@ -44,13 +44,13 @@ def covered(rng: np.random.Generator, studies: int, what: str, correction: str) 
     numpy.ndarray
         1 or 0 per study, NaN where there is no interval; shape (studies,).
     """
-    make, estimand, value = _CORRECTED[what]
-    known, found = value(), []
+    make, estimand, value = _CORRECTED[name]
+    truth, estimates = value(), []
     for _ in range(studies):
         row = correct(make(rng, 4 * _CONTEXTS, _CONTEXTS), estimand=estimand, corrections=[correction]).iloc[0]  # type: ignore[arg-type, list-item]
         missing = math.isnan(row["ci_low"])
-        found.append(math.nan if missing else float(row["ci_low"] <= known <= row["ci_high"]))
-    return np.array(found)
+        estimates.append(math.nan if missing else float(row["ci_low"] <= truth <= row["ci_high"]))
+    return np.array(estimates)
 
 
 def refused(rng: np.random.Generator, studies: int) -> Floats:
@@ -62,10 +62,10 @@ def refused(rng: np.random.Generator, studies: int) -> Floats:
 
 def worth_covered(rng: np.random.Generator, studies: int) -> Floats:
     """Return whether intervals of `score_worth` contain the value of a population of 5,000 contexts."""
-    known = _worth(5_000, 0)["estimate"]
+    truth = _worth(5_000, 0)["estimate"]
     rows = [_worth(_CONTEXTS, int(seed)) for seed in rng.integers(1, 2**31, studies)]
-    held = [math.nan if math.isnan(row["ci_low"]) else row["ci_low"] <= known <= row["ci_high"] for row in rows]
-    return np.array(held, float)
+    covers = [math.nan if math.isnan(row["ci_low"]) else row["ci_low"] <= truth <= row["ci_high"] for row in rows]
+    return np.array(covers, float)
 
 
 def _worth(contexts: int, seed: int) -> pd.Series:
@@ -94,8 +94,8 @@ def remedy_named(rng: np.random.Generator, studies: int, bias: float, effects: t
         1 or 0 per study; shape (studies,).
     """
     wanted = "remedy 0:" if effects[0] else "remedy "
-    said = [best_remedy(*_tried(rng, bias, effects)) for _ in range(studies)]
-    return np.array([words.startswith(wanted) for words in said], float)
+    named = [best_remedy(*_tried(rng, bias, effects)) for _ in range(studies)]
+    return np.array([words.startswith(wanted) for words in named], float)
 
 
 def _tried(rng: np.random.Generator, bias: float, effects: tuple[float, ...]) -> tuple[pd.DataFrame, pd.DataFrame]:

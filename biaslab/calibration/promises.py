@@ -62,9 +62,9 @@ def _card(rng: np.random.Generator, shift: float, contexts: int) -> pd.DataFrame
     values = 0.5 + 0.15 * rng.standard_t(8, (_TESTS, contexts))
     values[0] += shift
     mean, error = values.mean(axis=1), values.std(axis=1, ddof=1) / math.sqrt(contexts)
-    tested = [p_by_t(m - 0.5, e, contexts) for m, e in zip(mean, error, strict=True)]
+    p_values = [p_by_t(m - 0.5, e, contexts) for m, e in zip(mean, error, strict=True)]
     half, power = (float(stats.t.ppf(share, contexts - 1)) for share in (0.975, 0.8))
-    columns = {"judge": [f"judge {n}" for n in range(_TESTS)], "p_value": tested, "mde": (half + power) * error}
+    columns = {"judge": [f"judge {n}" for n in range(_TESTS)], "p_value": p_values, "mde": (half + power) * error}
     columns |= {"ci_low": mean - half * error, "probe": "position", "metric": "first_position_rate", "null": 0.5}
     return corrected(pd.DataFrame(columns).assign(n_contexts=contexts), np.ones(_TESTS, bool))
 
@@ -81,8 +81,8 @@ def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, test
             wins = _wins(rng, 0.0, sharpness, (pilot,))
             first, second = (np.sum(wins[0] & wins[1], axis=-1), np.sum(~wins[0] & ~wins[1], axis=-1))
             deviation = float((first - second).std(ddof=1)) / (2 * _PAIRS)
-            made = Flips(deviation, 1.0, "", np.full(pilot, _PAIRS), first, second, pilot=pilot)
-            actual.append(float(np.interp(made.detectable(_CONTEXTS, alpha=0.05 / tests), shifts, powers)))
+            pilot_flips = Flips(deviation, 1.0, "", np.full(pilot, _PAIRS), first, second, pilot=pilot)
+            actual.append(float(np.interp(pilot_flips.detectable(_CONTEXTS, alpha=0.05 / tests), shifts, powers)))
     return np.array(actual)
 
 
@@ -135,7 +135,7 @@ PROMISES = {
         f"{name}_{correction}": Promise(
             f"the interval of {name.replace('_', ' ')} corrected by {correction} covers, 24 of 96 contexts labelled",
             _COVERED,
-            partial(covered, what=name, correction=correction),
+            partial(covered, name=name, correction=correction),
         )
         for name in ("accuracy", "win_rate", "rank_agreement")
         for correction in ("human", "ppi")
@@ -143,7 +143,7 @@ PROMISES = {
     "difference_regression": Promise(
         "the interval of a difference adjusted for length covers, if length is the judge's only bias",
         _COVERED,
-        partial(covered, what="difference", correction="regression"),
+        partial(covered, name="difference", correction="regression"),
     ),
     "regression_refused": Promise(
         "a difference adjusted for length has no interval if the judge also favours one system by a point",
@@ -235,12 +235,12 @@ def _row(name: str, studies: int, seed: int) -> dict[str, object]:
     }
 
 
-def render_promises(found: pd.DataFrame, command: str, day: str) -> str:
+def render_promises(results: pd.DataFrame, command: str, day: str) -> str:
     """Return the table of `keep_promises` as a documentation page.
 
     Parameters
     ----------
-    found : pandas.DataFrame
+    results : pandas.DataFrame
         As returned by `keep_promises`.
     command : str
         The command that made the table.
@@ -261,7 +261,7 @@ def render_promises(found: pd.DataFrame, command: str, day: str) -> str:
         "| promise | sentence | studies | share | 95 % interval | band |\n|---|---|---:|---:|---:|---:|\n"
     )
     lines = []
-    for row in found.itertuples():
+    for row in results.itertuples():
         share = f"{row.estimate:.3f}" if row.kept else f"**{row.estimate:.3f}**"
         interval, band = f"{row.ci_low:.3f} – {row.ci_high:.3f}", f"{row.low:g} – {row.high:g}"
         lines.append(f"| {row.promise} | {row.sentence} | {row.studies} | {share} | {interval} | {band} |")

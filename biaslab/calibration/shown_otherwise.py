@@ -63,9 +63,9 @@ class ShownOtherwise:
             One row per judgement, with the columns that the probe reads.
         """
         of = _Drawing(self, contexts, _EFFECT[probe] * planted, draws)
-        made = {"edit": of.edits, "template": of.prompts, "vacuum": of.nothing}[probe]()
-        second = made["value"] < 0.5 if probe == "vacuum" else False
-        return made.assign(replicate=0, status="ok", low=second)
+        shown = {"edit": of.edits, "template": of.prompts, "vacuum": of.nothing}[probe]()
+        second = shown["value"] < 0.5 if probe == "vacuum" else False
+        return shown.assign(replicate=0, status="ok", low=second)
 
 
 class _Drawing:

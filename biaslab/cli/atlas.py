@@ -126,10 +126,10 @@ def check(
         raise typer.Exit(1)
 
 
-def _judges(given: list[str] | None) -> str | dict[str, str] | None:
-    if not given or (len(given) == 1 and "=" not in given[0]):
-        return given[0] if given else None
-    return pairs(given, "judge", "LOGGED=NAME")
+def _judges(options: list[str] | None) -> str | dict[str, str] | None:
+    if not options or (len(options) == 1 and "=" not in options[0]):
+        return options[0] if options else None
+    return pairs(options, "judge", "LOGGED=NAME")
 
 
 @app.command()

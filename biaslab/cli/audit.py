@@ -122,7 +122,7 @@ def _read(
     import pandas as pd
 
     from biaslab import read_judgements
-    from biaslab.logs.readers.told import reading_told
+    from biaslab.logs.readers.summary import reading_summary
 
     parts = []
     for file in files:
@@ -130,7 +130,7 @@ def _read(
             parts.append(_carried(str(file)))
             continue
         parts.append(read_judgements(file, kind, mapping, strict))
-        for line in reading_told(str(file), parts[-1], unread):
+        for line in reading_summary(str(file), parts[-1], unread):
             typer.echo(line)
         if not unread:
             _require_readable(file, parts[-1])

@@ -84,11 +84,14 @@ def check(
     raise typer.Exit(exit_code(list(checked["place"])))
 
 
-def _limits(given: Sequence[str] | None, file: Path | None) -> dict[str, Limit]:
+def _limits(options: Sequence[str] | None, file: Path | None) -> dict[str, Limit]:
     """Return limits by metric; the command line overrides the file."""
     from biaslab.report.limits import Limit
 
-    written = {**(_of_file(file) if file else {}), **pairs(given, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2")}
+    written = {
+        **(_of_file(file) if file else {}),
+        **pairs(options, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2"),
+    }
     if not written:
         raise InputError("limit", None, "at least one METRIC=LOW:HIGH", "such as --limit first_position_rate=.4:.6")
     return {metric: Limit.read(metric, text) for metric, text in written.items()}

@@ -51,8 +51,8 @@ def compare(
     from biaslab.report import verdicts
 
     frames = [_read(file) for file in files]
-    kinds = {"estimate" in frame for frame in frames}
-    if len(kinds) > 1:
+    are_estimates = {"estimate" in frame for frame in frames}
+    if len(are_estimates) > 1:
         raise InputError("files", [file.name for file in files], "all trials, or all estimates")
     frame = pd.concat([one.assign(**{_FILE: file.stem}) for one, file in zip(frames, files, strict=True)])
     chosen = by or ("judge" if len(set(frame["judge"])) > 1 else _FILE)

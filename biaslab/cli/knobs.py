@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_probes(
-    kinds: Sequence[type[Probe]],
+    classes: Sequence[type[Probe]],
     parameters: Sequence[str] | None,
     options: Mapping[str, Any],
     protocols: Sequence[Path] | None = None,
@@ -27,7 +27,7 @@ def make_probes(
 
     Parameters
     ----------
-    kinds : sequence of type
+    classes : sequence of type
         The probe classes.
     parameters : sequence of str or None
         ``NAME=VALUE`` for every probe with that parameter, or ``PROBE.NAME=VALUE`` for one probe. Overrides `options`.
@@ -42,28 +42,28 @@ def make_probes(
     InputError
         If no probe has such a parameter, a value is not allowed, or no probe takes a protocol.
     """
-    by_form = _by_form(protocols or (), kinds)
-    written, names = pairs(parameters, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in kinds}
-    own = {kind: hints(kind) for kind in kinds}
+    by_form = _by_form(protocols or (), classes)
+    written, names = pairs(parameters, "param", "NAME=VALUE, such as -p n_pairs=3"), {kind.name for kind in classes}
+    own = {kind: hints(kind) for kind in classes}
     known = sorted(dict.fromkeys(name for each in own.values() for name in each), key=lambda name: "." in name)
     for name in written:
         probe, _, rest = name.partition(".")
-        having = [kind for kind in kinds if (kind.name == probe and rest in own[kind]) or name in own[kind]]
+        having = [kind for kind in classes if (kind.name == probe and rest in own[kind]) or name in own[kind]]
         if not having:
-            mine = next((list(own[kind]) for kind in kinds if kind.name == probe), known) if probe in names else known
+            mine = next((list(own[kind]) for kind in classes if kind.name == probe), known) if probe in names else known
             raise unknown("parameter", name, mine)
     probes = []
-    for kind in kinds:
+    for kind in classes:
         protocol = next((by_form[form] for form in _preferred(kind, by_form)), None)
         probes.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
     return probes
 
 
-def _by_form(files: Sequence[Path], kinds: Sequence[type[Probe]]) -> dict[str, Protocol]:
+def _by_form(files: Sequence[Path], classes: Sequence[type[Probe]]) -> dict[str, Protocol]:
     """Load protocols; raise `InputError` if no probe takes one of them."""
     from biaslab.prompts.protocols import Protocol
 
-    forms = {kind.name: forms_of(kind) for kind in kinds}
+    forms = {kind.name: forms_of(kind) for kind in classes}
     by_form: dict[str, Protocol] = {}
     for protocol in map(Protocol.loaded, files):
         if not any(protocol.form in each for each in forms.values()):

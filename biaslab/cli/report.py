@@ -66,11 +66,11 @@ def card(
     from biaslab.report.wording import correction
 
     remedied = read_estimates(remedies) if remedies is not None else None
-    kinds = _kinds(probe)
+    probes = _kinds(probe)
     options = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
-    chosen = make_probes(kinds, param, options, protocol)
+    chosen = make_probes(probes, param, options, protocol)
     logs = [name for name in judges if dataset is None and is_log(name)]
-    frames = [audit_log(name, [kind.name for kind in kinds]) for name in logs]
+    frames = [audit_log(name, [kind.name for kind in probes]) for name in logs]
     reasons = [why for frame in frames for why in not_measured(frame)]
     measured = Measured(out, remedied, frames, reasons, say=typer.echo)
     asked = [name for name in judges if name not in logs]
@@ -135,8 +135,8 @@ def table(
     if out is None:
         typer.echo(report.to_markdown(frame, **options, **shape))
     else:
-        more = {".csv": {}, ".tex": shape | {"label": label}}.get(out.suffix, shape)
-        report.write(frame, out, **options, **more)
+        layout_options = {".csv": {}, ".tex": shape | {"label": label}}.get(out.suffix, shape)
+        report.write(frame, out, **options, **layout_options)
         typer.echo(f"written to {out}")
     if macros is not None:
         text = report.to_macros(frame, wanted, digits=digits)

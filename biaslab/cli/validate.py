@@ -76,13 +76,13 @@ def validate(
     _refuse_a_choice("all", everything, contexts=contexts, mode=mode, generator=generator)
     numbers: dict[str, Any] = {"studies": studies, "population": population, "jobs": jobs, "seed": seed}
     numbers |= {"report": _show, "out": out}
-    kinds = [find_probe(name) for name in probe] if probe else None
+    probes = [find_probe(name) for name in probe] if probe else None
     if everything:
-        rows = calibration.validate_all(**numbers, probes=kinds, metrics=metric or None)
+        rows = calibration.validate_all(**numbers, probes=probes, metrics=metric or None)
     else:
         selection = {"contexts": contexts, "modes": mode, "generators": generator}
         chosen: dict[str, Any] = {name: value for name, value in selection.items() if value}
-        rows = calibration.validate(kinds, metric, **numbers, **chosen)
+        rows = calibration.validate(probes, metric, **numbers, **chosen)
     if out is not None:
         typer.echo(f"{count(len(rows), 'row')} in {out}")
     if page is not None:

@@ -133,9 +133,9 @@ def _wrapped(function: Any, before: bool = False, after: bool = False) -> Any:
             blamed(function, args, kwargs)
         return result
 
-    made = _iterated(function) if inspect.isgeneratorfunction(function) and not before else call
+    replacement = _iterated(function) if inspect.isgeneratorfunction(function) and not before else call
     namespace = inspect.unwrap(function).__globals__
-    wrapper = FunctionType(made.__code__, namespace, function.__name__, None, made.__closure__)
+    wrapper = FunctionType(replacement.__code__, namespace, function.__name__, None, replacement.__closure__)
     update_wrapper(wrapper, function)
     wrapper.__checked__ = True  # type: ignore[attr-defined]
     for name in ("cache_clear", "cache_info"):  # attributes added by functools.cache

@@ -105,8 +105,8 @@ def request_json(request: Request) -> str:
         return f'{{"labels":[{labels}],"messages":[{_turns(request)}]{which}}}'
     if isinstance(request, Completion):
         seed = f'"seed":{request.seed},' if request.seed else ""
-        ends = f'"replicate":{request.replicate},{seed}"temperature":{request.temperature!r}{_budget(request)}'
-        return f'{{"max_tokens":{request.max_tokens},"messages":[{_turns(request)}],{ends}}}'
+        tail = f'"replicate":{request.replicate},{seed}"temperature":{request.temperature!r}{_budget(request)}'
+        return f'{{"max_tokens":{request.max_tokens},"messages":[{_turns(request)}],{tail}}}'
     return canonical_json(request_fields(request))
 
 

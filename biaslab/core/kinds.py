@@ -76,9 +76,9 @@ def wrong_value(name: str, value: object) -> InputError | None:
     if isinstance(value, float | np.floating) and not math.isfinite(value):
         return InputError(name, value, "a finite number", f"check the source of {name}")
     if isinstance(value, pd.DataFrame | pd.Series | str | Sequence | np.ndarray) and _length(value) == 0:
-        what = "a frame with at least one row" if isinstance(value, pd.DataFrame) else "at least one item"
-        what = "a text of at least one character" if isinstance(value, str) else what
-        return InputError(name, value, what, f"check the source of {name}, which is empty")
+        nothing_empty = "a frame with at least one row" if isinstance(value, pd.DataFrame) else "at least one item"
+        nothing_empty = "a text of at least one character" if isinstance(value, str) else nothing_empty
+        return InputError(name, value, nothing_empty, f"check the source of {name}, which is empty")
     return None
 
 

@@ -49,7 +49,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def percent(share: float, digits: int = 4) -> str:
-    """Format a share as a percentage of so many significant digits.
+    """Format a share as a percentage with the given number of significant digits.
 
     Examples
     --------

@@ -41,13 +41,13 @@ def find_project(start: str | os.PathLike[str] = ".") -> Path:
     >>> find_project(made / "notebooks") == find_project(made) == made
     True
     """
-    here = Path(start).resolve()
-    for place in (here, *here.parents):
+    folder = Path(start).resolve()
+    for place in (folder, *folder.parents):
         if (place / SETTINGS).is_file():
             return place
         if place.name == _EXECUTED or all((place / name).is_file() for name in _OURS):
             return place.parent
-    return here
+    return folder
 
 
 def enter_project(notebook: str | None = None) -> None:

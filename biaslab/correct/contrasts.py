@@ -109,8 +109,8 @@ def _of_two(cell: Cell, estimand: Estimand, systems: Sequence[str]) -> Iterator[
         else:
             yield Contrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
     if not any_pair:
-        what = f"no context has two of {', '.join(map(str, systems))}"
-        raise TrialsError("judged", what, "two systems judged on the same contexts")
+        reason = f"no context has two of {', '.join(map(str, systems))}"
+        raise TrialsError("judged", reason, "two systems judged on the same contexts")
 
 
 def _of_pair(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:

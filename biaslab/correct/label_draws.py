@@ -129,7 +129,7 @@ def _measured(part: pd.DataFrame, draws: int) -> list[dict[str, Any]]:
 def _labelled(judged: pd.DataFrame, labels: Dataset | pd.DataFrame | None) -> np.ndarray:
     """Return the judged contexts that humans labelled."""
     if labels is None:
-        there = judged[[name for name in ("human", "human_gap") if name in judged]].notna().any(axis=1)
-        return judged.loc[there, "context_id"].unique()
+        labelled = judged[[name for name in ("human", "human_gap") if name in judged]].notna().any(axis=1)
+        return judged.loc[labelled, "context_id"].unique()
     named = labels if isinstance(labels, pd.DataFrame) else labels.human
     return judged.loc[judged["context_id"].isin(named["context_id"]), "context_id"].unique()

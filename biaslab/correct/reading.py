@@ -166,8 +166,8 @@ def _labelled_part(
             probability = pd.Series([float(value) for value in labelled.values()], names)
     if probability is None:
         return items, None
-    there = items.loc[items["human"].notna(), "context_id"].unique()
-    likely = probability.reindex(there)
+    with_labels = items.loc[items["human"].notna(), "context_id"].unique()
+    likely = probability.reindex(with_labels)
     if not likely.between(0, 1, inclusive="right").all():
         wrong = likely[~likely.between(0, 1, inclusive="right")]
         allowed = "above 0 and at most 1 for every labelled context"

@@ -176,8 +176,8 @@ class Stars:
         blank = dataset.candidates["reference"].str.strip() == ""
         if self.reference and blank.any():
             row = dataset.candidates.loc[blank].iloc[0]
-            what = f"context {row['context_id']!r}, candidate {row['candidate_id']!r} has none"
-            raise InputError("reference", what, "a reference for every candidate, or reference=False")
+            place = f"context {row['context_id']!r}, candidate {row['candidate_id']!r} has none"
+            raise InputError("reference", place, "a reference for every candidate, or reference=False")
         for item in items(dataset):
             shown = {
                 "source": item.context if self.source else "",

@@ -92,7 +92,7 @@ def sample(
         For each prompt, n outputs.
     """
     reading = Reading(policy, prompts)
-    ends = torch.tensor(policy.terminators)
+    terminators = torch.tensor(policy.terminators)
     n = uniforms.shape[1]
     numbers = torch.from_numpy(uniforms).flatten(0, 1)
     alive = torch.arange(len(numbers))
@@ -103,7 +103,7 @@ def sample(
         tokens = truncation.draw(logits, numbers[alive, step])
         for row, token in zip(alive.tolist(), tokens.tolist(), strict=True):
             written[row].append(token)
-        going = ~torch.isin(tokens, ends)
+        going = ~torch.isin(tokens, terminators)
         alive, parents = alive[going], parents[going] if step == 0 else going.nonzero()[:, 0]
         if not len(alive) or step == numbers.shape[1] - 1:
             break

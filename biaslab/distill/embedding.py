@@ -116,8 +116,8 @@ class TextEncoder:
 
     def keep(self, folder: Path) -> None:
         """Cache vectors in a folder and reuse them; only for a frozen encoder."""
-        here = f"{self.source.revision} {self.layer} {self.model.dtype} {self.device.partition(':')[0]}"
-        below = folder / f"states-{hashlib.sha256(here.encode()).hexdigest()[:16]}"
+        version = f"{self.source.revision} {self.layer} {self.model.dtype} {self.device.partition(':')[0]}"
+        below = folder / f"states-{hashlib.sha256(version.encode()).hexdigest()[:16]}"
         if self.states.folder != below:
             self.states = States(below)
 
@@ -184,8 +184,8 @@ class TextEncoder:
         rows = [ids for ids, _ in self._reading.tokens(texts)]
         # On a CPU one by one, which is equally fast and makes the last bits of a vector independent of the other
         # texts.
-        together = torch.is_grad_enabled() or not self.device.startswith("cpu")
-        for batch in batches([len(ids) for ids in rows], _BATCH_TOKENS if together else 0):
+        in_one_batch = torch.is_grad_enabled() or not self.device.startswith("cpu")
+        for batch in batches([len(ids) for ids in rows], _BATCH_TOKENS if in_one_batch else 0):
             ids, mask = self._reading.padded([rows[i] for i in batch])
             states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
             shown = mask.unsqueeze(-1).to(states.dtype)

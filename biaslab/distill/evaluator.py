@@ -85,10 +85,10 @@ class Evaluator:
         read = {name: getattr(self.settings, name) for name in ("inputs", "loss", "pooling", "stars", "hidden")}
         read |= {"score": self.settings.score} if self._is_likeliest else {}
         pinned = [self.attribute, self.encoder.source.revision, self.encoder.layer, read]
-        made = hashlib.blake2b(json.dumps(pinned, sort_keys=True).encode())
+        hasher = hashlib.blake2b(json.dumps(pinned, sort_keys=True).encode())
         for name, tensor in sorted(self.weights().items()):
-            made.update(name.encode() + tensor.numpy().tobytes())
-        return made.hexdigest()[:16]
+            hasher.update(name.encode() + tensor.numpy().tobytes())
+        return hasher.hexdigest()[:16]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Return head and trained layers by name, on the CPU, without frozen layers."""

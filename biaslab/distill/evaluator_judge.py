@@ -108,8 +108,8 @@ class EvaluatorJudge(BaseJudge):
             raise JudgeError(f"no evaluator for the attribute {request.attribute!r}, only for {listed}", request)
         for name in evaluator.needs:
             if not getattr(request, name).strip():
-                what = f"the evaluator of {evaluator.attribute} was trained with a {name}"
-                raise JudgeError(f"{what}; provide one", request)
+                mismatch = f"the evaluator of {evaluator.attribute} was trained with a {name}"
+                raise JudgeError(f"{mismatch}; provide one", request)
         return evaluator
 
 

@@ -151,8 +151,10 @@ def bias_inheritance(
     cells = [rows_by_cell(frame, columns) for frame in own]
     keys = [key for key in cells[0] if all(key in other for other in cells[1:])]
     if not keys:
-        what = where_apart(cells, columns, ROLES)
-        raise TrialsError("conditions", what, "at least one common cell", "ask all judges under the same conditions")
+        difference = where_apart(cells, columns, ROLES)
+        raise TrialsError(
+            "conditions", difference, "at least one common cell", "ask all judges under the same conditions"
+        )
     estimate = partial(quickly(probe).estimate, metrics=list(wanted))
     drawn = without_each(estimate, trials, columns, keys, f"{probe.name} without" if progress else "")
     rows: list[dict[str, Any]] = []

@@ -75,8 +75,8 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     labelled = labels.merge(texts[[*ITEM, "text", "source", "reference"]], on=list(ITEM), how="left", indicator=True)
     unknown = labelled["_merge"] != "both"
     if unknown.any():
-        what = " / ".join(map(str, labelled.loc[unknown, keys].iloc[0]))
-        raise TrialsError("trials", what, "candidates of the data set")
+        candidate = " / ".join(map(str, labelled.loc[unknown, keys].iloc[0]))
+        raise TrialsError("trials", candidate, "candidates of the data set")
     rated = dataset.human.groupby(keys, sort=False)["score"].mean().rename("human")
     return labelled.join(rated, on=keys)[list(EXAMPLES)]
 

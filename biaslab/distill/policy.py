@@ -62,8 +62,8 @@ class Policy:
     @cached_property
     def terminators(self) -> Ids:
         """End tokens of a text; references end with the first one."""
-        ends = self.model.generation_config.eos_token_id
-        ids = [self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
+        tokens = self.model.generation_config.eos_token_id
+        ids = [self.tokenizer.eos_token_id, *(tokens if isinstance(tokens, list) else [tokens])]
         terminators = tuple(dict.fromkeys(i for i in ids if i is not None))
         if not terminators:
             raise JudgeError(f"the model {self.name!r} has no end-of-sequence token, so texts would never end")

@@ -133,8 +133,8 @@ def evaluate(
             values = frame.set_index(list(ITEM))["score"].reindex(index).to_numpy(float)
             if np.isnan(values).any():
                 where = ", ".join(map(str, index[int(np.isnan(values).argmax())]))
-                what = f"no score of {where} by {label or 'the judge'}"
-                raise InputError("judges", what, "a score of every candidate")
+                problem = f"no score of {where} by {label or 'the judge'}"
+                raise InputError("judges", problem, "a score of every candidate")
             columns[label] = values
     return pd.DataFrame(columns, index=index)
 

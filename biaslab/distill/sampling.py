@@ -145,8 +145,8 @@ def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
     frame = frame[["context_id", "context", "reference"]].drop_duplicates("context_id").reset_index(drop=True)
     blank = frame["context"].str.strip() == ""
     if blank.any() or frame.empty:
-        what = f"context {frame.loc[blank, 'context_id'].iloc[0]!r} is blank" if len(frame) else "empty"
-        raise InputError("sources", what, "a text for each source")
+        problem = f"context {frame.loc[blank, 'context_id'].iloc[0]!r} is blank" if len(frame) else "empty"
+        raise InputError("sources", problem, "a text for each source")
     return frame
 
 

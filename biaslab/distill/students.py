@@ -236,12 +236,12 @@ def learning_curve(
     frames = []
     for count in [count for count in counts if count < most]:
         values, used = np.full(len(examples), np.nan), []
-        for key, held in examples.groupby(["attribute", place], sort=False):
+        for key, group in examples.groupby(["attribute", place], sort=False):
             attribute, fold = str(key[0]), int(str(key[1]))
             rest = examples[(examples["attribute"] == attribute) & (place != fold)]
             chosen = _of_each_source(rest, count, fold) if fewer == "texts" else _sources(rest, count, seed, fold)
             student = train(chosen, None, store=store, progress=progress, seed=seed, **settings)
-            values[held.index] = student.score(*(held[name].tolist() for name in ("text", "source", "reference")))
+            values[group.index] = student.score(*(group[name].tolist() for name in ("text", "source", "reference")))
             used.append(len(chosen))
         whose = {"scorer": scorer, "judge": "student", "dataset": dataset.name}
         frame = examples[[*ITEM, "attribute"]].assign(**whose, score=values)

@@ -73,10 +73,10 @@ def compare_texts(
     how = resampling or Resampling()
     means = {name: texts.groupby("context_id")[list(measures)].mean() for name, texts in ways.items()}
     rows = []
-    for name, here in means.items():
-        estimates = {measure: _mean(here[measure]).estimate(how) for measure in measures}
+    for name, own in means.items():
+        estimates = {measure: _mean(own[measure]).estimate(how) for measure in measures}
         if name != baseline:
-            changes = (here - means[baseline]).loc[here.index.intersection(means[baseline].index)]
+            changes = (own - means[baseline]).loc[own.index.intersection(means[baseline].index)]
             estimates |= {f"{measure}_change": _mean(changes[measure], 0.0).estimate(how) for measure in measures}
         rows += estimate_rows(estimates, cell | {condition: name}, how, len(ways[name]), 0)
     return estimates_frame(rows, study, primary, [condition])

@@ -179,11 +179,13 @@ def cross_fit(
     trained: list[Evaluator] = []
     held_out: dict[str, list[int]] = {}
     for number in progress_bar(range(folds * repeats), desc="folds", disable=not progress, leave=False):
-        here = replace(settings, seed=settings.seed + number // folds)
-        order = np.random.default_rng(here.seed).permutation(len(contexts))
+        fold_settings = replace(settings, seed=settings.seed + number // folds)
+        order = np.random.default_rng(fold_settings.seed).permutation(len(contexts))
         mine = names.isin(contexts[order[number % folds :: folds]])
         where = None if folder is None else Path(folder) / f"fold-{number}"
-        trained.append(train(frame[~mine], None, here, folder=where, states=states, device=device, progress=progress))
+        trained.append(
+            train(frame[~mine], None, fold_settings, folder=where, states=states, device=device, progress=progress)
+        )
         for kind in ("text", "source"):
             for shown in dict.fromkeys(frame.loc[mine, kind].astype(str)):
                 if shown.strip():

@@ -104,7 +104,7 @@ def describe_estimates(path: Path) -> str:
 
 
 def describe(run: Run) -> str:
-    """Describe what one notebook made, and its cost."""
+    """Describe the output of one notebook, and its cost."""
     if run.up_to_date:
         return f"{run.notebook}: {count(len(run.figures), 'figure')}, up to date"
     lines = [f"{run.notebook}: {count(len(run.figures), 'figure')} in {run.seconds:.0f} s; {cost([run])}"]

@@ -125,9 +125,9 @@ def regenerate(
         if report is not None and isinstance(result, Run):
             report(result)
     for folder in dict.fromkeys(task.always["out"] for task in tasks):
-        here = [results[task.source.stem] for task in tasks if task.always["out"] == folder]
+        own_results = [results[task.source.stem] for task in tasks if task.always["out"] == folder]
         write_precision(folder)
-        write_index(folder, [_line(run) for run in here if isinstance(run, Run)])
+        write_index(folder, [_line(run) for run in own_results if isinstance(run, Run)])
     failures = [result for result in results.values() if isinstance(result, Failure)]
     if failures:
         error = NotebookError("; ".join(failure.message for failure in failures))
@@ -137,7 +137,7 @@ def regenerate(
     return [result for source in chosen if isinstance(result := results[source.stem], Run)]
 
 
-def read_given(notebooks: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
+def read_given(notebooks: Sequence[Path], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters as values: strings are parsed as the type of the notebook's own value.
 
     Raises
@@ -146,14 +146,16 @@ def read_given(notebooks: Sequence[Path], given: Mapping[str, Any]) -> dict[str,
         If no notebook has a parameter, or a text is not a value of its type.
     """
     types: dict[str, Any] = {}
-    for notebook in notebooks if given else ():
+    for notebook in notebooks if parameters else ():
         with suppress(OSError, ValueError, KeyError, SyntaxError):  # a broken notebook fails when it is executed
             types = types_of(notebook) | types
     names = [name for name in types if name not in PLACES]
-    for name in given:
+    for name in parameters:
         if name not in names:
             raise unknown("parameter", name, names, f"{name} has an option of its own" if name in PLACES else "")
-    return {name: read(name, value, types[name]) if isinstance(value, str) else value for name, value in given.items()}
+    return {
+        name: read(name, value, types[name]) if isinstance(value, str) else value for name, value in parameters.items()
+    }
 
 
 def _task(

@@ -42,8 +42,8 @@ def available() -> dict[str, str]:
         "simulated[:name=value,…]": f"a judge with planted biases: {', '.join(_planted_defaults())}, edits.EDIT",
         **{name: described(table) for name, table in named_judges().items()},
     }
-    kinds = {way.partition(":")[0] for way in own}
-    others = {name: entry.value for name, entry in _announced().items() if name not in kinds}
+    prefixes = {way.partition(":")[0] for way in own}
+    others = {name: entry.value for name, entry in _announced().items() if name not in prefixes}
     return own | {f"{name}:…": f"a judge of another package, {value}" for name, value in others.items()}
 
 
@@ -177,10 +177,10 @@ def _require_name(name: object) -> None:
 def _refuse_unknown_kind(name: str) -> None:
     """Raise `InputError` for a name with an unknown kind before the colon, unless it is a path."""
     kind, colon, rest = name.partition(":")
-    kinds = sorted({way.partition(":")[0].partition("[")[0] for way in available() if ":" in way})
-    close = did_you_mean(kind, [*kinds, "smollm2-135m"])
+    prefixes = sorted({way.partition(":")[0].partition("[")[0] for way in available() if ":" in way})
+    close = did_you_mean(kind, [*prefixes, "smollm2-135m"])
     if colon and not is_there(name) and "/" not in kind and "\\" not in rest:
-        raise InputError("judge", name, f"a kind before the colon, one of {', '.join(kinds)}, or a model", close)
+        raise InputError("judge", name, f"a kind before the colon, one of {', '.join(prefixes)}, or a model", close)
 
 
 def _load_other(name: str, dataset: Dataset | None, names: Sequence[str]) -> Judge:

@@ -182,9 +182,9 @@ class Encoder:
     def _encode(self, pieces: list[str]) -> list[int]:
         """Encode template and content pieces in turn: even indices are the template's, odd ones are data."""
         text, cuts = "".join(pieces), self._cuts(pieces)
-        ends = [*cuts, len(text)]
-        ids = self._ids(text[: ends[0]])
-        for start, end in zip(cuts, ends[1:], strict=True):
+        stops = [*cuts, len(text)]
+        ids = self._ids(text[: stops[0]])
+        for start, end in zip(cuts, stops[1:], strict=True):
             ids += self._continuation_ids(text[start:end])
         special = Counter(i for i in ids if i in self.special_ids)
         if special != self._count_special(tuple(pieces[::2])):

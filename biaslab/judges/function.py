@@ -128,9 +128,9 @@ class FunctionJudge(BaseJudge):
             except Exception as error:
                 failed = error
         place = traceback.extract_tb(failed.__traceback__)[-1]
-        what = f"{type(failed).__name__}{f' {self.retries + 1} times' if self.retries else ''}: {failed}"
+        failure = f"{type(failed).__name__}{f' {self.retries + 1} times' if self.retries else ''}: {failed}"
         where = f"{place.filename}:{place.lineno}"
-        raise JudgeError(f"{_name_of(self.function)} raised {what} ({where})", request) from failed
+        raise JudgeError(f"{_name_of(self.function)} raised {failure} ({where})", request) from failed
 
     def _called(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function, and await its result if it is async."""

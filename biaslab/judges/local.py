@@ -136,8 +136,8 @@ class LocalJudge(LocalModel, BaseJudge):
         return f"{type(self).__name__}({self.id!r}, device={self.device!r})"
 
     def _repr_html_(self) -> str:
-        kinds = ", ".join(sorted(kind.__name__ for kind in self.kinds))
-        return html_table(type(self).__name__, [("id", self.id), ("device", str(self.device)), ("answers", kinds)])
+        names = ", ".join(sorted(kind.__name__ for kind in self.kinds))
+        return html_table(type(self).__name__, [("id", self.id), ("device", str(self.device)), ("answers", names)])
 
     @classmethod
     def from_loaded(

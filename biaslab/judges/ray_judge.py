@@ -215,10 +215,10 @@ def _require_gpus(gpus: object) -> None:
 
 def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
     """Return the GPUs per replica; a cluster that cannot grow must have enough."""
-    there = ray_cluster.total("GPU")
-    wanted = float(gpus) if gpus is not None else float(there > 0 and isinstance(judge, str) and _runs_here(judge))
-    if ray_cluster.is_ours() and wanted * replicas > there:
-        allowed = f"at most {there / replicas:g}: this machine has {there:g} GPUs for {replicas} replicas"
+    available = ray_cluster.total("GPU")
+    wanted = float(gpus) if gpus is not None else float(available > 0 and isinstance(judge, str) and _runs_here(judge))
+    if ray_cluster.is_ours() and wanted * replicas > available:
+        allowed = f"at most {available / replicas:g}: this machine has {available:g} GPUs for {replicas} replicas"
         raise InputError("gpus", wanted, allowed, "use fewer replicas, or set RAY_ADDRESS to a cluster")
     return wanted
 

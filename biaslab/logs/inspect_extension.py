@@ -200,8 +200,8 @@ def pair_graded(
         for first, second in ((own, other), (other, own)):
             shown = {"context": state.input_text, "first": first, "second": second, "reference": target.text}
             turns = [_turn(message.role, message.content) for message in protocol.messages(shown)]
-            said = (await grader.generate(turns)).completion
-            read.append((*protocol.parse(said), said))
+            reply = (await grader.generate(turns)).completion
+            read.append((*protocol.parse(reply), reply))
         kept = {
             "opponent": against,
             "judge": str(grader),
@@ -211,10 +211,10 @@ def pair_graded(
             "human_gap": None if human is None else float(_metadata(state.metadata, human)),
         }
         value = (read[0][0] + 1 - read[1][0]) / 2
-        said = "\n\n".join(
+        reply = "\n\n".join(
             f"Shown {place}:\n{text}" for place, (*_, text) in zip(("first", "second"), read, strict=True)
         )
-        return inspect_scorer.Score(value=value, answer=own, explanation=said, metadata={PAIR: kept})
+        return inspect_scorer.Score(value=value, answer=own, explanation=reply, metadata={PAIR: kept})
 
     return score
 

@@ -68,10 +68,10 @@ def _with_counterparts(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.Dat
         if not name or str(name).startswith(PREFIX):
             continue
         variants = trials["edit"].map({"": UNEDITED, name: EDITED, f"{PREFIX}{name}": NULL})
-        here = trials.assign(variant=variants)[variants.notna()]
-        both = here.groupby(item, sort=False)["variant"].transform("nunique") > 1
-        edited = here["variant"].eq(EDITED).groupby([here[column] for column in item]).transform("any")
-        chosen = here[both & edited]
+        own = trials.assign(variant=variants)[variants.notna()]
+        both = own.groupby(item, sort=False)["variant"].transform("nunique") > 1
+        edited = own["variant"].eq(EDITED).groupby([own[column] for column in item]).transform("any")
+        chosen = own[both & edited]
         if {UNEDITED, EDITED} <= set(chosen["variant"]):
             quality = catalogue[name].quality if name in catalogue else "left"
             yield chosen.assign(edit=name, quality=quality, changed=1.0)

@@ -29,11 +29,11 @@ def score_parts(cell: Cell) -> Iterator[Part]:
     excess = cell.bounded(partial(_shift, bounds, (EDITED, NULL)), contrast, "variant", (EDITED, NULL), bounds)
     yield Part({"score_excess": excess}, contrast, note=cell.note_missing(contrast, "variant", (EDITED, NULL)))
     all_three = whole(cell, trials, "variant", VARIANTS, keep=("human",))
-    more: dict[str, Estimable] = {
+    differences: dict[str, Estimable] = {
         "score_excess_sd": partial(_in_deviations, all_three, cell.resampling),
         "score_worth": partial(_worth, all_three, cell.resampling),
     }
-    yield Part(more, all_three)
+    yield Part(differences, all_three)
     for variant in (EDITED, NULL):
         blocks = whole(cell, trials, "variant", (variant, UNEDITED))
         yield Part({"score_effect": _shift(bounds, (variant, UNEDITED), blocks)}, blocks, {"variant": variant})

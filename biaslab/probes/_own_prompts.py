@@ -19,7 +19,7 @@ from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 
 
-def settled_by(given: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any]:
+def settled_by(own: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any]:
     """Return the probe parameters that follow from the protocols.
 
     Raises
@@ -27,7 +27,7 @@ def settled_by(given: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any
     InputError
         If there are fewer than two, or they differ in form or scale.
     """
-    protocols = tuple(map(Protocol.loaded, given))
+    protocols = tuple(map(Protocol.loaded, own))
     names = ", ".join(protocol.id for protocol in protocols)
     if len({protocol.id for protocol in protocols}) < max(len(protocols), 2):
         raise InputError("protocols", names, "at least two different protocols")

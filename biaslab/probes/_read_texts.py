@@ -52,9 +52,9 @@ class ReadTexts(PairFeatureProbe):
             return {}
         for text, shown in self._texts(item).items():
             if shown not in self.log_perplexity:
-                what = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
+                place = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
                 remedy = "collect Familiarity(asks='likelihoods') on this data set and use log_perplexities"
-                raise InputError("log_perplexity", what, "a number for every text", remedy)
+                raise InputError("log_perplexity", place, "a number for every text", remedy)
         columns = {GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
         return {**columns, READER: self.likelihood_judge}
 
@@ -159,5 +159,9 @@ def _by_score(shares: pd.DataFrame) -> Iterator[tuple[float, Ratio, Ratio]]:
     share, context = shares["share"].to_numpy(float), shares["context_id"]
     perplexity = np.exp(shares["log_perplexity"].to_numpy(float))
     for score in sorted(shares["score"].unique()):
-        here = share * (shares["score"].to_numpy(float) == score)
-        yield float(score), Ratio(context, here * perplexity, here), Ratio(context, here, share, bounds=(0.0, 1.0))
+        weight = share * (shares["score"].to_numpy(float) == score)
+        yield (
+            float(score),
+            Ratio(context, weight * perplexity, weight),
+            Ratio(context, weight, share, bounds=(0.0, 1.0)),
+        )

@@ -118,12 +118,12 @@ def _at_each_temperature(trials: pd.DataFrame, temperatures: Sequence[float]) ->
 def _of_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: float) -> Part:
     """Return rates of single verdicts, agreement of samples, and cost in one setting."""
     exact = trials["exact"].to_numpy(bool)
-    what = f"{cell.what[:-1]}, {cot}, temperature {temperature:g})"
-    both = Verdicts.of(trials, "at", [temperature], exact, what).in_both_orders()
+    label = f"{cell.what[:-1]}, {cot}, temperature {temperature:g})"
+    both = Verdicts.of(trials, "at", [temperature], exact, label).in_both_orders()
     rates = (both.accuracies(single=True), both.first_rates(), both.order_consistencies())
     read = mean_of(trials, has_value(trials).astype(float), None, (0.0, 1.0))
     metrics: dict[str, Estimable] = {name: rate for name, (rate,) in zip(_RATES, rates, strict=True)}
-    metrics["alpha"] = partial(_alpha, cell, trials, exact, what)
+    metrics["alpha"] = partial(_alpha, cell, trials, exact, label)
     metrics["parse_rate"] = read
     metrics["tokens"] = partial(token_count, combined(trials), 1)
     if temperature == 1 and trials["label_mass"].notna().any():
@@ -147,8 +147,8 @@ def _shift(
     names = _SHIFTS[way]
     if ways[0] == ways[1] or not set(ways) <= set(trials[way]):
         return Part(dict.fromkeys(names, undefined(_NOT_ASKED)), (0, 0), where)
-    what = f"{cell.what[:-1]}, {where['cot']})"
-    verdicts = Verdicts.of(trials, way, ways, trials["exact"].to_numpy(bool), what).in_both_orders()
+    label = f"{cell.what[:-1]}, {where['cot']})"
+    verdicts = Verdicts.of(trials, way, ways, trials["exact"].to_numpy(bool), label).in_both_orders()
     rates = (verdicts.accuracies(single=True), verdicts.first_rates())
     shifts: dict[str, Estimable] = {
         name: partial(replace(one, inference="t").difference, two, cell.resampling)

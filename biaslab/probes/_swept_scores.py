@@ -50,7 +50,7 @@ class SweptScores(Probe):
         return self.second_step
 
     def _scores(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
-        """Plan each candidate's score or, given the trials so far, what is still open."""
+        """Plan each candidate's score or, given the trials so far, the missing ones."""
         cots, temperatures = self.cot, self.temperatures
         if trials is not None:
             yield from self._second_steps(dataset, trials)
@@ -109,7 +109,7 @@ class SweptScores(Probe):
         return Question.rate(dataset, item, [attribute], scale, reasons="before" if cot else "none")
 
     def _measure_scores(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each setting and number of samples, then what changes between settings."""
+        """Yield the metrics of each setting and number of samples, then the differences between settings."""
         by_setting: dict[_Setting, Answers] = {}
         for (cot, temperature), answers, asked in self._settings(cell):
             by_setting[cot, temperature] = answers

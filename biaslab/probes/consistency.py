@@ -220,10 +220,10 @@ class Consistency(SampledScores):
         require_some_of("asks", self.asks, ASKS)
         if self.protocol is not None:
             protocol = Protocol.of_form(self.protocol, "pair", "score")
-            found: dict[str, Any] = {"asks": (f"{protocol.form}s",)}
+            determined: dict[str, Any] = {"asks": (f"{protocol.form}s",)}
             if protocol.form == "score":
-                found |= {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
-            settle(self, {**settled(protocol), **found, "temperature": protocol.temperature or self.temperature})
+                determined |= {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
+            settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
         else:
             require_some_of("scales", self.scales, tuple(SCALES))
         require_some_of("levels", self.levels, get_args(Measurement))
@@ -275,8 +275,8 @@ class Consistency(SampledScores):
         hotter = sample_count(cell.trials) and self.temperature != 1
         why = _HOTTER if hotter else _DEGREES if exact and has_degrees(self.protocol) else ""
         if why or cell.wants(*_OF_A_PAIR):
-            found = [undefined(why)] * 3 if why else verdicts.alphas(cell.resampling)
-            metrics |= zip(_OF_A_PAIR, found, strict=True)
+            alphas = [undefined(why)] * 3 if why else verdicts.alphas(cell.resampling)
+            metrics |= zip(_OF_A_PAIR, alphas, strict=True)
         return Part(metrics, verdicts.counts, {"configuration": _PAIRS, "level": "nominal"})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:

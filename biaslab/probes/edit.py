@@ -266,15 +266,21 @@ class Edit(PairProbe, ScoreProbe):
             for edit in self.chosen:
                 for variant, change, condition in _variants(edit.given(item.context), item.text, dataset.noun):
                     shown = _behind(placed(change, item.text, dataset.noun), defence)
-                    there = replace(item, text=shown.text)
+                    counterpart = replace(item, text=shown.text)
                     for attribute in attributes:
                         placing = {"heading": shown.heading, "note": shown.note, "edit": shown.edit}
-                        asked = self.question(dataset, there, attribute, **placing)
+                        asked = self.question(dataset, counterpart, attribute, **placing)
                         if defence != UNDEFENDED:
                             asked = replace(asked, messages=defend(str(asked.messages), defence))
-                        more = {"form": "score", "variant": variant, "defence": defence, **condition, **_ONLY_OF_PAIRS}
-                        more |= protocol_column(self.protocol)
-                        yield from asked.trials(self.asking, more)
+                        columns = {
+                            "form": "score",
+                            "variant": variant,
+                            "defence": defence,
+                            **condition,
+                            **_ONLY_OF_PAIRS,
+                        }
+                        columns |= protocol_column(self.protocol)
+                        yield from asked.trials(self.asking, columns)
 
     def _pairs(
         self,
@@ -295,12 +301,12 @@ class Edit(PairProbe, ScoreProbe):
                     pair = sides if place == 0 else sides[::-1]
                     score = human[attribute]
                     gap = float(score[name, pair[0][0]] - score[name, pair[1][0]])
-                    more = {"form": "pair", "variant": variant, **condition, "edited_first": 1.0 - place}
-                    more |= {"defence": defence}
-                    more |= {"human_gap": gap, "human": None, "scale": None, "answer": self.answer}
+                    columns = {"form": "pair", "variant": variant, **condition, "edited_first": 1.0 - place}
+                    columns |= {"defence": defence}
+                    columns |= {"human_gap": gap, "human": None, "scale": None, "answer": self.answer}
                     of = [(shown.heading, shown.edit), ("", "")]
                     headings, edits = zip(*(of if place == 0 else of[::-1]), strict=True)
-                    asked = (dataset, self.template, attribute, context, pair, more)
+                    asked = (dataset, self.template, attribute, context, pair, columns)
                     yield from self.ask_pair(*asked, headings, shown.note, edits if change else (), defence)
 
     def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:

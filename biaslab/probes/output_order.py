@@ -257,8 +257,8 @@ def _of_pairs(cell: Cell) -> Iterator[Part]:
     """Yield the contrasts of two orders of verdict and reasons, then the rates of each order."""
     asked = set(cell.trials["order"])
     for orders in (each for each in SHIFTS.values() if asked.issuperset(each)):
-        what = f"{cell.what[:-1]}, {'-'.join(orders)})"
-        verdicts = Verdicts.of(cell.trials, "order", orders, exact=False, what=what).in_both_orders()
+        label = f"{cell.what[:-1]}, {'-'.join(orders)})"
+        verdicts = Verdicts.of(cell.trials, "order", orders, exact=False, what=label).in_both_orders()
         rates = (verdicts.first_rates(), verdicts.accuracies(), verdicts.order_consistencies())
         shifts = {
             name: partial(replace(one, inference="t").difference, two, cell.resampling)

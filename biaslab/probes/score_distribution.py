@@ -158,8 +158,8 @@ class ScoreDistribution(Probe):
         super().__post_init__()
         if self.protocol is not None:
             protocol = Protocol.of_form(self.protocol, "score")
-            found = {"scales": (protocol.scale.name,), "max_tokens": protocol.max_tokens}
-            settle(self, {**settled(protocol), **found, "temperature": protocol.temperature or self.temperature})
+            determined = {"scales": (protocol.scale.name,), "max_tokens": protocol.max_tokens}
+            settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
         else:
             require_some_of("scales", self.scales, tuple(SCALES))
         require_whole("samples", self.samples, 1)
@@ -196,9 +196,9 @@ class ScoreDistribution(Probe):
         for scale, trials in cell.trials.groupby("scale", sort=False):
             answers, where = Answers.of(trials, scale_named(str(scale))), {**cell.where, "scale": scale}
             answers.warn(cell, f"scale {scale}")
-            kinds = self._of_answers(cell, answers, name_seed(self.seed, where))
-            kinds["single"]["label_mass"] = label_mass(trials.drop_duplicates(list(ITEM)))
-            for answer, metrics in kinds.items():
+            by_decoding = self._of_answers(cell, answers, name_seed(self.seed, where))
+            by_decoding["single"]["label_mass"] = label_mass(trials.drop_duplicates(list(ITEM)))
+            for answer, metrics in by_decoding.items():
                 yield Part(metrics, answers.counts, {"scale": scale, "answer": answer})
         yield from self._of_humans(cell)
 
@@ -214,24 +214,28 @@ class ScoreDistribution(Probe):
     def _of_answers(self, cell: Cell, answers: Answers, seed: tuple[int, int]) -> dict[str, dict[str, Estimable]]:
         """Return the metrics of each kind of answer on one scale."""
         exact, wanted = answers.chances is not None, cell.wants(*DISTRIBUTION)
-        kinds: dict[str, dict[str, Estimable]] = {"single": _shape(answers, wanted, self.resampling, tested=True)}
+        by_decoding: dict[str, dict[str, Estimable]] = {"single": _shape(answers, wanted, self.resampling, tested=True)}
         drawn: dict[str, NDArray[np.float64]] = {}
         if exact:
             likeliest = answers.at_temperature(0)
-            kinds["greedy"] = _shape(likeliest, wanted, self.resampling, tested=False)
+            by_decoding["greedy"] = _shape(likeliest, wanted, self.resampling, tested=False)
             drawn = {"greedy": likeliest.expected[None], "expected": answers.expected[None]}
         if cell.wants("agreement", "agreement_gain", "tie_rate"):
             alone = answers.agreement(answers.means(1, seed))
-            kinds["single"]["agreement"] = alone.ratio()
+            by_decoding["single"]["agreement"] = alone.ratio()
             n = self.samples if answers.samples is None else min(self.samples, answers.most)
             if n > 1:
                 drawn[f"mean of {n}"] = answers.means(n, seed)
             for kind, scores in drawn.items():
-                kinds[kind] = _gains(answers.agreement(scores), alone, self.resampling) | kinds.get(kind, {})
+                by_decoding[kind] = _gains(answers.agreement(scores), alone, self.resampling) | by_decoding.get(
+                    kind, {}
+                )
         if answers.counted and answers.samples is not None:
             why = undefined(_COUNTED.format(len(answers.samples)))
-            kinds |= {kind: dict.fromkeys(("agreement", "agreement_gain"), why) for kind in ("greedy", "expected")}
-        return kinds
+            by_decoding |= {
+                kind: dict.fromkeys(("agreement", "agreement_gain"), why) for kind in ("greedy", "expected")
+            }
+        return by_decoding
 
     def _of_humans(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of single human ratings, if they are integers."""

@@ -230,13 +230,13 @@ class SelfPreference(PairFeatureProbe):
         trials = trials.assign(**{name: column_or_blank(trials, name) for name in columns})
         for values, part in each_cell(trials, columns):
             where = dict(zip(columns, values, strict=True))
-            here, own = replace(cell, trials=part), str(where["own"])
+            own_cell, own = replace(cell, trials=part), str(where["own"])
             are_pairs = bool((column_or_blank(part, "opponent_id") != "").any())
             systems = [own] if own else texts.systems_of(part)
             for system in systems:
                 at = {**where, "own": system, "adjusted": "", "system": ""}
-                for found in (self._of_pairs if are_pairs else self._of_scores)(here, at):
-                    yield found if own else _exploratory(found)
+                for part_ in (self._of_pairs if are_pairs else self._of_scores)(own_cell, at):
+                    yield part_ if own else _exploratory(part_)
             if not systems:
                 metric = "self_preference_logit" if are_pairs else "self_preference_shift"
                 yield Part({metric: undefined(_NAMELESS)}, (0, len(part)), {**where, "adjusted": "", "system": ""})

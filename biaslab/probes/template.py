@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby, product
 from os import PathLike
+from typing import Literal
 
 import pandas as pd
 
 from biaslab.core import Figure, Metric, Reply, Status, Trial
-from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import items
@@ -24,7 +25,7 @@ from biaslab.probes.base.own_protocol import read_with, settle
 from biaslab.probes.base.pair_probe import read_pair
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Form, Variant, variants
-from biaslab.stats import CELL, Fit, Level, Ratio, estimate_correlation
+from biaslab.stats import CELL, Fit, Ratio, estimate_correlation
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Template(ScoreProbe):
     form: Form = "score"
     factors: Sequence[str] | None = None
     n_items: int | None = None
-    level: Level = "context"
+    level: Literal["context", "dataset"] = "context"
     fit: Fit = "anova"
     base: str = "base"
     protocols: Sequence[Protocol | str | PathLike[str]] | None = None
@@ -174,7 +175,6 @@ class Template(ScoreProbe):
             settle(self, settled_by(self.protocols))
         super().__post_init__()
         require_whole("n_items", self.n_items, 1, optional=True)
-        require_one_of("level", self.level, ("context", "dataset"))
         _ = self.variants
 
     @property
@@ -193,8 +193,7 @@ class Template(ScoreProbe):
         """
         attributes = dataset.require_attributes(self.attributes)
         if self.protocols:
-            own = tuple(self._own.values())
-            yield from OwnPrompts(own, dataset, attributes, self.asking, self.n_items).trials()
+            yield from OwnPrompts(tuple(self._own.values()), dataset, attributes, self.asking, self.n_items).trials()
             return
         by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
         chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]

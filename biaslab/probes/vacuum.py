@@ -162,9 +162,9 @@ class Vacuum(PairProbe):
         attributes = dataset.require_attributes(self.attributes)
         first: set[str] = set()
         for item in drawn_items(dataset, self.n_candidates, self.seed):
-            kinds = [kind for kind in self.nothing if kind != "empty" or item.context_id not in first]
+            variants = [kind for kind in self.nothing if kind != "empty" or item.context_id not in first]
             first.add(item.context_id)
-            shown = {kind: _shown(item, kind, self.seed) for kind in kinds}
+            shown = {kind: _shown(item, kind, self.seed) for kind in variants}
             if "pairs" in self.asks:
                 for (kind, both), attribute in product(shown.items(), attributes):
                     yield from self._compare(dataset, item, attribute, kind, both)

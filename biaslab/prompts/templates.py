@@ -117,9 +117,9 @@ def _printed_once(name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701 - plain text
-    made.filters["plural"] = lambda noun: noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return made
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701 - plain text
+    environment.filters["plural"] = lambda noun: noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return environment
 
 
 def _source(name: str) -> str:

@@ -155,13 +155,13 @@ class Card:
 
     def _row(self, probe: str, metric: str) -> dict[str, Any]:
         declared = find_metric(metric, probe)
-        here = self.biases[(self.biases["probe"] == probe) & (self.biases["metric"] == metric)].set_index("judge")
-        blocks = here.to_dict("index")
+        rows = self.biases[(self.biases["probe"] == probe) & (self.biases["metric"] == metric)].set_index("judge")
+        blocks = rows.to_dict("index")
         return {
             "probe": probe.replace("_", " "),
             "label": declared.axis,
             "null": fair(declared.null),
-            "worst": min(list(STATUS).index(status) for status in here["status"]),
+            "worst": min(list(STATUS).index(status) for status in rows["status"]),
             "by_judge": [blocks.get(j) for j in self.judges],
         }
 

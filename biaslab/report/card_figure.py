@@ -62,14 +62,16 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     ax.axvspan(-1, 1, color="0.92", zorder=0, linewidth=0)
     ax.axvline(0, color="0.4", linestyle="--", linewidth=1, zorder=0)
     for place, (probe, metric, judge) in enumerate(rows):
-        here, there = ((f["probe"] == probe) & (f["metric"] == metric) & (f["judge"] == judge) for f in (cells, biases))
+        cell_rows, bias_rows = (
+            (f["probe"] == probe) & (f["metric"] == metric) & (f["judge"] == judge) for f in (cells, biases)
+        )
         first = not place or rows[place - 1][:2] != (probe, metric)
         if first and place:
             line: dict[str, Any] = {"color": "0.8", "linewidth": 0.5, "clip_on": False}
             ax.plot([_LEFT, _RIGHT], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
         marker = MARKERS[judges.index(judge) % len(MARKERS)]
-        _draw_cells(ax, cells[here], place, {"marker": marker, "color": colours[judge]})
-        _write(ax, biases[there].iloc[0].to_dict(), place, names[judge] if len(judges) > 1 else "", first)
+        _draw_cells(ax, cells[cell_rows], place, {"marker": marker, "color": colours[judge]})
+        _write(ax, biases[bias_rows].iloc[0].to_dict(), place, names[judge] if len(judges) > 1 else "", first)
     left = biases[~tested] if tested.any() else biases.iloc[:0]
     above = [f"{names[name]}: {name}" if names[name] else name for name in judges if names[name] != name]
     above = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in above]

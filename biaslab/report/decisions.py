@@ -29,7 +29,7 @@ RARE = 0.1
 
 
 def decide(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
-    """Return what an estimate shows and, if inconclusive, why."""
+    """Return the finding for an estimate and, if inconclusive, the reason."""
     if record.get("method") == BY_CONSTRUCTION:
         return "none", ""
     if np.isnan(record["q_value"]) or null is None:
@@ -56,7 +56,7 @@ def decide(record: Mapping[Any, Any], null: float | None, size: float | None) ->
 def _significant(
     record: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None
 ) -> tuple[Finding, Doubt]:
-    """Return what a significant estimate shows, unless its interval, missing data or human error leave it open."""
+    """Return the finding for a significant estimate, unless its interval, missing data or human error leave it open."""
     if side is None:
         return "blind", "contains"
     if decided_by_missing(record, null, side):

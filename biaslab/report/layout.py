@@ -55,8 +55,8 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
     wanted = [metric] if isinstance(metric, str) else metric
     unknown = [name for name in wanted or () if name not in set(whole["metric"])]
     if unknown or whole.empty:
-        there = ", ".join(map(str, dict.fromkeys(whole["metric"]))) or "at least one row"
-        raise TrialsError("metric", unknown or "an empty frame", f"among {there}")
+        present = ", ".join(map(str, dict.fromkeys(whole["metric"]))) or "at least one row"
+        raise TrialsError("metric", unknown or "an empty frame", f"among {present}")
     rows = whole if wanted is None else whole[whole["metric"].isin(wanted)]
     return corrected(rows) if {"q_value", "p_value"} <= set(rows.columns) else rows
 

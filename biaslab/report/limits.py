@@ -118,9 +118,9 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     places = [limits[row["metric"]].place(row["ci_low"], row["ci_high"]) for row in rows]
     sentences = []
     for row, place in zip(rows, places, strict=True):
-        what = ", ".join(filter(None, (row["metric"], cell(row, columns))))
+        row_name = ", ".join(filter(None, (row["metric"], cell(row, columns))))
         where = "too few contexts to tell whether inside" if place == "unclear" else place
-        sentences.append(f"{what}: {where} {limits[row['metric']]}: {with_interval(row)}")
+        sentences.append(f"{row_name}: {where} {limits[row['metric']]}: {with_interval(row)}")
     return chosen.assign(place=places, sentence=sentences)
 
 

@@ -84,7 +84,9 @@ def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, 
     for row in biases:
         for use, says in _claims(row):
             claims.setdefault(use, set()).add(says)
-    worst = {use: next(kind for kind in ("unfit", "unknown", "fit") if kind in kinds) for use, kinds in claims.items()}
+    worst = {
+        use: next(kind for kind in ("unfit", "unknown", "fit") if kind in claimed) for use, claimed in claims.items()
+    }
     uses = {kind: tuple(use for use, of in worst.items() if of == kind) for kind in ("unfit", "fit", "unknown")}
     return Fitness(**uses, hedges=tuple(_hedges(list(quality))))
 

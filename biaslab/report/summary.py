@@ -82,7 +82,7 @@ def sum_up(cells: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_T
 
 
 def _to_do(status: str, doubt: str) -> str:
-    """Return what would settle an inconclusive finding, or an empty string."""
+    """Return the data that would settle an inconclusive finding, or an empty string."""
     return _DECIDES.get(doubt, "") if status == "unclear" else "nothing" if status in ("none", "slight") else ""
 
 

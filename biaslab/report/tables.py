@@ -137,10 +137,10 @@ def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) ->
     InputError
         If the suffix is not supported, or the folder cannot be created.
     """
-    kinds: dict[str, Callable[..., str]] = {".tex": to_latex, ".md": to_markdown, ".html": to_html, ".csv": to_csv}
-    target = require_file("path", path, *kinds)
+    writers: dict[str, Callable[..., str]] = {".tex": to_latex, ".md": to_markdown, ".html": to_html, ".csv": to_csv}
+    target = require_file("path", path, *writers)
     with replacing(target) as partial:
-        partial.write_text(kinds[target.suffix](estimates, **options), encoding="utf-8")
+        partial.write_text(writers[target.suffix](estimates, **options), encoding="utf-8")
     return target
 
 

@@ -188,13 +188,13 @@ def _classified(
         slight = finding in ("above", "below") and excludes(record, metric.null, size)
         hedge = _hedge(record, metric.null, finding, size)
         names_of_row = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
-        what = ", ".join(map(str, filter(None, names_of_row)))
+        described = ", ".join(map(str, filter(None, names_of_row)))
         among = "" if others is None else _standing(record, finding, others)
         words = (
             _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size, over)
         )
         verdict = "; ".join(filter(None, (f"inconclusive: {words}" if doubt else words, among, hedge)))
-        sentence = f"{what}: {_evidence(record, metric.null, over)}{verdict}".removeprefix(": ")
+        sentence = f"{described}: {_evidence(record, metric.null, over)}{verdict}".removeprefix(": ")
         numbers = (math.nan if value is None else value for value in (metric.null, size))
         rows.append((finding, doubt, slight, hedge, *numbers, where, among, words, sentence))
     return tested.assign(**pd.DataFrame(rows, columns=list(ADDED[1:]), index=tested.index))
@@ -316,12 +316,16 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
         return f"{contexts}, but up to {percent(share_unseen(record), 2)} of all contexts could have one"
     if doubt == "missing":
         dropped = record.get("n_dropped", math.nan)
-        many = f"depends on {dropped:,.0f} missing judgements" if dropped > 0 else "depends on missing judgements"
+        reason_missing = (
+            f"depends on {dropped:,.0f} missing judgements" if dropped > 0 else "depends on missing judgements"
+        )
         low, high = float(record["bound_low"]), float(record["bound_high"])
         if np.isnan([low, high]).any():
-            return f"{many}, whose effect is unbounded"
-        tipping = [said for said in reason(record, "").split("; ") if said.startswith(TIPPING)]
-        return "; ".join([f"{many}: with them, the interval could lie anywhere in {bounds_of(low, high)}", *tipping])
+            return f"{reason_missing}, whose effect is unbounded"
+        tipping = [clause for clause in reason(record, "").split("; ") if clause.startswith(TIPPING)]
+        return "; ".join(
+            [f"{reason_missing}: with them, the interval could lie anywhere in {bounds_of(low, high)}", *tipping]
+        )
     if doubt == "reliability":
         return f"{reason(record, '')}, which a single rating cannot show"
     if doubt == "powerless":

@@ -12,14 +12,8 @@ from biaslab.core.checked import checked
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
-from biaslab.stats.rating_error import (
-    Corrected,
-    grouped,
-    rating_error,
-    too_unreliable,
-    without_clusters,
-    without_each,
-)
+from biaslab.stats.leave_one_out import grouped, without_clusters, without_each
+from biaslab.stats.rating_error import Corrected, rating_error, too_unreliable
 from biaslab.stats.t_inference import estimate_by_t
 from biaslab.stats.weighted_correlation import pooled
 

@@ -160,12 +160,12 @@ def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[A
     [(('b',), [1, 3]), (('a',), [2])]
     """
     cell, first = number_items(trials, by)
-    order, ends = np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=len(first)))
+    order, stops = np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=len(first)))
     for number, row in enumerate(first):
         values = tuple(trials[name].iloc[row] for name in by)
         if not any(pd.isna(value) for value in values):
             whole = len(first) == 1
-            yield values, trials if whole else trials.take(order[ends[number - 1] if number else 0 : ends[number]])
+            yield values, trials if whole else trials.take(order[stops[number - 1] if number else 0 : stops[number]])
 
 
 @checked

@@ -14,8 +14,9 @@ from biaslab.core.errors import TrialsError
 from biaslab.stats.attenuated import LEAST_BESIDE, Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
+from biaslab.stats.leave_one_out import without_each
 from biaslab.stats.logistic import SEPARATED, fitted_log_odds
-from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable, without_each
+from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable
 from biaslab.stats.regression import identified, jackknife_shifts
 
 Floats = NDArray[np.float64]

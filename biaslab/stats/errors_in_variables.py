@@ -13,7 +13,8 @@ from biaslab.core.checked import checked
 from biaslab.stats.attenuated import Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
-from biaslab.stats.rating_error import Corrected, RatingError, grouped, rating_error, too_unreliable, without_each
+from biaslab.stats.leave_one_out import grouped, without_each
+from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable
 from biaslab.stats.regression import demeaned, identified
 
 Floats = NDArray[np.float64]

@@ -157,10 +157,10 @@ def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> 
     simes = {name: float(adjust(p[tested & (of == name)]).min()) for name in names}
     critical = np.full(p.shape, np.nan)
     for place in np.flatnonzero(tested):
-        beside = tested & (of == of[place])
-        beside[place] = False
+        in_family = tested & (of == of[place])
+        in_family[place] = False
         level = _step_up([each for name, each in simes.items() if name != of[place]], alpha)
-        critical[place] = _step_up(p[beside], level)
+        critical[place] = _step_up(p[in_family], level)
     return critical
 
 

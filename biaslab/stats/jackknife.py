@@ -134,8 +134,8 @@ def cluster_statistic(
     pseudo = units * on.put(value) - (units - 1) * on.put(left_out)
     by_t = resampling.method == "studentised"
     if by_t:
-        ends, note = student(float(on.put(value)), float(stats.sem(pseudo)), units, resampling.level), ""
-        (low, high), method = map(on.back, ends), f"jackknife t over {unit}" + (", z scale" if on.fisher else "")
+        interval, note = student(float(on.put(value)), float(stats.sem(pseudo)), units, resampling.level), ""
+        (low, high), method = map(on.back, interval), f"jackknife t over {unit}" + (", z scale" if on.fisher else "")
     else:
         (low, high), note = _bootstrapped(statistic, value, left_out, contexts, resampling)
         method = f"cluster bootstrap ({resampling.method})"

@@ -135,8 +135,8 @@ class Ratio:
         """
         require_whole("units", units, 0)
         up, down, at = np.asarray(self.numerator, float), np.asarray(self.denominator, float), np.asarray(unit)
-        there = ~(np.isnan(up) | np.isnan(down))
-        sums = np.array([np.bincount(at[there], values[there], units) for values in (up, down)])
+        defined = ~(np.isnan(up) | np.isnan(down))
+        sums = np.array([np.bincount(at[defined], values[defined], units) for values in (up, down)])
         total = sums.sum(axis=1, keepdims=True)
         top, bottom = np.hstack([total, total - sums])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -190,8 +190,8 @@ class Ratio:
         (0.75, 6, 0.03125)
         """
         (one, names), (two, others) = self._of_contexts(resampling), other._of_contexts(resampling)
-        _, at, there = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
-        sums, level = _clustered(np.hstack([one[at], two[there]]), names[at], resampling), resampling.level
+        _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
+        sums, level = _clustered(np.hstack([one[at], two[other_at]]), names[at], resampling), resampling.level
         if not len(sums):
             return undefined(self.missing)
 
@@ -206,8 +206,8 @@ class Ratio:
         def interval(value: float, error: float) -> tuple[float, float]:
             return student(value, error, len(sums), level)
 
-        made = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
-        return _estimate(sums, _difference, replace(made, null=0.0), resampling, None)
+        method = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
+        return _estimate(sums, _difference, replace(method, null=0.0), resampling, None)
 
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
         """Return the test, and the interval unless it is a bootstrap."""

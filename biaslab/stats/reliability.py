@@ -178,8 +178,8 @@ def alpha_difference(
         return undefined(reason, len(common))
     one, other = (rated.contents() for rated in both)
     names = one.index[np.lexsort((other.loc[one.index], one))]
-    made = [over_clusters(rated.alpha(names, level), names, resampling) for rated in both]
-    return cluster_difference(made[0][0], made[1][0], made[0][1], resampling, null, inference)
+    alphas = [over_clusters(rated.alpha(names, level), names, resampling) for rated in both]
+    return cluster_difference(alphas[0][0], alphas[1][0], alphas[0][1], resampling, null, inference)
 
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:

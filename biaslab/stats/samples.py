@@ -91,8 +91,8 @@ def sampling_noise(samples: Floats) -> Floats:
     known = ~np.isnan(variance)
     if not known.any():
         return np.full(len(table), np.nan)
-    together = np.average(variance[known], weights=n[known] - 1)
-    return np.asarray(np.where(known, variance, together) / n)
+    pooled = np.average(variance[known], weights=n[known] - 1)
+    return np.asarray(np.where(known, variance, pooled) / n)
 
 
 @checked

@@ -155,8 +155,8 @@ def _agreements(
         one, two = (whole(rounded(frame[name].to_numpy(float)), human, codes, method) for name in names)
         return one, two
     values = [context_correlations(frame, name, y, method, "context_id") for name in names]
-    there = ~np.isnan(values).any(axis=0)
-    one, two = (partial(_average, np.where(there, own, 0.0), there.astype(float)) for own in values)
+    defined = ~np.isnan(values).any(axis=0)
+    one, two = (partial(_average, np.where(defined, own, 0.0), defined.astype(float)) for own in values)
     return one, two
 
 
@@ -206,10 +206,10 @@ def _share(values: Floats) -> Floats:
     return np.clip(np.nan_to_num(values, nan=0.0, neginf=0.0), 0.0, 1.0)
 
 
-def _average(values: Floats, there: Floats, weights: Floats) -> Floats:
+def _average(values: Floats, defined: Floats, weights: Floats) -> Floats:
     """Return the weighted mean of non-missing values; NaN if all are missing."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        average: Floats = (weights @ values) / (weights @ there)
+        average: Floats = (weights @ values) / (weights @ defined)
     return average
 
 

@@ -124,8 +124,8 @@ def explain(error: sqlite3.Error, path: Path, connection: sqlite3.Connection | N
         remedy = "free some space and run again, which asks only missing requests"
         return StoreError(f"cannot write to {path} ({error}); {kept}; {remedy}", path)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        held = f"another process has locked {path} for {BUSY_SECONDS:.0f} seconds"
-        return StoreError(f"{held}; end it or run again; all replies stored so far are safe", path)
+        locked = f"another process has locked {path} for {BUSY_SECONDS:.0f} seconds"
+        return StoreError(f"{locked}; end it or run again; all replies stored so far are safe", path)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return _unusable(path, error)
     return CorruptStoreError(f"{path} is a damaged store ({error}); {_RESCUE}", path)
@@ -144,8 +144,8 @@ def _recognise(path: Path) -> None:
     with path.open("rb") as stream:
         header = stream.read(_HEADER_BYTES)
     if header[: len(_MAGIC)] != _MAGIC:
-        what = "is empty" if not header else "is some other file"
-        raise ForeignStoreError(f"{path} {what}, not a biaslab store; {elsewhere}", path)
+        content = "is empty" if not header else "is some other file"
+        raise ForeignStoreError(f"{path} {content}, not a biaslab store; {elsewhere}", path)
     if len(header) < _HEADER_BYTES:
         cut = f"only {len(header)} bytes are left"
         raise CorruptStoreError(f"{path} is a damaged store ({cut}); it was not modified; {_RESCUE}", path)

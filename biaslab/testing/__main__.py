@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m biaslab.testing", description=__doc__)
     parser.add_argument("--port", type=int, default=8765, help="where to listen on 127.0.0.1; 0 takes any free port")
     parser.add_argument("--fault", default="", help="a name of --list; none for good answers alone")
-    parser.add_argument("--every", type=int, default=1, help="play it to one prompt of so many, chosen by its text")
+    parser.add_argument("--every", type=int, default=1, help="play it to one in N prompts, chosen by their text")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--list", action="store_true", help="print the kinds of faults and what biaslab makes of them")
     options = parser.parse_args(arguments)

@@ -42,7 +42,7 @@ def test_every_pair_opens_without_a_script_to_how_both_are_computed(found, page)
 def test_the_page_fetches_nothing_and_says_how_many_come_out(page):
     assert not re.search(r"\bsrc=|\bimport[(]|url\(|\bfetch\(|<link|@import", page)
     assert (
-        "698 of 700 comparable numbers come out in every digit; 271 of 971 printed numbers are another"
+        "698 of 700 comparable numbers are reproduced to every digit; 271 of 971 printed numbers measure a"
         in html.unescape(page)
     )
 
@@ -65,7 +65,7 @@ def test_the_command_estimates_our_number_again(found, page, metric):
 
 def test_some_rows_make_a_page_and_none_do_not(found, tmp_path):
     some = bl.atlas.replication_page(found[found["paper"] == "wang2024"])
-    assert some.finding == "5 of 5 printed numbers are another quantity than ours"
+    assert some.finding == "5 of 5 printed numbers measure a different quantity"
     assert len(PAIR.findall(some.save(tmp_path / "pairs.html").read_text(encoding="utf-8"))) == 5
     assert some._rows_at([1, 0])["judge"].tolist() == found.loc[found["paper"] == "wang2024", "judge"].tolist()[1::-1]
     with pytest.raises(InputError, match="at least one row"):

@@ -345,7 +345,7 @@ def test_one_prompt_is_not_accepted(trials):
         ({"factors": ["labels"]}, "wording, order, system"),
         ({"factors": "wording"}, "wording"),
         ({"n_items": 0}, "at least 1"),
-        ({"level": "system"}, "context, dataset"),
+        ({"level": "system"}, "'context', 'dataset'"),
         ({"fit": "bayes"}, "'anova', 'reml'"),
         ({"scale": "1-7"}, "1-10"),
         ({"answer": "score"}, "distribution, text"),

@@ -206,9 +206,11 @@ def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
     codes, doublings = pd.factorize(cell["context_id"])[0], np.log2(cell["words"].to_numpy(float))
     columns = np.column_stack([cell["value"].to_numpy(float), doublings, cell["human"].to_numpy(float)])
     value = columns[:, 0].copy()
-    for others, here in held_out(cell["context_id"], known, folds):
+    for others, fold_rows in held_out(cell["context_id"], known, folds):
         if others.any():
-            value[here] -= _slope(columns[others], codes[others]) * (doublings[here] - doublings[others].mean())
+            value[fold_rows] -= _slope(columns[others], codes[others]) * (
+                doublings[fold_rows] - doublings[others].mean()
+            )
     return cell.assign(value=value)
 
 
@@ -233,5 +235,5 @@ def held_out(context: pd.Series, labelled: Mask, folds: int) -> Iterator[tuple[M
     fold = np.full(len(names), -1)
     fold[known] = np.arange(len(known)) % folds
     for each in np.unique(fold):
-        here = fold[codes] == each
-        yield labelled & ~here, here
+        fold_rows = fold[codes] == each
+        yield labelled & ~fold_rows, fold_rows

@@ -133,8 +133,8 @@ def _rescaled(cell: pd.DataFrame, method: Method, folds: int) -> pd.DataFrame:
     value, human = cell["value"].to_numpy(float), cell["human"].to_numpy(float)
     moved = value.copy()
     fitted = _isotonic if method == "isotonic" else _ordinal
-    for others, here in held_out(cell["context_id"], known, folds):
-        moved[here] = fitted(value[others], human[others], value[here])
+    for others, fold_rows in held_out(cell["context_id"], known, folds):
+        moved[fold_rows] = fitted(value[others], human[others], value[fold_rows])
     return cell.assign(value=moved)
 
 
@@ -160,9 +160,9 @@ def _ordinal(x: Floats, y: Floats, new: Floats) -> Floats:
     with warnings.catch_warnings():  # slopes diverge if scores separate levels perfectly
         warnings.simplefilter("ignore")
         fit = model.fit(method="bfgs", disp=False, maxiter=200)
-    there = ~np.isnan(new)
+    present = ~np.isnan(new)
     expected = np.full(len(new), math.nan)
-    if there.any():
-        p = np.asarray(model.predict(fit.params, exog=((new[there] - center) / spread)[:, None]))
-        expected[there] = p @ levels
+    if present.any():
+        p = np.asarray(model.predict(fit.params, exog=((new[present] - center) / spread)[:, None]))
+        expected[present] = p @ levels
     return expected

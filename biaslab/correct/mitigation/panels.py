@@ -211,9 +211,9 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
         problem = "all labels in one context" if labelled else "no labels in common"
         raise TrialsError("human", problem, "labels in at least two contexts that all members judged")
     learned: dict[str, tuple[float, ...]] = {}
-    for others, here in held_out(base["context_id"], known, folds):
+    for others, fold_rows in held_out(base["context_id"], known, folds):
         weights = _stacked(base[others], values[others])
-        learned |= dict.fromkeys(base.loc[here, "context_id"].astype(str), weights)
+        learned |= dict.fromkeys(base.loc[fold_rows, "context_id"].astype(str), weights)
     return {str(name): learned[str(name)] for name in base["context_id"].unique()}
 
 

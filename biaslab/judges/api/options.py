@@ -110,17 +110,17 @@ def make_judge(
     """
     _require_known(where, options, (*also, *OPTIONS, *FIELDS))
     place = f"{where}." if where else ""
-    made = {name: _read(f"{place}{name}", OPTIONS[name], options[name]) for name in OPTIONS if name in options}
-    fields = {name: options[name] for name in FIELDS if name in options} | made.get("parameters", {})
+    options_read = {name: _read(f"{place}{name}", OPTIONS[name], options[name]) for name in OPTIONS if name in options}
+    fields = {name: options[name] for name in FIELDS if name in options} | options_read.get("parameters", {})
     if fields:
-        made["parameters"] = {name: _value(value) for name, value in fields.items()}
-    if "patience" in made:
-        made["patience"] = _patience(f"{place}patience", made["patience"])
+        options_read["parameters"] = {name: _value(value) for name, value in fields.items()}
+    if "patience" in options_read:
+        options_read["patience"] = _patience(f"{place}patience", options_read["patience"])
     for name in ("prices", "limits"):
-        if name in made:
-            table = made[name].items()
-            made[name] = {key: _read(f"{place}{name}.{key}", "number", value) for key, value in table}
-    return ApiJudge(model, address, **made)
+        if name in options_read:
+            table = options_read[name].items()
+            options_read[name] = {key: _read(f"{place}{name}.{key}", "number", value) for key, value in table}
+    return ApiJudge(model, address, **options_read)
 
 
 def _require_known(where: str, names: Iterable[str], known: tuple[str, ...]) -> None:
@@ -136,14 +136,16 @@ def _read(name: str, kind: str, value: Any) -> Any:
         return dict(value)
     if kind.startswith("text") and isinstance(value, str):
         return value
-    made: Any = _value(value)
+    read_value: Any = _value(value)
     if kind == "thought":  # the judge checks the value itself
-        return {key: _value(each) for key, each in made.items()} if isinstance(made, Mapping) else made
-    if kind == "truth" and isinstance(made, bool):
-        return made
+        return (
+            {key: _value(each) for key, each in read_value.items()} if isinstance(read_value, Mapping) else read_value
+        )
+    if kind == "truth" and isinstance(read_value, bool):
+        return read_value
     numbers = _NUMBERS.get(kind, ())
-    if isinstance(made, numbers) and not isinstance(made, bool) and 0 <= float(made) < math.inf:
-        return made
+    if isinstance(read_value, numbers) and not isinstance(read_value, bool) and 0 <= float(read_value) < math.inf:
+        return read_value
     shown = value if numbers or kind == "truth" else type(value).__name__
     raise InputError(name, shown, " or ".join(_WORDS[part] for part in kind.split(" or ")))
 
@@ -160,8 +162,8 @@ def _value(value: Any) -> Any:
         return value
 
 
-def _patience(where: str, given: Mapping[str, Any]) -> Patience:
+def _patience(where: str, options: Mapping[str, Any]) -> Patience:
     defaults = {name: getattr(Patience, name) for name in Patience.__dataclass_fields__}
-    _require_known(where, given, tuple(defaults))
-    kinds = {name: "whole" if isinstance(default, int) else "number" for name, default in defaults.items()}
-    return Patience(**{name: _read(f"{where}.{name}", kinds[name], value) for name, value in given.items()})
+    _require_known(where, options, tuple(defaults))
+    types = {name: "whole" if isinstance(default, int) else "number" for name, default in defaults.items()}
+    return Patience(**{name: _read(f"{where}.{name}", types[name], value) for name, value in options.items()})

@@ -48,8 +48,8 @@ def usage_of(reported: object) -> Usage:
         raise Fault("the server reports an impossible number of tokens (2⁴⁰ or more)")
     usage = Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
     total = reported.get("total_tokens")
-    more = total is None and usage.reasoning_tokens > usage.completion_tokens
-    if usage.reasoning_tokens and (more or total == usage.tokens + usage.reasoning_tokens):
+    is_separate = total is None and usage.reasoning_tokens > usage.completion_tokens
+    if usage.reasoning_tokens and (is_separate or total == usage.tokens + usage.reasoning_tokens):
         return replace(usage, completion_tokens=usage.completion_tokens + usage.reasoning_tokens)  # xAI, Google
     return usage
 

@@ -220,8 +220,8 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             waiting = self._waiting()
             kind = type(waiting[0].request)
             alone = {kind, self._trying or kind} - self._proven
-            held = self._watching is not None and self._watching.holds(len(self._tasks) + len(self._later))
-            if self._full or held or (alone and (self._tasks or self._later)):
+            is_held = self._watching is not None and self._watching.holds(len(self._tasks) + len(self._later))
+            if self._full or is_held or (alone and (self._tasks or self._later)):
                 break
             item, self._trying, self._is_fresh = waiting.popleft(), kind, waiting is self._pending
             task = self._loop.loop.create_task(self._serve(item, now))

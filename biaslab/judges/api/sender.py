@@ -93,11 +93,11 @@ class Sender:
         while True:
             path, body = self._wire.write(request, room)
             reply = thoughts.read(self._wire.read(request, await post(path, body), type(request) in self.proven))
-            more = thoughts.more_room(request, reply, room)
+            larger = thoughts.more_room(request, reply, room)
             spent += reply.usage
-            if more is None:
+            if larger is None:
                 break
-            room = more
+            room = larger
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
         return self.refusals.mark(request, replace(reply, usage=spent))
 

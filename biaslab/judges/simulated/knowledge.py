@@ -269,13 +269,13 @@ class Questions:
         source, digest = about.source or not self.known.sources[shown[0].context_id], digest_of(request.messages)
         for one, attribute in product(shown, about.attributes) if self.rated else ():
             if attribute not in self.known.scores or math.isnan(self.known.score(one, attribute)):
-                what = f"context {one.context_id!r}, candidate {one.candidate_id!r} on {attribute}"
-                raise JudgeError(f"nobody rated {what}, so the simulated judge has no score for it")
+                where = f"context {one.context_id!r}, candidate {one.candidate_id!r} on {attribute}"
+                raise JudgeError(f"nobody rated {where}, so the simulated judge has no score for it")
         if listed:
             return ListQuestion(digest, shown, about.attributes[0], source, about.protocol, about.template)
         if len(shown) == 2:
-            what = about.attributes[0]
-            return PairQuestion(digest, *shown, what, source, about.labels, about.template, about.reasons)
+            first = about.attributes[0]
+            return PairQuestion(digest, *shown, first, source, about.labels, about.template, about.reasons)
         scale = scale_named(about.scale)
         units, heaps = levels(scale)
         previous = None if about.previous is None else scale.unit(about.previous)

@@ -66,8 +66,8 @@ def _enough(effect: float, deviation: float) -> int:
     return contexts
 
 
-def _upto(wanted: int, there: int) -> str:
-    return f"{min(wanted, there) if there else wanted:,}"
+def _upto(wanted: int, existing: int) -> str:
+    return f"{min(wanted, existing) if existing else wanted:,}"
 
 
 def _position(log: Holdings, _wanted: int) -> str:
@@ -160,7 +160,7 @@ def _template(log: Holdings, wanted: int) -> str:
     return f"score {_upto(wanted, log.items)} items with another prompt (--map configuration=FIELD)"
 
 
-def _own_of_pairs(log: Holdings, wanted: int) -> str:
+def _own_pairs(log: Holdings, wanted: int) -> str:
     if not log.pairs:
         return "" if log.scores else f"{PAIRS}: {wanted:,} pairs that include texts of the judge's own system"
     lacking = [] if log.own_texts else [_OWN]
@@ -168,7 +168,7 @@ def _own_of_pairs(log: Holdings, wanted: int) -> str:
     return _all_of(lacking) or _OTHERS
 
 
-def _own_of_scores(log: Holdings, wanted: int) -> str:
+def _own_scores(log: Holdings, wanted: int) -> str:
     if not log.scores:
         return ""
     lacking = [] if log.own_texts else [_OWN]
@@ -215,8 +215,8 @@ _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "alpha_gap": _repeated,
     "configuration_gap": _configuration,
     "template_shift": _template,
-    "self_preference_logit": _own_of_pairs,
-    "self_preference_shift": _own_of_scores,
+    "self_preference_logit": _own_pairs,
+    "self_preference_shift": _own_scores,
     "round_number_excess_10": _round_numbers,
     "round_number_excess_5": _round_numbers,
     "score_excess": _edited_scores,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from biaslab.core.errors import warn
 from biaslab.core.output import count
 from biaslab.logs.audit.additions import PAIRS, SCORES, STUDY
 from biaslab.logs.audit.holdings import Holdings
@@ -22,7 +23,7 @@ class Diagnosis:
 
     Parameters
     ----------
-    told : tuple of str
+    reading : tuple of str
         Lines that describe how the log was read.
     holdings : Holdings
         Counts of the log's content.
@@ -37,7 +38,7 @@ class Diagnosis:
         The next command to run.
     """
 
-    told: tuple[str, ...]
+    reading: tuple[str, ...]
     holdings: Holdings
     unread: pd.DataFrame
     advice: tuple[str, ...]
@@ -46,10 +47,16 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and the next step."""
-        lines = [*self.told, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
+        lines = [*self.reading, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
         return "\n".join([*lines, "", f"next: {self.command}"])
 
     __repr__ = __str__
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Return `reading` (deprecated name)."""
+        warn("Diagnosis.told is now Diagnosis.reading", DeprecationWarning)
+        return self.reading
 
     def _unread(self) -> Iterator[str]:
         if self.unread.empty:
@@ -107,13 +114,13 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
     last = (SCORES, PAIRS, STUDY)  # more work than additions to existing judgements, so listed last
     for step in sorted(steps, key=lambda step: last.index(step) if step in last else -1):
         parts = steps[step]
-        plain = ", ".join(dict.fromkeys(name for name, said in parts if not said))
+        plain = ", ".join(dict.fromkeys(name for name, reason in parts if not reason))
         yield from wrapped(f"– {step}{plain and ': '}{plain}", width=width)
         reasons: dict[str, list[str]] = {}
-        for name, said in parts:
-            reasons.setdefault(said, []).append(name)
-        for said, names in reasons.items():
-            yield from wrapped(f"{', '.join(dict.fromkeys(names))}: {said}", 4, width) if said else ()
+        for name, reason in parts:
+            reasons.setdefault(reason, []).append(name)
+        for reason, names in reasons.items():
+            yield from wrapped(f"{', '.join(dict.fromkeys(names))}: {reason}", 4, width) if reason else ()
 
 
 def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
@@ -132,7 +139,7 @@ def _holdings(counts: Holdings) -> list[str]:
     if counts.pairs:
         orders = {"in both orders": counts.both_orders, "in one order": counts.one_order,
                   "in unknown order": counts.unknown_order}  # fmt: skip
-        shown = ", ".join(f"{number:,} {what}" for what, number in orders.items() if number)
+        shown = ", ".join(f"{number:,} {order}" for order, number in orders.items() if number)
         known = f"with human preference {counts.rated_pairs:,}, with lengths {counts.long_pairs:,}"
         lines.append(f"  {count(counts.pairs, 'pair')}: {shown}; {known}")
     if counts.scores:

@@ -21,8 +21,8 @@ from biaslab.logs.audit.run import interesting, measures, prepared, readable_jud
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable
 from biaslab.logs.readers.refusing import map_line
-from biaslab.logs.readers.told import reading_told
-from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, unread_share
+from biaslab.logs.readers.summary import reading_summary
+from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, shortened, unread_share
 from biaslab.probes.base import Probe
 from biaslab.stats import Resampling
 
@@ -77,10 +77,10 @@ def doctor(
     else:
         trials = read_judgements(log, format, mapping)
     name = str(log) if isinstance(log, str | Path) else "the table"
-    told = reading_told(name, trials) if "files" in trials.attrs else [f"{name}: {len(trials):,} judgements"]
+    lines = reading_summary(name, trials) if "files" in trials.attrs else [f"{name}: {len(trials):,} judgements"]
     biases = _biases(trials)
     return Diagnosis(
-        told=tuple(told),
+        reading=tuple(lines),
         holdings=holdings(prepared(trials)),
         unread=_unread(trials),
         advice=tuple(explain_unread(trials)) if unread_share(trials) > HALF else (),
@@ -96,38 +96,38 @@ def _biases(trials: pd.DataFrame) -> pd.DataFrame:
         readable, unread = readable_judges(trials)
     except UnreadableLogError:
         readable, unread = trials.iloc[:0], dict.fromkeys(judges, f"{_UNREAD_LOG} ({describe_unread(trials)})")
-    given = prepared(readable)
-    held = {str(judge): holdings(own) for judge, own in given.groupby("judge", sort=False, observed=True)}
+    usable = prepared(readable)
+    contents = {str(judge): holdings(own) for judge, own in usable.groupby("judge", sort=False, observed=True)}
     rows: list[dict[str, Any]] = []
     for name, measure in measures(Resampling(n=100, values_only=True)).items():
         metrics = interesting(measure)
         if not metrics:
             continue
-        contexts, reasons = _tried(measure, metrics, given, list(held))
+        contexts, reasons = _tried(measure, metrics, usable, list(contents))
         for judge in judges:
             for metric in metrics:
                 n = contexts.get((judge, metric), 0)
                 why = "" if n else unread.get(judge) or reasons.get((judge, metric), "") or "no trials left"
-                rows.append(_row(judge, name, metric, n, why, held.get(judge)))
+                rows.append(_row(judge, name, metric, n, why, contents.get(judge)))
     columns = ["judge", "probe", "metric", "label", "estimable", "n_contexts", "why", "addition"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _row(judge: str, probe: str, metric: str, contexts: int, why: str, held: Holdings | None) -> dict[str, Any]:
+def _row(judge: str, probe: str, metric: str, contexts: int, why: str, contents: Holdings | None) -> dict[str, Any]:
     label = find_metric(metric, probe).label
-    lacking = "readable replies" if held is None else addition_for(metric, probe, held)
+    lacking = "readable replies" if contents is None else addition_for(metric, probe, contents)
     return {"judge": judge, "probe": probe, "metric": metric, "label": label, "estimable": contexts > 0,
             "n_contexts": contexts, "why": why, "addition": "" if contexts else lacking}  # fmt: skip
 
 
-Found = tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]
+_Tried = tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]
 
 
-def _tried(measure: Measure | Probe, metrics: tuple[str, ...], given: pd.DataFrame, judges: list[str]) -> Found:
+def _tried(measure: Measure | Probe, metrics: tuple[str, ...], usable: pd.DataFrame, judges: list[str]) -> _Tried:
     """Return the number of contexts in which each judge's metrics can be estimated, or the reason why not."""
-    if given.empty:
+    if usable.empty:
         return {}, {}
-    accepted = measure.accepts(given)
+    accepted = measure.accepts(usable)
     if accepted.trials.empty:
         return {}, {(judge, metric): accepted.note for judge in judges for metric in metrics}
     kept, runs = accepted.trials, accepted.probe or measure
@@ -138,11 +138,11 @@ def _tried(measure: Measure | Probe, metrics: tuple[str, ...], given: pd.DataFra
     known, reasons = _estimable(runs, metrics, few)
     lacking = {str(judge) for judge in counts for metric in metrics if (judge, metric) not in known}
     if len(few) < len(kept) and lacking:
-        more, reasons = _estimable(runs, metrics, kept[kept["judge"].isin(lacking)])
-        known |= more
+        of_all, reasons = _estimable(runs, metrics, kept[kept["judge"].isin(lacking)])
+        known |= of_all
     for judge in judges:
         if judge not in counts:
-            why = measure.accepts(given[given["judge"] == judge]).note or accepted.note
+            why = measure.accepts(usable[usable["judge"] == judge]).note or accepted.note
             reasons |= {(judge, metric): why for metric in metrics}
     return {key: int(counts[key[0]]) for key in known}, reasons
 
@@ -183,13 +183,10 @@ def _unread(trials: pd.DataFrame) -> pd.DataFrame:
     for status, part in unread.groupby("status", sort=False, observed=True):
         replies = part["reply"].dropna() if "reply" in part else pd.Series(dtype=object)
         replies = replies[replies.astype(str).str.strip() != ""].drop_duplicates().head(_EXAMPLES)
-        rows.append({"status": str(status), "n": len(part), "examples": [_brief(str(reply)) for reply in replies]})
+        rows.append(
+            {"status": str(status), "n": len(part), "examples": [shortened(str(reply), _LONGEST) for reply in replies]}
+        )
     return pd.DataFrame(rows, columns=["status", "n", "examples"])
-
-
-def _brief(reply: str) -> str:
-    joined = " ".join(reply.split())
-    return joined if len(joined) <= _LONGEST else f"{joined[: _LONGEST // 2]} … {joined[-_LONGEST // 2 :]}"
 
 
 def _command(log: object, format_: str | None, mapping: object, trials: pd.DataFrame, biases: pd.DataFrame) -> str:

@@ -85,14 +85,14 @@ class Halo(CellMeasure):
             inside = pd.MultiIndex.from_frame(readable[list(ITEM)]).isin(four.index)
             entering = int((inside & readable["attribute"].isin([one, other])).sum())
             planned = int(trials["attribute"].isin([one, other]).sum())
-            made = _halo(four.reset_index(), self.resampling)
-            yield Part(made, (entering, planned - entering), {"attribute": one, "other": other})
+            effect = _halo(four.reset_index(), self.resampling)
+            yield Part(effect, (entering, planned - entering), {"attribute": one, "other": other})
 
 
 def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
-    given = paired(four, ["judge_1", "judge_2", "human_1", "human_2"], ["context_id"])
+    complete = paired(four, ["judge_1", "judge_2", "human_1", "human_2"], ["context_id"])
     judge, human = (
-        context_correlations(given, f"{who}_1", f"{who}_2", "spearman", "context_id") for who in ("judge", "human")
+        context_correlations(complete, f"{who}_1", f"{who}_2", "spearman", "context_id") for who in ("judge", "human")
     )
     both = ~np.isnan(judge) & ~np.isnan(human)
     contexts = np.arange(len(both))
@@ -100,7 +100,7 @@ def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
 
     def mean(values: np.ndarray[Any, Any], null: float | None, bound: float) -> Estimate:
         ratio = Ratio(contexts, np.where(both, values, 0.0), both, null, (-bound, bound), missing)
-        return ratio.estimate(resampling.numbered(given["context_id"].unique()))
+        return ratio.estimate(resampling.numbered(complete["context_id"].unique()))
 
     return {
         "halo_judge": mean(judge, None, 1.0),

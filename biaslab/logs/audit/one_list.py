@@ -91,14 +91,14 @@ def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict
         unknown = undefined(f"undefined: {why}", len(set(blocks.context)))
         return {"first_place_excess": unknown, "place_rank_correlation": unknown}
     checked = "the log has nothing to check this with" if np.isnan(p_value) else f"systems balanced (p {p_value:.2g})"
-    made = {
+    metrics = {
         "first_place_excess": place_excess(blocks, 0, resampling),
         "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
     }
-    said = f"; assumes random order: {checked}"
+    assumption = f"; assumes random order: {checked}"
     return {
-        name: replace(each, method=f"{each.method}{said}") if np.isfinite(each.estimate) else each
-        for name, each in made.items()
+        name: replace(each, method=f"{each.method}{assumption}") if np.isfinite(each.estimate) else each
+        for name, each in metrics.items()
     }
 
 

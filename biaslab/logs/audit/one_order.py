@@ -115,14 +115,14 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
             signs = (frame["candidate_id"] == system).astype(float) - (frame["opponent_id"] == system).astype(float)
             frame, terms = frame.assign(**{name: signs}), [*terms, name]
     checks = []
-    for name, what, values in _covariates(decided):
+    for name, description, values in _covariates(decided):
         spread = values.std()
         if not spread > _ALIKE * values.abs().max():
-            checks.append(f"{what} differ in the same way in every pair, which cannot be separated from order")
+            checks.append(f"{description} differ in the same way in every pair, which cannot be separated from order")
             continue
         p_value = _balance(values / spread, decided["context_id"])
         unbalanced = p_value < _UNBALANCED
-        checks.append(f"{what} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
+        checks.append(f"{description} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
         if unbalanced:
             frame, terms = frame.assign(**{name: values / spread}), [*terms, name]
     estimate = logistic_model(frame, "won", terms, measure.resampling)[_SHOWN_FIRST]

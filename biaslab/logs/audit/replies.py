@@ -71,8 +71,8 @@ class Replies(CellMeasure):
         read = trials.index.isin(used.index)
         readable = Ratio(trials["context_id"], read, np.ones(len(trials)), bounds=_UNIT, inference="score")
         for system, ratios in (
-            ("", {"readable_rate": readable, **_of_all(used)}),
-            *_of_systems(trials, used),
+            ("", {"readable_rate": readable, **_overall_rates(used)}),
+            *_system_rates(trials, used),
         ):
             for name, ratio in ratios.items():
                 planned = planned_of.get(system, len(trials))
@@ -133,7 +133,7 @@ def _won(trials: pd.DataFrame) -> pd.Series:
     return pd.Series(pairs.decisions(trials), trials.index)
 
 
-def _of_all(trials: pd.DataFrame) -> dict[str, Ratio]:
+def _overall_rates(trials: pd.DataFrame) -> dict[str, Ratio]:
     won, context = _won(trials), trials["context_id"]
     shown = won.where(trials["order_known"].astype(bool))
     ratios = {"first_position_rate": pairs.first_position_rate(context, shown, null=None)}
@@ -174,7 +174,7 @@ def _systems(trials: pd.DataFrame) -> list[str]:
     return [str(name) for name in contexts.index[contexts >= fewest]]
 
 
-def _of_systems(trials: pd.DataFrame, readable: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
+def _system_rates(trials: pd.DataFrame, readable: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
     won, known = _won(readable), readable["order_known"].astype(bool)
     rated = bool((known & won.notna() & (readable["human_gap"].fillna(0) != 0)).any())
     groups = [readable.groupby(name, sort=False).groups for name in _SIDES]

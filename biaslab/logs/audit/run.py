@@ -21,7 +21,7 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable
 from biaslab.logs.readers.humans import with_humans
 from biaslab.logs.readers.log_columns import trials_of
-from biaslab.logs.readers.told import reading_told
+from biaslab.logs.readers.summary import reading_summary
 from biaslab.logs.readers.unread import HALF, describe_unread, require_readable, unread_share
 from biaslab.probes.base import Probe
 from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns, without_breakdowns
@@ -107,7 +107,7 @@ def audit(
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
-    read = reading_told(str(trials), recorded) if isinstance(trials, str | Path) else []
+    read = reading_summary(str(trials), recorded) if isinstance(trials, str | Path) else []
     readable, not_run = readable_judges(recorded)
     audited = prepared(readable if human is None else with_humans(readable, human))
     frames: list[pd.DataFrame] = []

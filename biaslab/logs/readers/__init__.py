@@ -97,32 +97,35 @@ def read_judgements(
     >>> read_judgements(file, mapping=mapping)[["judge", "candidate_id", "value", "key"]].to_numpy().tolist()
     [['j', 'x', 1.0, 'log.jsonl:1'], ['j', 'y', 0.0, 'log.jsonl:2']]
     """
-    given = make_mapping(mapping)
-    chosen = given.format if format is None else format
+    log_mapping = make_mapping(mapping)
+    chosen = log_mapping.format if format is None else format
     if chosen is not None and chosen not in ("inspect", "table"):
         find_format(chosen)
     try:
-        return _read(path, chosen, given, strict)
+        return _read(path, chosen, log_mapping, strict)
     except UnclearError as unclear:
         allowed, remedy = (
             "a mapping that leaves a single interpretation",
-            lines_of(unclear.refusal, unclear.sample, given),
+            lines_of(unclear.refusal, unclear.sample, log_mapping),
         )
-        raise InputError("mapping", dict(given.columns), allowed, remedy) from None
+        raise InputError("mapping", dict(log_mapping.columns), allowed, remedy) from None
 
 
 def _read(
-    path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable, chosen: str | None, given: LogMapping, strict: bool
+    path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
+    chosen: str | None,
+    log_mapping: LogMapping,
+    strict: bool,
 ) -> pd.DataFrame:
     """Return the trials at a path; raise `InputError` with the reason if there are none."""
-    reading = Reading(chosen, given, strict)
+    reading = Reading(chosen, log_mapping, strict)
     if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
         reading.alone = True
         parts = list(reading.of_frame(path if isinstance(path, pd.DataFrame) else to_pandas(path)))
     else:
         parts = _of_files(reading, path, is_pattern(path))
         if not parts and not reading.alone and not is_pattern(path):  # a folder or an archive of nothing but tables
-            again = Reading(chosen, given, strict)
+            again = Reading(chosen, log_mapping, strict)
             parts = _of_files(again, path, alone=True)
             reading = again if parts else reading
     if not parts:

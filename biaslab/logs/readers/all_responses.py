@@ -44,16 +44,16 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     responses, scores = rows.take("all_responses", "list"), rows.take("scores", "any")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in texts["prompt"]]
     rows.refuse(pd.Series([each is None for each in asked]), "the prompt names no attribute with a scale")
-    no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
+    no_text = [not all(isinstance(reply, str | None) for reply in samples) for samples in responses]
     rows.refuse(pd.Series(no_text), "a response is not text")
-    made: list[tuple[Any, ...]] = []
+    values: list[tuple[Any, ...]] = []
     keys: list[str] = []
 
     @cache
     def reading(text: str, scale: str, attribute: str) -> Reading:
         return read_answer(text, scored(scale_named(scale), attribute, source.score_pattern))
 
-    for place, (question, given) in enumerate(zip(asked, responses, strict=True)):
+    for place, (question, samples) in enumerate(zip(asked, responses, strict=True)):
         if not rows.good[place] or question is None:
             continue
         attribute, scale, form, order = question
@@ -63,11 +63,11 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         shown = system[place] if system[place] != "unknown" else text_key(output.strip())
         human, words = _human(scores[place], attribute), float(count_words(output))
         fixed = (place, _dataset(scores[place]), identity, shown, attribute, scale, form, order, f"{form}, {order}")
-        for replicate, reply in enumerate(map(plain, given)):
+        for replicate, reply in enumerate(map(plain, samples)):
             value, status = UNREAD if reply is None else reading(reply, scale, attribute)
-            made.append((*fixed, human, words, replicate, reply, value, status))
+            values.append((*fixed, human, words, replicate, reply, value, status))
             keys.append(text_key(text.strip()))
-    trials = trials_of_several(made, _COLUMNS, judge=source.file.rsplit("/", 1)[-1].split("_")[0])
+    trials = trials_of_several(values, _COLUMNS, judge=source.file.rsplit("/", 1)[-1].split("_")[0])
     return trials.assign(source_key=strings(keys).to_numpy())  # a recorded judge finds the context by this
 
 

@@ -42,7 +42,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     read_ = [_second_wins(value) for value in preference]
     second, status = pd.Series([p for p, _ in read_], dtype=float), strings([s for _, s in read_])
     named = rows.take("referenced_models", "any")
-    seen = [_shown(*about) for about in zip(completions, second, named, strict=True)]
+    seen = [_shown_order(*about) for about in zip(completions, second, named, strict=True)]
     first_is_two = pd.Series([order != 1 for order, _, _ in seen])  # unknown orders keep output_2, the candidate, first
     return trials_of(
         {
@@ -73,7 +73,7 @@ def _second_wins(preference: float) -> tuple[float, Status]:
     return (preference - 1.0, "ok") if 1.0 <= preference <= 2.0 else (math.nan, "out_of_range")
 
 
-def _shown(completion: Any, second: float, named: Any) -> tuple[int, float, float]:
+def _shown_order(completion: Any, second: float, named: Any) -> tuple[int, float, float]:
     """Return the output shown first (1 or 2; 0 if unknown), the share of its label, and the mass of both labels."""
     if isinstance(named, dict) and (order := _named_first(named)):
         return order, math.nan, math.nan
@@ -81,10 +81,10 @@ def _shown(completion: Any, second: float, named: Any) -> tuple[int, float, floa
         return _ranked(completion["ordered_models"], second), math.nan, math.nan
     try:
         top = completion["logprobs"]["content"][0]["top_logprobs"]
-        given = {entry["token"]: math.exp(min(float(entry["logprob"]), 0.0)) for entry in top}
+        probabilities = {entry["token"]: math.exp(min(float(entry["logprob"]), 0.0)) for entry in top}
     except (KeyError, IndexError, TypeError, ValueError):
         return 0, math.nan, math.nan
-    masses = [given.get(answer, 0.0) for answer in _ANSWERS]
+    masses = [probabilities.get(answer, 0.0) for answer in _ANSWERS]
     total = sum(masses)
     if not total > 0:
         return 0, math.nan, math.nan

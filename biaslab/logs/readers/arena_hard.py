@@ -30,19 +30,19 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     model, judge, games = rows.take("model", "id"), rows.take("judge", "id"), rows.take("games", "list")
     baseline = rows.take("baseline", "id", "baseline")
     rows.refuse(model == baseline, "the model is its own baseline")
-    wrong = [not 0 < len(given) < 3 or not all(isinstance(game, dict | None) for game in given) for given in games]
+    wrong = [not 0 < len(judged) < 3 or not all(isinstance(game, dict | None) for game in judged) for judged in games]
     rows.refuse(pd.Series(wrong, dtype=bool), "games are not one or two")
-    made: list[tuple[Any, ...]] = []
-    for place, given in enumerate(games):
-        for number, game in enumerate(given if rows.good[place] else ()):
+    trials: list[tuple[Any, ...]] = []
+    for place, judged in enumerate(games):
+        for number, game in enumerate(judged if rows.good[place] else ()):
             if game is None:
                 rows.log.left_out[CALL_FAILED] += 1
                 continue
             shown = (baseline[place], model[place])[:: -1 if number else 1]
             score = game.get("score")
             verdict = _VERDICTS.get(score.strip(), _UNREAD) if isinstance(score, str) else _UNREAD
-            made.append((place, judge[place], question[place], *shown, *verdict, _text_of(game.get("judgment"))))
-    return trials_of_several(made, _COLUMNS, dataset="arena_hard")
+            trials.append((place, judge[place], question[place], *shown, *verdict, _text_of(game.get("judgment"))))
+    return trials_of_several(trials, _COLUMNS, dataset="arena_hard")
 
 
 def _text_of(judgment: Any) -> str | None:

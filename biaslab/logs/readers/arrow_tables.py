@@ -49,8 +49,8 @@ def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
 
     try:
         whole = pa.table(table) if isinstance(table, ArrowTable) else interchange.from_dataframe(table)
-        made: pd.DataFrame = whole.to_pandas()
+        frame: pd.DataFrame = whole.to_pandas()
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         allowed = f"a table that Arrow can read ({str(error).partition(chr(10))[0]})"
         raise InputError("path", type(table).__name__, allowed, "convert it to a pandas.DataFrame") from error
-    return made
+    return frame

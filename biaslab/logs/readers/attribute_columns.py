@@ -1,4 +1,4 @@
-"""Attributes after which columns of scores are called, by words, by the object of scores they stand in, or a reason."""
+"""Recognise columns of scores named after attributes: common words, an enclosing object, or a reason column."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ PLAIN = frozenset({"judge", "llm", "the", "final", "model", "auto", "evaluator",
 _SCORES = named.SCORE | {"metrics", "metric", "feedback", "evals", "evaluations"}
 _REASONS = frozenset(["reason", "reasons", "reasoning", "rationale", "explanation", "justification", "critique",
                       "explained", "why"])  # fmt: skip
+_NO_NAMES = {"value", "score", "rating", "result"}  # of the number in an object of one score
 _BETWEEN = re.compile(r"[./]")
 
 
@@ -30,22 +31,23 @@ def attribute_of(table: Table, name: str) -> str:
 
 
 def within_scores(name: str) -> str:
-    """Return the name of a score within an object of scores; nothing for another one.
+    """Return the name of a score within an object of scores; empty for other columns.
 
     Examples
     --------
-    >>> within_scores("scores.depth"), within_scores("metrics/brand_voice"), within_scores("depth")
+    >>> within_scores("scores.depth"), within_scores("metrics/brand_voice"), within_scores("scores.gpt-4o")
     ('depth', 'brand_voice', '')
     """
     *heads, tail = _BETWEEN.split(name)
     for at, head in enumerate(heads):
         if set(named.tokens(head)) & _SCORES:
-            return (*heads, tail)[at + 1]
+            own = (*heads, tail)[at + 1]
+            return "" if own.lower() in _NO_NAMES or own.isdigit() or named.is_model(own) else own
     return ""
 
 
 def is_explained(table: Table, name: str) -> bool:
-    """Return whether a text stands beside a column under its name with "reason" or a like word: a judge's score."""
+    """Return whether another column is named after it plus "reason" or the like, which marks a score by a judge."""
     own = set(named.tokens(name))
     if not own - named.SCORE - PLAIN or named.is_model(name):
         return False

@@ -54,18 +54,18 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     whole = [_is_comparison(name, combination) for name, combination in zip(winner, shown, strict=True)]
     rows.refuse(~pd.Series(whole, dtype=bool), "combination is not two systems with the winner and a known mark")
     context = _contexts(rows, list(shown))
-    made: list[tuple[Any, ...]] = []
+    trials: list[tuple[Any, ...]] = []
     for place, name, combination in rows.each(winner, shown):
         first, second, *mark = combination
         if name == _INVALID:
-            made.append((place, context[place], first, second, *UNREAD))
+            trials.append((place, context[place], first, second, *UNREAD))
             continue
         reading = _MARKS[mark[0]] if mark else (float(name == second), "ok")
-        made.append((place, context[place], first, second, float(name == first), "ok"))
-        made.append((place, context[place], second, first, *reading))
+        trials.append((place, context[place], first, second, float(name == first), "ok"))
+        trials.append((place, context[place], second, first, *reading))
     names = ("context_id", "candidate_id", "opponent_id", "value", "status")
     dataset, condition = _of_folder(source.file)
-    return trials_of_several(made, names, judge=_judge(source.file), dataset=dataset, template=condition)
+    return trials_of_several(trials, names, judge=_judge(source.file), dataset=dataset, template=condition)
 
 
 def tells_wins(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -90,14 +90,14 @@ def read_wins(rows: Rows, source: Source) -> pd.DataFrame:
     most = max((len(record) for _, record in rows.each(rows.records)), default=2) - 1
     scale = scale_named(source.scale or f"0-{max(most, 1)}")
     read_, context = number_on(scale), _numbers(rows)
-    made = [
+    trials = [
         (place, context[place], str(system), *read_(float(wins)))
         for place, record in rows.each(rows.records)
         for system, wins in record.items()
     ]
     dataset, condition = _of_folder(source.file)
     about = {"judge": _judge(source.file), "dataset": dataset, "attribute": "wins", "configuration": condition}
-    return trials_of_several(made, ("context_id", "candidate_id", "value", "status"), scale=scale.name, **about)
+    return trials_of_several(trials, ("context_id", "candidate_id", "value", "status"), scale=scale.name, **about)
 
 
 def _is_comparison(winner: Any, combination: list[Any]) -> bool:

@@ -36,9 +36,9 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
         paired = columns["opponent_id"].notna()
         rows.refuse(usable & paired & ~value.between(0, 1), "a pair's value is not from 0 to 1")
     columns["replicate"] = rows.take("replicate", "number", 0).fillna(0)
-    made = trials_of({**columns, "value": value, "status": status}, value.index)
-    others = {name: column for name, column in columns.items() if name not in made}
-    return made.assign(**others)
+    trials = trials_of({**columns, "value": value, "status": status}, value.index)
+    others = {name: column for name, column in columns.items() if name not in trials}
+    return trials.assign(**others)
 
 
 def _saved_column(rows: Rows, name: str, textual: bool) -> pd.Series:

@@ -40,7 +40,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
-    asked, answered = _said(record.get("input")), _said(record.get("output"))
+    asked, answered = _message_text(record.get("input")), _message_text(record.get("output"))
     system = record.get("model") or (record.get("user_metadata") or {}).get("model") or record.get("type") or "trace"
     explained = record["metric_info"] or {}
     for name, value in (record.get("metrics") or {}).items():
@@ -59,7 +59,7 @@ def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
                          reply=reason, text=answered)  # fmt: skip
 
 
-def _said(value: Any) -> Any:
+def _message_text(value: Any) -> Any:
     """Return the text of a message, or of the only one of a list; anything else unchanged."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]

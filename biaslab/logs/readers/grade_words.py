@@ -50,6 +50,20 @@ def worth_of_two(values: Iterable[str]) -> dict[str, int] | None:
     return {value: int(place > 0) for value, place in places.items()}
 
 
+def worth_between(values: Iterable[str]) -> dict[str, float] | None:
+    """Return 0, 0.5 and 1 for words such as incorrect, partially correct and correct; None unless all three occur.
+
+    Examples
+    --------
+    >>> worth_between(["C", "P", "I"]), worth_between(["Poor", "Good", "Excellent"])
+    ({'I': 0, 'P': 0.5, 'C': 1}, None)
+    """
+    steps = {value: next((at for at, words in enumerate(_OF_TWO) if _plain(value) in words), -1) for value in values}
+    if set(steps.values()) != {0, 1, 2}:
+        return None
+    return {value: (0, 0.5, 1)[at] for value, at in sorted(steps.items(), key=lambda each: each[1])}
+
+
 def ranks(values: Iterable[str]) -> dict[str, int] | None:
     """Return the rank of each grade, from 1 for the worst; None unless all words are from one ladder, or all are stars.
 
@@ -61,14 +75,14 @@ def ranks(values: Iterable[str]) -> dict[str, int] | None:
     >>> ranks(["Good", "Poor", "Excellent"]), ranks(["★★★☆☆", "★☆☆☆☆"]), ranks(["red", "blue"])
     ({'Poor': 1, 'Good': 2, 'Excellent': 3}, {'★☆☆☆☆': 1, '★★★☆☆': 3}, None)
     """
-    given = list(dict.fromkeys(values))
-    if given and all(set(value) <= _STARS and value.strip() for value in given):
-        stars = {value: sum(sign in "★⭐" for sign in value) for value in given}
+    distinct = list(dict.fromkeys(values))
+    if distinct and all(set(value) <= _STARS and value.strip() for value in distinct):
+        stars = {value: sum(sign in "★⭐" for sign in value) for value in distinct}
         return dict(sorted(stars.items(), key=lambda each: each[1]))
     for ladder in _LADDERS:
         place = {word: at for at, words in enumerate(ladder) for word in words}
-        if len(given) > 1 and all(_plain(value) in place for value in given):
-            steps = {value: place[_plain(value)] for value in given}
+        if len(distinct) > 1 and all(_plain(value) in place for value in distinct):
+            steps = {value: place[_plain(value)] for value in distinct}
             used = sorted(set(steps.values()))
             if ladder is _LADDERS[-1] and not _is_whole(steps):
                 used = [at for at, (grade,) in enumerate(ladder) if grade in "abcdf" or at in used]

@@ -55,6 +55,6 @@ def _annotated(record: Mapping[str, Any]) -> Iterator[Judged]:
                     continue
                 annotator = name.removesuffix("score").rstrip("_")
                 reasons = (f"{annotator}_reasoning", "reasoning", f"{annotator}_explanation", "explanation")
-                said = next((annotation[why] for why in reasons if why in annotation), None)
-                yield Judged(state["instance"]["id"], model, task, score, annotator or None, scale, said,
+                reason = next((annotation[why] for why in reasons if why in annotation), None)
+                yield Judged(state["instance"]["id"], model, task, score, annotator or None, scale, reason,
                              completions[0].get("text"))  # fmt: skip

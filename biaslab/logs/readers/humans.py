@@ -44,8 +44,8 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     second = rated["mean"].reindex(pd.MultiIndex.from_frame(trials[["context_id", "opponent_id", "attribute"]]))
     mean, against = first["mean"].to_numpy(float), second.to_numpy(float)
     pair = trials["opponent_id"].notna().to_numpy()
-    there = ~pd.isna(mean)
-    if not there.any():
+    has_mean = ~pd.isna(mean)
+    if not has_mean.any():
         ids = trials[_ITEM].iloc[0].tolist() if len(trials) else "nothing"
         raise InputError("dataset", dataset.name, "a data set with the log's contexts, candidates and attributes",
                          f"the log has, for example, {ids}; map its identifiers to the data set's")  # fmt: skip
@@ -54,7 +54,7 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     known = dataset.candidates.set_index(_ITEM[:2])["text"].map(count_words).astype(float)
     words = known.reindex(pd.MultiIndex.from_frame(trials[_ITEM[:2]]))
     words = pd.Series(words.to_numpy(), index=trials.index)
-    one = pd.Series(there & ~pair, index=trials.index)
+    one = pd.Series(has_mean & ~pair, index=trials.index)
     single = {name: pd.Series(first[name].to_numpy(), index=trials.index) for name in ("ratings", "annotators")}
     joined = trials.assign(
         human=trials["human"].where(~one, mean),

@@ -110,7 +110,7 @@ def pair_records(kept: Mapping[str, Any], about: Mapping[str, Any], answer: str)
 
 def _record(log: Any, sample: Any, scorer: str, score: Any) -> dict[str, Any]:
     graded = isinstance(score.value, str) and score.value in GRADES
-    given = GRADES[score.value] if graded else score.value
+    value = GRADES[score.value] if graded else score.value
     record = {
         "context_id": str(sample.id),
         "candidate_id": str(log.eval.model),
@@ -118,7 +118,7 @@ def _record(log: Any, sample: Any, scorer: str, score: Any) -> dict[str, Any]:
         "attribute": scorer,
         "judge": _grader(log, scorer),
         "dataset": str(log.eval.task),
-        "score": given if isinstance(given, int | float) and not isinstance(given, bool) else None,
+        "score": value if isinstance(value, int | float) and not isinstance(value, bool) else None,
         "said": score.explanation or score.answer,
     }
     return record | ({"scale": "0-1"} if graded else {})

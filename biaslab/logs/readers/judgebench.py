@@ -33,24 +33,26 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     texts = rows.take_texts(*_RESPONSES)
     prompt, subset = rows.take("judge_name", "id", "recorded"), rows.take("source", "id", "all")
     rows.refuse(~label.isin(list(_GAPS)), "label is neither A>B nor B>A")
-    rows.refuse(pd.Series([not _are_games(given) for given in games], dtype=bool), "judgments are not one or two games")
-    made: list[tuple[Any, ...]] = []
-    for place, given in rows.each(games):
+    rows.refuse(
+        pd.Series([not _are_games(judged) for judged in games], dtype=bool), "judgments are not one or two games"
+    )
+    trials: list[tuple[Any, ...]] = []
+    for place, judged in rows.each(games):
         lengths = [count_words(texts[name][place]) for name in _RESPONSES]
-        about = (place, prompt[place], subset[place], pair[place], _judge(given))
-        for game, entry in enumerate(given):
+        about = (place, prompt[place], subset[place], pair[place], _judge(judged))
+        for game, entry in enumerate(judged):
             if entry is None:
                 rows.log.left_out[CALL_FAILED] += 1
                 continue
             step = -1 if game else 1
-            said = _reply(entry)
-            reading = _verdict(entry.get("decision"), said)
-            made.append((*about, *_RESPONSES[::step], _GAPS[label[place]] * step, *lengths[::step], *reading, said))
-    return trials_of_several(made, _NAMES, dataset="judgebench")
+            reply = _reply(entry)
+            reading = _verdict(entry.get("decision"), reply)
+            trials.append((*about, *_RESPONSES[::step], _GAPS[label[place]] * step, *lengths[::step], *reading, reply))
+    return trials_of_several(trials, _NAMES, dataset="judgebench")
 
 
-def _are_games(given: list[Any]) -> bool:
-    return 0 < len(given) < 3 and all(entry is None or isinstance(entry, dict) for entry in given)
+def _are_games(values: list[Any]) -> bool:
+    return 0 < len(values) < 3 and all(entry is None or isinstance(entry, dict) for entry in values)
 
 
 def _judge(games: list[Any]) -> str:
@@ -65,9 +67,9 @@ def _reply(entry: dict[str, Any]) -> str | None:
     return plain(text) if isinstance(text, str) else None
 
 
-def _verdict(decision: Any, said: str | None) -> Reading:
+def _verdict(decision: Any, reply: str | None) -> Reading:
     """Return the probability that the response shown first wins, reading "A>>B" as "A>B"; NaN without a decision."""
     known = decision.replace(">>", ">").replace(" ", "") if isinstance(decision, str) else None
     if known in _WORTH:
         return _WORTH[known]
-    return math.nan, "refused" if decision is None and is_refusal(said or "") else "unparsable"
+    return math.nan, "refused" if decision is None and is_refusal(reply or "") else "unparsable"

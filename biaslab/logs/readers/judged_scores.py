@@ -102,7 +102,7 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
     pandas.DataFrame
         Repeated scores of one candidate by one judge are numbered as replicates.
     """
-    made: list[tuple[Any, ...]] = []
+    values: list[tuple[Any, ...]] = []
     seen: Counter[tuple[Any, ...]] = Counter()
     for place, record in rows.each(rows.records):
         try:
@@ -116,9 +116,9 @@ def score_trials(rows: Rows, source: Source, scores: Scores, tool: str) -> pd.Da
             rows.log.left_out[_NO_SCORE] += 1
         for row in ready:
             key = (*row[:3], row[5], row[6], row[10])
-            made.append((place, *row, seen[key]))
+            values.append((place, *row, seen[key]))
             seen[key] += 1
-    trials = trials_of_several(made, _NAMES, dataset=tool)
+    trials = trials_of_several(values, _NAMES, dataset=tool)
     return trials if source.scale else _on_one_scale(trials)
 
 
@@ -205,9 +205,9 @@ def people_means(
     score: Callable[[Mapping[str, Any]], Any],
 ) -> Callable[[Mapping[str, Any]], float]:
     """Return a function that maps a record to the mean human score with the same key; NaN if there is none."""
-    given: dict[tuple[Any, ...], list[float]] = {}
+    numbers: dict[tuple[Any, ...], list[float]] = {}
     for record in rows.records:
         if is_persons(record) and not math.isnan(number := number_of(score(record))):
-            given.setdefault(key(record), []).append(number)
-    means = {each: sum(scores) / len(scores) for each, scores in given.items()}
+            numbers.setdefault(key(record), []).append(number)
+    means = {each: sum(scores) / len(scores) for each, scores in numbers.items()}
     return lambda record: means.get(key(record), math.nan)

@@ -36,16 +36,16 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         rows, lambda record: record.get("source") == "ANNOTATION", _key, lambda record: record.get("value")
     )
 
-    def scores(given: Mapping[str, Any]) -> Iterator[Judged | str]:
+    def scores(exported: Mapping[str, Any]) -> Iterator[Judged | str]:
         """Yield the score of a record, or the reason for leaving it out."""
-        record = _snake(given)
+        record = _snake(exported)
         if str(record.get("data_type") or "NUMERIC").upper() == "CATEGORICAL":
             yield _CATEGORY
         elif record["source"] != "EVAL":
             yield _BY_PEOPLE if record["source"] == "ANNOTATION" else _OTHER
         else:
             yield Judged(record["trace_id"], record.get("observation_id") or "trace", record["name"], record["value"],
-                         at(record, "metadata.model"), reply=record.get("comment"), human=people(given))  # fmt: skip
+                         at(record, "metadata.model"), reply=record.get("comment"), human=people(exported))  # fmt: skip
 
     return score_trials(rows, source, scores, "langfuse")
 

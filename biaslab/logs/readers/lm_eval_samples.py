@@ -35,13 +35,13 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     model = folder.rpartition("/")[2] or "model"
 
     def scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
-        said = record.get("filtered_resps") or [None]
-        said = said[0] if isinstance(said, list) else said
+        replies = record.get("filtered_resps") or [None]
+        replies = replies[0] if isinstance(replies, list) else replies
         for metric in record["metrics"]:
             if _BY_CODE.match(metric):
                 yield BY_CODE
                 continue
-            yield Judged(record["doc_id"], model, metric, record[metric], reply=said, text=said,
+            yield Judged(record["doc_id"], model, metric, record[metric], reply=replies, text=replies,
                          configuration=str(record.get("filter") or "recorded"))  # fmt: skip
 
     return score_trials(rows, source, scores, "lm_eval").assign(dataset=named["task"] if named else "lm_eval")

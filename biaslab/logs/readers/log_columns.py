@@ -83,17 +83,17 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
     index : pandas.Index
         Position of each judgement's record among those read.
     """
-    made = {}
+    prepared = {}
     for name in COLUMNS[:-1]:
         value = columns.get(name, SCHEMA[name].default)
         dtype = "str" if SCHEMA[name].kind in ("text", "name") else None
         if isinstance(value, pd.Series):
-            made[name] = value if dtype is None or value.dtype == "str" else value.astype("str")
+            prepared[name] = value if dtype is None or value.dtype == "str" else value.astype("str")
             if isinstance(SCHEMA[name].default, str):  # probes read these, and tables store empty text as missing
-                made[name] = made[name].fillna(SCHEMA[name].default)
+                prepared[name] = prepared[name].fillna(SCHEMA[name].default)
         else:
-            made[name] = pd.Series(value, index=index, dtype=dtype)
-    return pd.DataFrame(made, index=index)
+            prepared[name] = pd.Series(value, index=index, dtype=dtype)
+    return pd.DataFrame(prepared, index=index)
 
 
 def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **fixed: Any) -> pd.DataFrame:
@@ -110,11 +110,11 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
     """
     columns = ["place", *names]
     try:
-        made = pd.DataFrame(list(rows), columns=columns)
+        frame = pd.DataFrame(list(rows), columns=columns)
     except UnicodeEncodeError:  # lone surrogates are not valid text
         whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in rows]
-        made = pd.DataFrame(whole, columns=columns)
-    indexed = made.set_index("place")
+        frame = pd.DataFrame(whole, columns=columns)
+    indexed = frame.set_index("place")
     return trials_of({**fixed, **indexed}, indexed.index)
 
 

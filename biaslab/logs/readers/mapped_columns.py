@@ -43,8 +43,8 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
     lost = np.zeros(len(rows.records), bool)
     columns: dict[str, pd.Series] = {}
     lists: dict[str, list[list[str]]] = {}
-    for name, given in mapping.items():
-        expression = _split_fields(rows, name, parse_expression(name, given))
+    for name, expression_text in mapping.items():
+        expression = _split_fields(rows, name, parse_expression(name, expression_text))
         _require_fields(rows, name, expression)
         if name in LISTS and expression.compared:
             lists[name] = [[said or ""] for said in expression.greater(rows)]
@@ -87,7 +87,7 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
     if expression.compared:
         return strings(expression.greater(rows))
     if len(expression.fields) > 1:
-        return _together(rows, expression.fields)
+        return _joined(rows, expression.fields)
     if expression.is_plain and name in _IDENTITY:
         return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
     if expression.is_plain and name in TEXTS:
@@ -103,7 +103,7 @@ def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool
     if name in _IDENTITY and missing.any():
         lost |= missing
         whole = rows.take(field, "id")
-        texts = [said if text is None else text for text, said in zip(texts, whole, strict=True)]
+        texts = [own if text is None else text for text, own in zip(texts, whole, strict=True)]
     return _converted(texts, KINDS[name])
 
 
@@ -112,8 +112,8 @@ def _or_none(value: Any) -> Any:
     return None if isinstance(value, str) and (not value.strip() or is_no_value(value)) else value
 
 
-def _together(rows: Rows, fields: Sequence[str]) -> pd.Series:
-    """Return what several fields name together; one may be empty, such as the input of an instruction."""
+def _joined(rows: Rows, fields: Sequence[str]) -> pd.Series:
+    """Join the values of several fields; one may be empty, such as the input of an instruction."""
     parts = []
     for field in fields:
         values = [None if value == "" else keyed(value) for value in rows.values(field)]
@@ -154,8 +154,8 @@ def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
         return expression.texts(rows, field)
     inner = [value if isinstance(value, list) else [value] for value in values]
     flat = Rows([{"item": item} for items in inner for item in items], [], rows.log, rows.textual)
-    said = iter(expression.texts(flat, "item"))
-    return [[next(said) for _ in items] for items in inner]
+    texts = iter(expression.texts(flat, "item"))
+    return [[next(texts) for _ in items] for items in inner]
 
 
 def _listed(parts: tuple[Any, ...]) -> list[str]:

@@ -52,7 +52,7 @@ class LogMapping:
     shape: Shape | TableFunction | None = None
 
 
-def make_mapping(given: Mapping[str, Any] | str | Path | TableFunction | None) -> LogMapping:
+def make_mapping(mapping: Mapping[str, Any] | str | Path | TableFunction | None) -> LogMapping:
     """Load and check a mapping.
 
     Raises
@@ -65,15 +65,15 @@ def make_mapping(given: Mapping[str, Any] | str | Path | TableFunction | None) -
     >>> make_mapping({"judge": "=me", "format": "llmbar"}).format
     'llmbar'
     """
-    if isinstance(given, str | Path):
-        return _made(read_mapping_file(given), str(given))
-    if callable(given):
-        return LogMapping(shape=given)
-    if given is not None and not isinstance(given, Mapping):
+    if isinstance(mapping, str | Path):
+        return _made(read_mapping_file(mapping), str(mapping))
+    if callable(mapping):
+        return LogMapping(shape=mapping)
+    if mapping is not None and not isinstance(mapping, Mapping):
         allowed = "columns of trials with their fields, a TOML file, or a function of a data frame"
         remedy = 'such as {"context_id": "question", "judge": "=me"}'
-        raise InputError("mapping", type(given).__name__, allowed, remedy)
-    return _made(dict(given or {}), "mapping")
+        raise InputError("mapping", type(mapping).__name__, allowed, remedy)
+    return _made(dict(mapping or {}), "mapping")
 
 
 def read_mapping_file(path: str | Path) -> dict[str, Any]:
@@ -97,10 +97,10 @@ def read_mapping_file(path: str | Path) -> dict[str, Any]:
     return entries
 
 
-def _made(given: dict[str, Any], name: str) -> LogMapping:
+def _made(entries: dict[str, Any], name: str) -> LogMapping:
     columns = {
         key: {"fields": value} if key in LISTS and isinstance(value, list) else value
-        for key, value in given.items()
+        for key, value in entries.items()
         if key not in OPTIONS
     }
     if unknown := [key for key in columns if key not in NAMES]:
@@ -108,10 +108,10 @@ def _made(given: dict[str, Any], name: str) -> LogMapping:
     for key, value in columns.items():
         parse_expression(key, value)
     for option in ("format", "score_pattern"):
-        if not isinstance(given.get(option), str | None):
-            raise InputError(f"{name}: {option}", given[option], "a text")
-    pattern = given.get("score_pattern")
+        if not isinstance(entries.get(option), str | None):
+            raise InputError(f"{name}: {option}", entries[option], "a text")
+    pattern = entries.get("score_pattern")
     if pattern is not None:
         compiled(pattern, "score_pattern")
-    shape = make_shape(given.get("explode"), given.get("join"))
-    return LogMapping(columns, given.get("format"), pattern, shape)
+    shape = make_shape(entries.get("explode"), entries.get("join"))
+    return LogMapping(columns, entries.get("format"), pattern, shape)

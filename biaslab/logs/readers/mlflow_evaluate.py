@@ -51,10 +51,10 @@ def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
         for name in row:
             if (match := _SCORE.fullmatch(str(name))) is None:
                 continue
-            said = f"{match['metric']}/justification"
-            if said not in row:
+            reason = f"{match['metric']}/justification"
+            if reason not in row:
                 yield BY_CODE
                 continue
             context = field(row, _INPUTS)
             output = next((row[column] for column in _OUTPUTS if column in row), None)
-            yield Judged(context, "model", match["name"], row[name], scale=_SCALE, reply=row[said], text=output)
+            yield Judged(context, "model", match["name"], row[name], scale=_SCALE, reply=row[reason], text=output)

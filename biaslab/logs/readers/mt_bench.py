@@ -34,9 +34,9 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     parts = []
     for texts, first, second in zip(games, ("model_1", "model_2"), ("model_2", "model_1"), strict=True):
         shown = {"candidate_id": names[first], "opponent_id": names[second], "reply": texts}
-        made = trials_of({**common, **shown, **each(texts, bracketed)}, texts.index)
+        trials = trials_of({**common, **shown, **each(texts, bracketed)}, texts.index)
         rows.log.left_out[CALL_FAILED] += int((failed(texts) & rows.good).sum())
-        parts.append(made[~failed(texts)])
+        parts.append(trials[~failed(texts)])
     return pd.concat(parts)
 
 
@@ -48,9 +48,9 @@ def read_winners(rows: Rows, _source: Source) -> pd.DataFrame:
     for game, shown in enumerate((("model_1", "model_2"), ("model_2", "model_1")), start=1):
         worth: dict[str, Reading] = {shown[0]: (1.0, "ok"), shown[1]: (0.0, "ok"), "tie": (0.5, "tie")}
         winner = rows.take(f"g{game}_winner", "text")
-        said = each(winner.str.strip().str.lower(), _worth(worth))
+        verdicts = each(winner.str.strip().str.lower(), _worth(worth))
         about = {"candidate_id": models[shown[0]], "opponent_id": models[shown[1]]}
-        parts.append(trials_of({**common, **about, **said}, winner.index))
+        parts.append(trials_of({**common, **about, **verdicts}, winner.index))
     return pd.concat(parts)
 
 

@@ -47,15 +47,15 @@ def is_nested(records: Sequence[Mapping[str, Any]]) -> bool:
     """
     if len(records) != 1 or not records[0]:
         return False
-    given = list(records[0].values())
-    if not all(isinstance(labels, dict) and all(map(_is_label, labels.values())) for labels in given):
+    values = list(records[0].values())
+    if not all(isinstance(labels, dict) and all(map(_is_label, labels.values())) for labels in values):
         return False
-    items = {item for labels in given for item in labels}
-    shared = sum(map(len, given)) > len(items) or all(named.is_model(str(name)) for name in records[0])
+    items = {item for labels in values for item in labels}
+    shared = sum(map(len, values)) > len(items) or all(named.is_model(str(name)) for name in records[0])
     return len(items) >= _LEAST and shared
 
 
-def unnested(chunks: Iterable[Rows], given: Mapping[str, Any]) -> Iterator[Rows]:
+def unnested(chunks: Iterable[Rows], mapping: Mapping[str, Any]) -> Iterator[Rows]:
     """Yield the records of a file, unnesting those of unknown format.
 
     An object that contains a table, or annotations, becomes one record per row. Records with several scores or systems
@@ -74,7 +74,7 @@ def unnested(chunks: Iterable[Rows], given: Mapping[str, Any]) -> Iterator[Rows]
             continue
         known = detect(rows.records, mapped=False) is not None
         forms = () if known else (rows_of_scores, rows_of_pairs, rows_of_systems)
-        yield next(filter(None, (form(rows, given) for form in forms)), rows)
+        yield next(filter(None, (form(rows, mapping) for form in forms)), rows)
 
 
 def _by_annotation(rows: Rows) -> Rows:
@@ -90,59 +90,59 @@ def _by_annotation(rows: Rows) -> Rows:
 
 def by_item(rows: Rows) -> Rows:
     """Return a row per item, with one field per annotator."""
-    made: dict[str, dict[str, Any]] = {}
+    items: dict[str, dict[str, Any]] = {}
     for annotator, labels in rows.records[0].items():
         for item, label in labels.items():
-            made.setdefault(item, {ITEM: item})[annotator] = label
-    return Rows(list(made.values()), range(1, len(made) + 1), rows.log, textual=False)
+            items.setdefault(item, {ITEM: item})[annotator] = label
+    return Rows(list(items.values()), range(1, len(items) + 1), rows.log, textual=False)
 
 
-def read_annotations(rows: Rows, given: Mapping[str, Any]) -> TableReading | Refusal | None:
+def read_annotations(rows: Rows, mapping: Mapping[str, Any]) -> TableReading | Refusal | None:
     """Return how to read annotations, or a refusal; None if the rows are not annotations.
 
     Parameters
     ----------
     rows : Rows
         The first rows from `unnested`.
-    given : mapping
+    mapping : mapping
         The user's mapping.
     """
     if rows.log.unit != _UNIT:
         return None
-    table = Table(rows, given)
+    table = Table(rows, mapping)
     who = list(dict.fromkeys(table.present(ANNOTATOR)))
     listed = ", ".join(who[:_SHOWN]) + (", …" if len(who) > _SHOWN else "")
     entries: Entries = {"judge": ANNOTATOR, "context_id": ITEM, "candidate_id": "=annotated"}
-    if not table.is_numeric(LABEL) and not GIVEN_OUTCOMES & set(given):
-        return _of_names(table, entries)
-    if "judge" not in given and not any(map(named.is_model, who)):
+    if not table.is_numeric(LABEL) and not GIVEN_OUTCOMES & set(mapping):
+        return _refuse_names(table, entries)
+    if "judge" not in mapping and not any(map(named.is_model, who)):
         judges = (("each is a judge, or with --humans a person", {"judge": ANNOTATOR}),)
         return Refusal(f"the annotators {listed} may be people or judges", judges)
     if (refusal := add_scale(table, entries, [LABEL])) is not None:
         return refusal
-    notes = [f"labels of each {ITEM}; judges = {listed}", *table.told]
+    notes = [f"labels of each {ITEM}; judges = {listed}", *table.notes]
     return TableReading((entries | {"score": LABEL},), "; ".join(notes))
 
 
-def _of_names(table: Table, entries: Entries) -> Refusal:
+def _refuse_names(table: Table, entries: Entries) -> Refusal:
     """Refuse labels that are not numbers, suggesting mappings that read them."""
     counts = Counter(table.present(LABEL))
     labels = [label for label, _ in counts.most_common() if "," not in label and "->" not in label]
-    said = f"the labels are not numbers ({', '.join(labels[:_SHOWN])}{', …' if len(counts) > _SHOWN else ''})"
+    reason = f"the labels are not numbers ({', '.join(labels[:_SHOWN])}{', …' if len(counts) > _SHOWN else ''})"
     if not 1 < len(labels) <= FEW:
-        return Refusal(f"{said}; there are {len(counts)} different ones")
+        return Refusal(f"{reason}; there are {len(counts)} different ones")
     sides = {label: side for label in labels if (side := side_of(label)) is not None}
     parts = _of_pairs(list(dict.fromkeys(table.present(ITEM)))) if len(sides) == len(labels) else None
     if parts is not None:
         verdict = {"winner": {"field": LABEL, "values": sides}}
-        return Refusal(said, (("if they name positions as shown", {"judge": ANNOTATOR, **parts, **verdict}),))
+        return Refusal(reason, (("if they name positions as shown", {"judge": ANNOTATOR, **parts, **verdict}),))
     known = {label: str(_WORDS[label.lower()]) for label in labels if label.lower() in _WORDS}
     if len(set(known.values())) == len(known) == 2:
         score = {"score": {"field": LABEL, "values": known}, "scale": "=0-1"}
-        return Refusal(said, (("as scores of 0 and 1", entries | score),))
+        return Refusal(reason, (("as scores of 0 and 1", entries | score),))
     numbers = {label: str(number) for number, label in enumerate(labels, start=1)}
     score = {"score": {"field": LABEL, "values": numbers}, "scale": f"=1-{len(labels)}"}
-    return Refusal(said, (("as categories, for which only nominal measures are meaningful", entries | score),))
+    return Refusal(reason, (("as categories, for which only nominal measures are meaningful", entries | score),))
 
 
 def _of_pairs(items: Sequence[str]) -> Entries | None:

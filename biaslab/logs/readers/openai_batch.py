@@ -24,25 +24,25 @@ def read(rows: Rows, source: Source, mapping: Mapping[str, str]) -> pd.DataFrame
     """Return one trial per choice."""
     error = rows.take("error", "any")
     response = rows.take("response", "any")
-    status = [at(given, "status_code") for given in response]
+    status = [at(each, "status_code") for each in response]
     went_wrong = pd.Series([e is not None or s not in (None, 200) for e, s in zip(error, status, strict=True)])
     rows.leave_out(went_wrong, CALL_FAILED)
-    said = [_choices(given) for given in response]
-    rows.refuse(np.array([choices is None for choices in said], bool), "the response contains no chat completion")
+    replies = [_choices(each) for each in response]
+    rows.refuse(np.array([choices is None for choices in replies], bool), "the response contains no chat completion")
     flat, places = [], []
-    for place, choices in enumerate(said):
+    for place, choices in enumerate(replies):
         for choice in choices or [] if rows.good[place] else []:
             flat.append({"custom_id": rows.records[place].get("custom_id"), **choice})
             places.append(place)
     inner = Rows(flat, [rows.lines[place] for place in places], rows.log, textual=False)
     if not flat:
         return pd.DataFrame()
-    made = read_mapped(inner, source, {"judge": "judge", "replicate": "replicate", "reply": "reply"} | dict(mapping))
+    trials = read_mapped(inner, source, {"judge": "judge", "replicate": "replicate", "reply": "reply"} | dict(mapping))
     declined = np.array([entry["declined"] for entry in flat], bool)
-    made.loc[declined, "value"], made.loc[declined, "status"] = np.nan, "refused"
-    cut = np.array([entry["cut"] for entry in flat], bool) & (made["status"] == "unparsable")
-    made.loc[cut, "status"] = "cut_off"
-    return made[inner.good].set_axis(np.array(places)[inner.good])
+    trials.loc[declined, "value"], trials.loc[declined, "status"] = np.nan, "refused"
+    cut = np.array([entry["cut"] for entry in flat], bool) & (trials["status"] == "unparsable")
+    trials.loc[cut, "status"] = "cut_off"
+    return trials[inner.good].set_axis(np.array(places)[inner.good])
 
 
 def _choices(response: Any) -> list[dict[str, Any]] | None:
@@ -51,14 +51,14 @@ def _choices(response: Any) -> list[dict[str, Any]] | None:
     if not isinstance(choices, list) or not choices:
         return None
     judge, total = at(response, "body.model"), at(response, "body.usage.total_tokens")
-    made = []
+    replies = []
     for replicate, choice in enumerate(choices):
         message = at(choice, "message")
         if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
             return None
         refusal = message.get("refusal")
         declined = isinstance(refusal, str) or choice.get("finish_reason") == "content_filter"
-        made.append({
+        replies.append({
             "judge": judge,
             "reply": refusal if isinstance(refusal, str) else message.get("content"),
             "replicate": replicate,
@@ -66,4 +66,4 @@ def _choices(response: Any) -> list[dict[str, Any]] | None:
             "declined": declined,
             "cut": choice.get("finish_reason") == AT_LIMIT,
         })  # fmt: skip
-    return made
+    return replies

@@ -27,14 +27,14 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
 
 
 def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
-    given = record["feedback_scores"] or []
+    scores = record["feedback_scores"] or []
     people: dict[str, list[float]] = {}
-    for score in given:
+    for score in scores:
         if score.get("source") == "ui" and not math.isnan(number := number_of(score["value"])):
             people.setdefault(score["name"], []).append(number)
     output = record.get("output", record.get("evaluation_task_output"))
     candidate = at(record, "metadata.model")
-    for score in given:
+    for score in scores:
         if score.get("source") == "ui":
             yield _BY_PEOPLE
             continue

@@ -32,8 +32,8 @@ def overridden(read: Callable[[Rows, Source], pd.DataFrame]) -> Reader:
     def reader(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
         frames = []
         for selected, scale in _by_scale(rows, mapping):
-            made = _rescaled(read(selected, replace(source, scale=scale)), scale)
-            frames.append(made if selected is rows else made[selected.good[made.index.to_numpy()]])
+            part = _rescaled(read(selected, replace(source, scale=scale)), scale)
+            frames.append(part if selected is rows else part[selected.good[part.index.to_numpy()]])
         trials = frames[0] if len(frames) == 1 else pd.concat(frames)
         named = {name: expression for name, expression in mapping.items() if name != "scale"}
         return _replaced(trials, rows, source, named) if named and len(trials) else trials
@@ -103,8 +103,8 @@ def _filled(name: str, column: pd.Series) -> pd.Series:
 def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: Source) -> pd.DataFrame:
     """Replace the format's verdict or score by the reading of the mapped column."""
     pair = trials["opponent_id"].notna().to_numpy()
-    wrong = [kind for kind, there, allowed in (("pairs", pair.any(), OF_PAIRS), ("scores", not pair.all(), OF_SCORES))
-             if there and outcome not in allowed]  # fmt: skip
+    wrong = [kind for kind, present, allowed in (("pairs", pair.any(), OF_PAIRS), ("scores", not pair.all(), OF_SCORES))
+             if present and outcome not in allowed]  # fmt: skip
     if wrong:
         allowed = ", ".join(OF_PAIRS if wrong == ["pairs"] else OF_SCORES)
         raise InputError("mapping", outcome, f"one of {allowed} for a log of {wrong[0]}")

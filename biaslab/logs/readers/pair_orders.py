@@ -30,14 +30,14 @@ def order_of(
         words = set(named.tokens(name))
         if not words & named.ORDER and not ("first" in words and words & (named.SYSTEM | named.TEXT)):
             continue
-        said = _expression(table, name, shown, words)
-        if said is None:
+        order = _expression(table, name, shown, words)
+        if order is None:
             continue
         named_by_name = bool(verdicts) and all(isinstance(reading, str) for reading in verdicts.values())
-        if named_by_name and "…" not in str(said):
-            table.told.append(f"shown first = {name}")
-            return said
-        return _ask(name, said, shown, verdicts, {person: readings[person] for person in people})
+        if named_by_name and "…" not in str(order):
+            table.notes.append(f"shown first = {name}")
+            return order
+        return _ask(name, order, shown, verdicts, {person: readings[person] for person in people})
     return {"order_known": "=false"} if shown[2] == named.CHOSEN else {}
 
 
@@ -63,7 +63,7 @@ def _expression(table: Table, name: str, shown: tuple[str, str, int], words: set
 
 
 def _ask(
-    name: str, said: Entries, shown: tuple[str, str, int], verdicts: Mapping[str, Any], people: Mapping[str, Any]
+    name: str, order: Entries, shown: tuple[str, str, int], verdicts: Mapping[str, Any], people: Mapping[str, Any]
 ) -> Refusal:
     column = next(iter(verdicts), "")
     reading = verdicts.get(column)
@@ -73,20 +73,20 @@ def _ask(
         {"winner": {"field": column, "values": {value: _BACK.get(side, side) for value, side in sides.items()}}}
         if sides and column else {}
     )  # fmt: skip
-    gold = next((given for given in people.values() if isinstance(given, dict) and "values" in given), None)
+    gold = next((label for label in people.values() if isinstance(label, dict) and "values" in label), None)
     if gold is not None and len(people) == 1:  # human labels refer to columns, regardless of the order shown
         labels = {value: _BACK.get(side, side) for value, side in gold["values"].items()}
         seen, back = (each | {"preference": {**gold, "values": labels}} for each in (seen, back))
     always: tuple[str, Entries] = (f"{shown[0]} was always shown first", {"order_known": "=true"})
     if isinstance(reading, dict) and "p_first" in reading:  # a probability refers to a column, not to a position
         return Refusal(f"{name} gives the order shown", (always,))
-    swapped = "shown second where the column says so" if "swapped" in said else "shown first where it is named"
+    swapped = "shown second where the column says so" if "swapped" in order else "shown first where it is named"
     if isinstance(reading, str) or not sides:
-        readings = [(f"{shown[0]} is {swapped}", said | back)]
+        readings = [(f"{shown[0]} is {swapped}", order | back)]
     else:
         readings = [
-            (f"{shown[0]} is {swapped}, verdicts name positions", said | seen),
-            (f"{shown[0]} is {swapped}, verdicts name columns", said | back),
+            (f"{shown[0]} is {swapped}, verdicts name positions", order | seen),
+            (f"{shown[0]} is {swapped}, verdicts name columns", order | back),
         ]
     why = f"{name} gives the order shown, but its relation to {shown[0]} is unclear"
     return Refusal(why, (*readings, always))
@@ -107,5 +107,6 @@ def _flag(value: str, shown: tuple[str, str, int], distinct: Sequence[str]) -> s
     if low in ("swapped", "reversed", "reverse", "backward", "second", shown[1].lower(), "swap", "flipped"):
         return "true"
     words = named.tokens(low)
-    known = {one, two, "a", "b", "1", "2", "ab", "ba", "model", "answer", "response", "output", "first", "then"}
+    known = {one, two, "a", "b", "1", "2", "ab", "ba", "model", "answer", "response", "output", "first", "then",
+             "12", "21"}  # fmt: skip
     return places[marks[0]] if marks and set(words) <= known else None

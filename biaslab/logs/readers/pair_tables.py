@@ -6,28 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.context_columns import context_of, no_context
+from biaslab.logs.readers.listed_verdicts import refuse_listed
 from biaslab.logs.readers.pair_orders import order_of
 from biaslab.logs.readers.pair_verdicts import (
-    measure_of_sides,
     of_verdict,
     reply_columns,
     verdict_columns,
 )
 from biaslab.logs.readers.refusing import Entries, Refusal, either_order
+from biaslab.logs.readers.side_measures import measure_of_sides
 from biaslab.logs.readers.table_columns import (
     FEW,
     GIVEN_OUTCOMES,
     Table,
     TableReading,
-    beside,
-    context_of,
     judge_name,
     judged_by_people,
-    no_context,
+    people_or_judges,
+    shared_entries,
 )
+from biaslab.logs.readers.winning_flags import judge_of_flag
 
 _SHOWN_THEN = {"shown", "presented", "position"}  # words in names of verdicts that refer to positions as shown
-_JUDGES = {"judge", "llm", "evaluator", "grader", "jury"}  # words in names of columns that each belong to a judge
+_JUDGES = named.JUDGES | {"llm"}  # words in names of columns that each belong to a judge
 _COUNTED = {"id", "len", "length", "words", "chars", "tokens", "score", "rating", "elo", "rank", "cost", "time"}
 
 
@@ -44,9 +46,9 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     if candidates is None:
         return None
     shown, entries = candidates
-    if (context := context_of(table)) is None:
+    if (context := context_of(table) or _first_turn(table, shown)) is None:
         return no_context(table, entries)
-    entries = {"context_id": context, **entries, **beside(table, "template")}
+    entries = {"context_id": context, **entries, **shared_entries(table, "template")}
     if refusal := _who_judged(table, entries, shown) or judged_by_people(table, entries):
         return refusal
     if (orders := named.both_orders(table.names)) is not None and not GIVEN_OUTCOMES & set(table.given):
@@ -54,9 +56,19 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     return _in_one_order(table, entries, shown)
 
 
+def _first_turn(table: Table, shown: tuple[str, str, int]) -> str | None:
+    """Return the path to the question in two conversations that start with the same one, or None."""
+    pairs = [pair[:2] for pair in named.find_pairs(table.names).values()]
+    for one, two in dict.fromkeys((shown[:2], *pairs)):
+        asked = [table.rows.values(f"{name}.0.content") for name in (one, two)]
+        if asked[0] == asked[1] and all(isinstance(text, str) for text in asked[0]):
+            return f"{one}.0.content"
+    return None
+
+
 def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -> TableReading | Refusal:
     """Return how to read rows with the verdict in one order."""
-    verdicts, people = verdict_columns(table, entries)
+    verdicts, people = verdict_columns(table, entries, shown)
     if GIVEN_OUTCOMES & set(table.given):
         verdicts = [""]
     readings: dict[str, Any] = {name: of_verdict(table, name, entries, shown) for name in [*verdicts, *people] if name}
@@ -65,36 +77,42 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
     order = order_of(table, shown, {name: readings[name] for name in verdicts if name in readings}, people, readings)
     if isinstance(order, Refusal):
         return order
-    refusals = [said for name in verdicts if isinstance(said := readings.get(name), Refusal)]
+    refusals = [reading for name in verdicts if isinstance(reading := readings.get(name), Refusal)]
     if refusals:
         return refusals[0]
-    if refusals := [said for name in people if isinstance(said := readings[name], Refusal)]:
-        return _of_people(refusals[0], people, bool(verdicts), entries)
+    if refusals := [reading for name in people if isinstance(reading := readings[name], Refusal)]:
+        return _unclear_labels(refusals[0], people, bool(verdicts), entries)
     entries = {**entries, **order}
     if people and not {"preference", "human_gap"} & set(table.given):
-        preferred: Any = readings[people[0]] if len(people) == 1 else _several(readings, people)
+        preferred: Any = readings[people[0]] if len(people) == 1 else _combined(readings, people)
         entries = {**entries, "preference": preferred}
-        table.told.append(f"humans = {', '.join(people)}")
+        table.notes.append(f"humans = {', '.join(people)}")
     if (refusal := _which_verdict(table, verdicts, entries, readings)) is not None:
         return refusal
-    made = tuple(_of_judge(table, entries, name, readings.get(name), len(verdicts)) for name in verdicts)
+    about = _by_attribute(verdicts)
+    mappings = tuple(
+        _judge_mapping(table, entries | about.get(name, {}), name, readings.get(name), len(verdicts) - len(about))
+        for name in verdicts
+    )
     place = _order_note(table, entries, readings.get(verdicts[0]), shown)
-    table.aside(made)
-    told = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.told]
-    return TableReading(made, "; ".join(filter(None, told)))
+    table.note_unused(mappings)
+    notes = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.notes]
+    return TableReading(mappings, "; ".join(filter(None, notes)))
 
 
-def _of_people(refusal: Refusal, people: Sequence[str], judged: bool, entries: Entries) -> Refusal:
-    """Return the readings of people's verdicts that are unclear: beside a judge's, or one person's as a judge's."""
+def _unclear_labels(refusal: Refusal, people: Sequence[str], judged: bool, entries: Entries) -> Refusal:
+    """Ask what ambiguous human verdicts mean; without a judge, also offer to audit the first person as one."""
     options: list[tuple[str, Entries]] = []
-    for said, option in refusal.options:
+    for assumption, option in refusal.options:
         reading = option.get("winner")
         if not isinstance(reading, dict):
             return refusal
-        said_by = {"fields": list(people if judged else people[1:]), "values": reading["values"]}
+        labels = {"fields": list(people if judged else people[1:]), "values": reading["values"]}
         one = {} if judged else {"judge": f"={people[0]}", "winner": {**reading, "field": people[0]}}
         as_judge = "" if judged else f", to audit {people[0]} as a judge beside the others"
-        options.append((f"{said}{as_judge}", entries | one | ({"preference": said_by} if said_by["fields"] else {})))
+        options.append(
+            (f"{assumption}{as_judge}", entries | one | ({"preference": labels} if labels["fields"] else {}))
+        )
     return Refusal(refusal.reason, tuple(options))
 
 
@@ -102,23 +120,23 @@ def _in_both_orders(
     table: Table, entries: Entries, shown: tuple[str, str, int], orders: tuple[str, str]
 ) -> TableReading | Refusal:
     """Return how to read rows with the verdicts in both orders."""
-    said, other = (of_verdict(table, name, entries, shown) for name in orders)
-    if isinstance(said, Refusal) or isinstance(other, Refusal):
-        return said if isinstance(said, Refusal) else Refusal(**vars(other))
-    whole: Entries = {**entries, "winner": said, "winner_swapped": other}
-    if people := [name for name in verdict_columns(table, entries)[1] if name not in orders]:
+    verdict, other = (of_verdict(table, name, entries, shown) for name in orders)
+    if isinstance(verdict, Refusal) or isinstance(other, Refusal):
+        return verdict if isinstance(verdict, Refusal) else Refusal(**vars(other))
+    whole: Entries = {**entries, "winner": verdict, "winner_swapped": other}
+    if people := [name for name in verdict_columns(table, entries, shown)[1] if name not in orders]:
         readings = {name: of_verdict(table, name, entries, shown) for name in people}
         if refusals := [each for each in readings.values() if isinstance(each, Refusal)]:
             return refusals[0]
-        whole["preference"] = readings[people[0]] if len(people) == 1 else _several(readings, people)
+        whole["preference"] = readings[people[0]] if len(people) == 1 else _combined(readings, people)
     sides = other["values"] if isinstance(other, dict) else {}
     if {"first", "second"} & set(sides.values()) and not _SHOWN_THEN & set(named.tokens(orders[1])):
         return Refusal(
             f"{orders[1]} is the verdict in the other order, but what its values mean is unclear",
             either_order(whole, shown[0], shown[1]),
         )
-    told = f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}; {orders[0]} has {shown[0]} shown first"
-    return TableReading((whole,), "; ".join([f"{told}, {orders[1]} has it shown second", *table.told]))
+    note = f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}; {orders[0]} has {shown[0]} shown first"
+    return TableReading((whole,), "; ".join([f"{note}, {orders[1]} has it shown second", *table.notes]))
 
 
 def _candidates(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -> _Shown | None:
@@ -167,11 +185,8 @@ def _who_judged(table: Table, entries: Entries, shown: tuple[str, str, int]) -> 
     """Ask whether a further column of people or models gives the judge; None if there is no such column."""
     if "judge" in entries or {"judge", "dataset", "template", "replicate"} & set(table.given):
         return None
-    people = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
-    if people and people[0] not in table.used:
-        return Refusal(
-            f"{people[0]} may be people or judges", ((f"each {people[0]} is a judge", {"judge": people[0]}),)
-        )
+    if (refusal := people_or_judges(table)) is not None:
+        return refusal
     for name in named.first_named(table.names, (*named.CANDIDATE, "llm", "provider", "deployment")):
         if name in (*shown[:2], *table.used) or table.distinct(name) < 2 or table.distinct(name) > FEW:
             continue
@@ -189,23 +204,39 @@ def _order_note(table: Table, entries: Entries, reading: Any, shown: tuple[str, 
         return f"unknown which was shown first: --map order_known==true if it was always {shown[0]}"
     values = reading["values"] if isinstance(reading, dict) and "values" in reading else {}
     first = next((value for value, side in values.items() if side == "first"), "")
-    what = f"{first} = {shown[0]}" if first and first != shown[0] else shown[0]
-    return f"{what}, assumed to be shown first (--order-unknown if not)"
+    column = f"{first} = {shown[0]}" if first and first != shown[0] else shown[0]
+    return f"{column}, assumed to be shown first (--order-unknown if not)"
 
 
-def _of_judge(table: Table, entries: Entries, name: str, reading: Any, judges: int) -> Entries:
+def _judge_mapping(table: Table, entries: Entries, name: str, reading: Any, judges: int) -> Entries:
     """Return the mapping of one verdict column."""
     outcome = {} if reading is None else reading if not name else {"winner": reading}
-    if judges > 1 or named.is_model(name):
-        table.told.append(f"judge {judge_name(name)} = {name}")
-        return {"judge": f"={judge_name(name)}"} | entries | outcome
-    return entries | outcome
+    if "attribute" in entries and "attribute" not in table.given and str(entries["attribute"]).startswith("="):
+        table.notes.append(f"attribute {str(entries['attribute'])[1:]} = {name}")
+    judge = judge_of_flag(table, name)
+    if judge is None and (judges > 1 or named.is_model(name)):
+        judge = judge_name(name)
+    if not judge:
+        return entries | outcome
+    table.notes.append(f"judge {judge} = {name}")
+    return {"judge": f"={judge}"} | entries | outcome
+
+
+def _by_attribute(verdicts: Sequence[str]) -> dict[str, Entries]:
+    """Return the attribute of each of several verdicts by one judge, if all are named after different ones."""
+    words = [[word for word in named.tokens(name) if word in named.ATTRIBUTES] for name in verdicts]
+    about = [" ".join(dict.fromkeys(own)) for own in words]
+    if len(verdicts) < 2 or not all(about) or len(set(about)) < len(about) or any(map(named.is_model, verdicts)):
+        return {}
+    return {name: {"attribute": f"={attribute}"} for name, attribute in zip(verdicts, about, strict=True)}
 
 
 def _which_verdict(
     table: Table, verdicts: Sequence[str], entries: Entries, readings: Mapping[str, Any]
 ) -> Refusal | None:
     """Ask which of several verdict columns is the judge's, unless each names one, or for one if there is none."""
+    if not verdicts and (refusal := refuse_listed(table)) is not None:
+        return refusal
     if not verdicts:
         replies = reply_columns(table, entries)
         options = tuple((f"if {name} holds the judge's words", {**entries, "reply": name}) for name in replies[:2])
@@ -216,6 +247,10 @@ def _which_verdict(
         return Refusal("no column holds the judge's verdicts", options)
     if len(verdicts) < 2 or all(named.is_model(name) or set(named.tokens(name)) & _JUDGES for name in verdicts):
         return None
+    if _by_attribute(verdicts):
+        return None
+    if (refusal := refuse_listed(table, verdicts)) is not None:
+        return refusal
     others = [name for name in verdicts if not named.is_model(name)]
     if len(others) == 1 and len(verdicts) > 2:
         option = (f"if {others[0]} is people's, or the gold label", {"preference": readings[others[0]]})
@@ -231,7 +266,7 @@ def _which_verdict(
 
 
 def _without(entries: Entries, name: str) -> Entries:
-    return {column: said for column, said in entries.items() if column != name}
+    return {column: expression for column, expression in entries.items() if column != name}
 
 
 def _outcome(reading: Any) -> Entries:
@@ -239,7 +274,7 @@ def _outcome(reading: Any) -> Entries:
     return reading if isinstance(reading, dict) and "p_first" in reading else {"winner": reading}
 
 
-def _several(readings: Mapping[str, Any], people: Sequence[str]) -> Entries:
+def _combined(readings: Mapping[str, Any], people: Sequence[str]) -> Entries:
     """Return the verdicts of several people as one expression, with the same meaning of values for all."""
     merged: dict[str, str] = {}
     for name in people:

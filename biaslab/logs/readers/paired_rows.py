@@ -18,7 +18,7 @@ _FEWEST = 3  # minimum number of pairs
 _ALONE = "a candidate without the other of its comparison"
 
 
-def rows_of_pairs(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
+def rows_of_pairs(rows: Rows, mapping: Mapping[str, Any]) -> Rows | None:
     """Return a row per comparison if each record is one of its candidates; None if not, or if there is a mapping.
 
     Fields that differ between the two become ``NAME_1`` and ``NAME_2``, in the order of a position field or else of
@@ -26,7 +26,7 @@ def rows_of_pairs(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
     """
     names = list(rows.records[0]) if rows.records else []
     flag = next((name for name in names if _is_flag(rows.records, str(name))), None)
-    if given or flag is None or named.find_pairs(list(map(str, names))):
+    if mapping or flag is None or named.find_pairs(list(map(str, names))):
         return None
     for item in _comparison_fields(names):
         groups: dict[Any, list[int]] = {}
@@ -35,10 +35,10 @@ def rows_of_pairs(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
         pairs = [group for group in groups.values() if _is_pair(rows.records, group, flag)]
         if len(pairs) >= max(_FEWEST, _MOST * len(groups)):
             place = _place(rows.records, names, pairs)
-            made = [_pair(rows.records, group, flag, place) for group in pairs]
+            records = [_pair(rows.records, group, flag, place) for group in pairs]
             if len(rows.records) > 2 * len(pairs):
                 rows.log.left_out[_ALONE] += len(rows.records) - 2 * len(pairs)
-            return Rows(made, [rows.lines[one] for one, _ in pairs], rows.log, textual=False)
+            return Rows(records, [rows.lines[one] for one, _ in pairs], rows.log, textual=False)
     return None
 
 
@@ -46,8 +46,8 @@ def _is_flag(records: Sequence[Mapping[str, Any]], name: str) -> bool:
     words = set(named.tokens(name))
     if not words & _WON or words & named.HUMAN:
         return False
-    said = {(written(record.get(name)) or "").strip().lower() for record in records}
-    return len({_FLAGS[word] for word in said if word in _FLAGS}) > 1 and said <= {*_FLAGS, ""}
+    values = {(written(record.get(name)) or "").strip().lower() for record in records}
+    return len({_FLAGS[word] for word in values if word in _FLAGS}) > 1 and values <= {*_FLAGS, ""}
 
 
 def _comparison_fields(names: Sequence[str]) -> list[str]:
@@ -78,12 +78,12 @@ def _pair(records: Sequence[Mapping[str, Any]], group: Sequence[int], flag: str,
     one, two = (records[at] for at in group)
     if place is not None:
         one, two = sorted((one, two), key=lambda record: str(written(record.get(place))))
-    made: dict[str, Any] = {} if place is not None else {"order_known": False}
+    merged: dict[str, Any] = {} if place is not None else {"order_known": False}
     for name in one:
         if name in (flag, place):
             continue
         if one[name] == two.get(name):
-            made[name] = one[name]
+            merged[name] = one[name]
         else:
-            made |= {f"{name}_1": one[name], f"{name}_2": two.get(name)}
-    return made | {"winner": "1" if _won(one, flag) else "2" if _won(two, flag) else "tie"}
+            merged |= {f"{name}_1": one[name], f"{name}_2": two.get(name)}
+    return merged | {"winner": "1" if _won(one, flag) else "2" if _won(two, flag) else "tie"}

@@ -44,7 +44,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
         {
             "judge": judge,
             "dataset": "pandalm",
-            "context_id": strings([_context(*given) for given in asked]),
+            "context_id": strings([_context(*parts) for parts in asked]),
             "candidate_id": first,
             "opponent_id": second,
             "human_gap": _preferred(rows, first, second),
@@ -76,17 +76,17 @@ def _systems(key: Any) -> tuple[str, str]:
     return (one, two) if between and one and two and one != two and "_" not in two else _RESPONSES
 
 
-def _context(index: str | None, instruction: str | None, given: str | None) -> str | None:
+def _context(index: str | None, instruction: str | None, input_: str | None) -> str | None:
     """Return a key of the instruction, which several pairs may share, or the pair's number if there are no texts."""
-    return text_key(instruction, given or "") if isinstance(instruction, str) else index
+    return text_key(instruction, input_ or "") if isinstance(instruction, str) else index
 
 
 def _preferred(rows: Rows, first: pd.Series, second: pd.Series) -> pd.Series:
     names = sorted({str(name) for record in rows.records for name in record if _ANNOTATOR.fullmatch(str(name))})
     if not names:
         return pd.Series(np.nan, index=first.index)
-    given = zip(*(rows.values(name) for name in names), strict=True)
-    return human_gaps([[_meaning(value) or "" for value in row] for row in given], first, second)
+    labels = zip(*(rows.values(name) for name in names), strict=True)
+    return human_gaps([[_meaning(value) or "" for value in row] for row in labels], first, second)
 
 
 def _lengths(responses: list[Any]) -> pd.Series:

@@ -27,27 +27,27 @@ TASK = re.compile(r"###\s*The instruction to evaluate:\s*(.*?)\s*###\s*Response 
 
 def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial per repetition."""
-    instruction, given = rows.take("instruction", "text"), rows.take("gpt4_score", "list")
+    instruction, graded = rows.take("instruction", "text"), rows.take("gpt4_score", "list")
     system, feedback = rows.take("response_source", "id", "unknown"), rows.take("gpt4_feedback", "any")
     tasks = [TASK.search(text) if isinstance(text, str) else None for text in instruction]
     rows.refuse(pd.Series([task is None for task in tasks]), "instruction contains no response to evaluate")
-    numbers = [[_number(score) for score in scores] for scores in given]
+    numbers = [[_number(score) for score in scores] for scores in graded]
     rows.refuse(pd.Series([None in scores for scores in numbers]), "a score is neither a number nor null")
     scale = scale_named(source.scale or _SCALE)
     place_score = number_on(scale)
-    made: list[tuple[Any, ...]] = []
+    trials: list[tuple[Any, ...]] = []
     for place, (task, scores) in enumerate(zip(tasks, numbers, strict=True)):
         if not rows.good[place] or task is None:
             continue
         shown = system[place] if system[place] != "unknown" else text_key(task[2])
-        said = feedback[place] if isinstance(feedback[place], list) else []
+        texts = feedback[place] if isinstance(feedback[place], list) else []
         for replicate, score in enumerate(scores):
-            text = plain(said[replicate]) if replicate < len(said) and isinstance(said[replicate], str) else None
+            text = plain(texts[replicate]) if replicate < len(texts) and isinstance(texts[replicate], str) else None
             reading = place_score(math.nan if score is None else score)
-            made.append((place, text_key(task[1]), shown, float(count_words(task[2])), replicate, *reading, text))
+            trials.append((place, text_key(task[1]), shown, float(count_words(task[2])), replicate, *reading, text))
     names = ("context_id", "candidate_id", "words", "replicate", "value", "status", "reply")
     fixed = {"judge": "gpt-4", "dataset": "prometheus", "attribute": "rubric", "scale": scale.name}
-    return trials_of_several(made, names, **fixed)
+    return trials_of_several(trials, names, **fixed)
 
 
 def _number(score: Any) -> float | None:

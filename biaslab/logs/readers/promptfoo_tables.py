@@ -1,6 +1,6 @@
 r"""promptfoo's CSV (``promptfoo eval --output results.csv``, or a download): a column of outputs for each provider.
 
-Columns of variables are the context, and each output is headed ``[PROVIDER] prompt``. Beside an output stand
+Columns of variables are the context, and each output is headed ``[PROVIDER] prompt``. The next columns are
 ``Status, Score, Named Scores, Grader Reason, Comment``; earlier versions pack these into its cell, as in
 ``[PASS] (0.80, clarity: 0.90)\n\nThe answer.\n\nPass Reason: …``. Named scores are each an attribute; an output without
 them has its score, the mean over assertions. The file does not say whether a model or code gave a score.
@@ -30,7 +30,7 @@ _PROVIDER = re.compile(r"\[([^\]]+)\]\s")
 
 
 class _Output(NamedTuple):
-    """What a row says of one output: its text, status, score, scores by name, and the reason for them."""
+    """One output in a row: its text, status, score, named scores, and their reason."""
 
     text: str
     status: str
@@ -40,7 +40,7 @@ class _Output(NamedTuple):
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records have an output of promptfoo, with its status beside it or within it."""
+    """Return whether records contain outputs of promptfoo, with their status in the next column or in the same cell."""
     return any(_outputs(list(record), record) for record in records)
 
 
@@ -57,13 +57,13 @@ def _scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
     variables = {name: record[name] for name in names[: outputs[0]] if name != "Description"}
     systems = _systems([names[at] for at in outputs])
     for at, system in zip(outputs, systems, strict=True):
-        found = _output(names, at, record)
-        if found is None or found.status == "ERROR":
+        output = _output(names, at, record)
+        if output is None or output.status == "ERROR":
             yield CALL_FAILED
             continue
-        scores = found.named or {"score": found.score}
+        scores = output.named or {"score": output.score}
         for attribute, score in scores.items():
-            yield Judged(variables, system, attribute, score, reply=found.reason, text=found.text)
+            yield Judged(variables, system, attribute, score, reply=output.reason, text=output.text)
 
 
 def _is_block(names: Sequence[str], at: int) -> bool:
@@ -81,15 +81,15 @@ def _outputs(names: Sequence[str], record: Mapping[str, Any]) -> list[int]:
 
 
 def _output(names: Sequence[str], at: int, record: Mapping[str, Any]) -> _Output | None:
-    """Return what a row says of the output in a column; None if the provider gave none."""
+    """Return the output in a column of a row, with its status and scores; None if the provider gave none."""
     cell = record[names[at]]
     if not _is_block(names, at):
         return _unpacked(str(cell).replace("\r\n", "\n"))
     status, score, scores, reason = (record[name] for name in names[at + 1 : at + 1 + len(_BESIDE)])
     if not status:
         return None
-    given = json.loads(scores) if scores else {}
-    return _Output(str(cell or ""), str(status), number_of(score), dict(given), reason or None)
+    by_name = json.loads(scores) if scores else {}
+    return _Output(str(cell or ""), str(status), number_of(score), dict(by_name), reason or None)
 
 
 def _unpacked(cell: str) -> _Output | None:
@@ -109,14 +109,14 @@ def _unpacked(cell: str) -> _Output | None:
 
 
 def _systems(headings: Sequence[str]) -> list[str]:
-    """Return what gave the outputs: the providers that headings name, numbered where one has several prompts."""
+    """Return the providers of the outputs, from their headings, numbered if one has several prompts."""
     names = [_provider(heading) or f"output {at}" for at, heading in enumerate(headings, start=1)]
     seen: Counter[str] = Counter()
-    made = []
+    systems = []
     for name in names:
         seen[name] += 1
-        made.append(name if names.count(name) == 1 else f"{name} (prompt {seen[name] - 1})")
-    return made
+        systems.append(name if names.count(name) == 1 else f"{name} (prompt {seen[name] - 1})")
+    return systems
 
 
 def _provider(heading: str) -> str | None:

@@ -46,7 +46,7 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
     ]
     unbalanced = _unbalanced(lists, shown)
     orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
-    made: list[tuple[Any, ...]] = []
+    values: list[tuple[Any, ...]] = []
     places: list[tuple[int, ...]] = []
     for at, (names, ranking) in enumerate(zip(shown, rows.values("ranking"), strict=True)):
         if names is None or not rows.good[at]:
@@ -57,9 +57,9 @@ def read(rows: Rows, _source: Source) -> pd.DataFrame:
         read_ = (status, ranking if isinstance(ranking, str) else None)
         about = (judge[at], attribute[at], int(replicate[at]))
         for place, (name, rank) in enumerate(zip(names, ranks, strict=True), start=1):
-            made.append((at, _OTHERS if unbalanced[at] else _BALANCED, context[at], name, *about, rank, *read_))
+            values.append((at, _OTHERS if unbalanced[at] else _BALANCED, context[at], name, *about, rank, *read_))
             places.append((len(names), number, place))
-    trials = trials_of_several(made, _COLUMNS)
+    trials = trials_of_several(values, _COLUMNS)
     columns = {name: [row[at] for row in places] for at, name in enumerate(_OF_LISTS)}
     return trials.assign(**columns, ranked=1)
 

@@ -71,11 +71,13 @@ class Reading:
             self.empty[_TABLE] = f"it has {len(frame)} rows and {len(frame.columns)} columns"
             return
         log = Log(_TABLE)
+        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        frame = frame.reset_index(level=named) if named else frame
         yield from self.of_rows(read_frame(frame, log), log)
 
     def of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:
         """Yield the trials of records in chunks."""
-        given = {name: said for name, said in self.mapping.columns.items() if not (inspect and name == "scale")}
+        mapping = {name: entry for name, entry in self.mapping.columns.items() if not (inspect and name == "scale")}
         start = next(chunks, None)
         if start is None:
             self.skipped.append(log.file)
@@ -83,13 +85,13 @@ class Reading:
         sample, chunks = _sampled(start), chain([start], chunks)
         exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
         if self.format in (None, "table", "mapping") and not exploded:
-            chunks = unnested(chunks, given)
+            chunks = unnested(chunks, mapping)
         chunks = shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         name = "mapping" if inspect else self.format
         if first is not None and name is None:
-            name = "mapping" if exploded and given else detect(first.records, bool(given))
-        table = self._table(first, name, given)
+            name = "mapping" if exploded and mapping else detect(first.records, bool(mapping))
+        table = self._table(first, name, mapping)
         if isinstance(table, Refusal) and name is not None:
             raise UnclearError(table, sample)
         refusal, table = (table, None) if isinstance(table, Refusal) else (None, table)
@@ -110,26 +112,26 @@ class Reading:
         read = find_format(name).read if table is None else table.read
         source = Source(log.file, self.mapping.score_pattern)
         for rows in chain([first], chunks):
-            made = read(rows, source, given)
-            if len(made) and len(trials := _with_places(made, rows, log.file)):
+            part = read(rows, source, mapping)
+            if len(part) and len(trials := _with_positions(part, rows, log.file)):
                 yield trials
 
-    def _table(self, first: Rows | None, name: str | None, given: Mapping[str, Any]) -> TableReading | Refusal | None:
+    def _table(self, first: Rows | None, name: str | None, mapping: Mapping[str, Any]) -> TableReading | Refusal | None:
         """Return how to read a table of unknown format by its column names, or a refusal; None for other files."""
         needed = {"context_id", "candidate_id"}
         unknown = name in (None, "mapping", "table") and self.format in (None, "table")
-        if first is None or not self.alone or not unknown or (needed <= set(given) and _is_whole(given)):
+        if first is None or not self.alone or not unknown or (needed <= set(mapping) and _is_whole(mapping)):
             return None
         if needed <= {field for record in first.records for field in record}:
             return None
-        reading = read_annotations(first, given) or read_table(first, given)
+        reading = read_annotations(first, mapping) or read_table(first, mapping)
         if not isinstance(reading, TableReading) and (within := self._in_lists(first)) is not None:
             before = reading.options if isinstance(reading, Refusal) and not reading.is_guess else ()
             reading = (
                 Refusal(within.reason, (*within.options, *before)) if reading is None or within.options else reading
             )
         if isinstance(reading, TableReading):
-            self.tables[first.log.file] = reading.told
+            self.tables[first.log.file] = reading.note
         return reading
 
     def _in_lists(self, first: Rows) -> Refusal | None:
@@ -147,7 +149,7 @@ class Reading:
                 option = (f"one row per item of {name}", {"explode": name})
                 return Refusal(f"each record holds a list ({name})", (option,))
             if isinstance(inner, Refusal) and inner.options:
-                options = tuple((said, {"explode": name, **entries}) for said, entries in inner.options)
+                options = tuple((assumption, {"explode": name, **entries}) for assumption, entries in inner.options)
                 return Refusal(f"each record holds a list ({name}); {inner.reason}", options)
         return None
 
@@ -176,10 +178,10 @@ class Reading:
                 "tables": self.tables}  # fmt: skip
 
 
-def _is_whole(given: Mapping[str, Any]) -> bool:
+def _is_whole(mapping: Mapping[str, Any]) -> bool:
     """Return whether a mapping is complete without a table's column names: one of pairs, or of scores with a scale."""
-    scored = "scale" in given and bool({"score", "reply"} & set(given))
-    return scored or bool({"opponent_id", "human", "ratings"} & set(given))
+    scored = "scale" in mapping and bool({"score", "reply"} & set(mapping))
+    return scored or bool({"opponent_id", "human", "ratings"} & set(mapping))
 
 
 def _sampled(rows: Rows) -> Rows:
@@ -210,10 +212,10 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
             yield Rows([record for _, record in some], [line for line, _ in some], log, textual=False)
 
 
-def _with_places(made: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
+def _with_positions(trials: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
     """Drop the trials of refused records, and add file and line of the others as their key."""
-    places = made.index.to_numpy()
-    kept = made[rows.good[places]]
+    places = trials.index.to_numpy()
+    kept = trials[rows.good[places]]
     lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")
     whole = kept.reset_index(drop=True).assign(key=f"{file}:" + lines)
     whole = whole.assign(replicate=whole["replicate"].astype("int64"))

@@ -69,11 +69,11 @@ def each_on_scale(
 ) -> pd.DataFrame:
     """Parse each value with the reader for its scale and attribute."""
     known = values.reset_index(drop=True)
-    made = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
+    frame = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
     for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():
         name, attribute = cast("tuple[str, str]", key)
-        made.loc[places] = each(known.loc[places], reader(scale_named(name), attribute))
-    return made.set_axis(values.index)
+        frame.loc[places] = each(known.loc[places], reader(scale_named(name), attribute))
+    return frame.set_axis(values.index)
 
 
 def bracketed(text: str) -> Reading:

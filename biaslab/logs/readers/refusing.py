@@ -49,7 +49,7 @@ class Refusal:
     reason : str
         What is ambiguous or missing.
     options : tuple of (str, dict)
-        The assumption behind each interpretation, and its mapping; "…" stands for values that only the user knows.
+        The assumption behind each interpretation, and its mapping; "…" marks values that only the user knows.
     is_guess : bool
         Whether the options are based on the values of columns rather than on their names.
     """
@@ -60,7 +60,7 @@ class Refusal:
 
     def lines(self) -> list[str]:
         """Return the reason and, for each interpretation, the command-line options."""
-        return [self.reason, *(f"{said}: {map_line(entries)}" for said, entries in self.options)]
+        return [self.reason, *(f"{when}: {map_line(entries)}" for when, entries in self.options)]
 
 
 def map_line(entries: Mapping[str, Any]) -> str:
@@ -77,8 +77,8 @@ def map_line(entries: Mapping[str, Any]) -> str:
 def _quoted(name: str, expression: Any) -> str:
     if isinstance(expression, Mapping):
         field = ", ".join(expression["fields"]) if "fields" in expression else expression["field"]
-        said = ", ".join(f"{value} -> {meaning}" for value, meaning in expression.get("values", {}).items())
-        expression = f"{field} | {said}" if said else field
+        meanings = ", ".join(f"{value} -> {meaning}" for value, meaning in expression.get("values", {}).items())
+        expression = f"{field} | {meanings}" if meanings else field
     text = f"{name}={expression}"
     if set(text) & set("$`\\!"):
         return shlex.quote(text)
@@ -95,13 +95,13 @@ def lists_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def within_lists(records: Sequence[Mapping[str, Any]], lists: Sequence[str]) -> Refusal:
     """Suggest a mapping for the list in an object whose items look most like judgements."""
-    field = _of_judgements(records[0], lists)
-    made = suggestion(records[0][field][:READ])
-    options = tuple((said, {"explode": field, **_within(field, entries)}) for said, entries in made.options)
+    field = _list_of_judgements(records[0], lists)
+    inner = suggestion(records[0][field][:READ])
+    options = tuple((when, {"explode": field, **_prefixed(field, entries)}) for when, entries in inner.options)
     return Refusal(f"it is one JSON object with lists in {', '.join(lists[:5])}", options)
 
 
-def _of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:
+def _list_of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:
     """Return the list whose items lack the fewest required columns, and the longest of these."""
 
     def lack(name: str) -> tuple[int, int]:
@@ -111,15 +111,17 @@ def _of_judgements(record: Mapping[str, Any], lists: Sequence[str]) -> str:
     return min(lists, key=lack)
 
 
-def _within(field: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+def _prefixed(field: str, entries: Mapping[str, Any]) -> dict[str, Any]:
     """Return the mapping of a list's items, rewritten for the exploded records."""
-    made: dict[str, Any] = {}
-    for name, said in entries.items():
-        if isinstance(said, str):
-            made[name] = said if said.startswith("=") or said == "FIELD" else f"{field}.{said}"
+    mapping: dict[str, Any] = {}
+    for name, expression in entries.items():
+        if isinstance(expression, str):
+            mapping[name] = (
+                expression if expression.startswith("=") or expression == "FIELD" else f"{field}.{expression}"
+            )
         else:
-            made[name] = {**said, "field": f"{field}.{said['field']}"}
-    return made
+            mapping[name] = {**expression, "field": f"{field}.{expression['field']}"}
+    return mapping
 
 
 def printable(lines: Sequence[str]) -> str:
@@ -140,16 +142,17 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
     names = [name for name in every if any(_can_be_mapped(record.get(name)) for record in records)] or list(every)
     pairs = {words: pair for words, pair in named.find_pairs(names).items() if not set(words) & _NO_CANDIDATE}
     orders, winner = named.both_orders(names) or _listed_verdicts(records, names), _winner_among(records, names)
-    found = next((pair[:2] for pair in pairs.values()), None)
-    candidates = winner[1:] if winner else ("=A", "=B") if orders else found
+    named_alike = next((pair[:2] for pair in pairs.values()), None)
+    candidates = winner[1:] if winner else ("=A", "=B") if orders else named_alike
     rest = [name for name in names if candidates is None or name not in candidates]
     context = _context_among(records, rest)
     rest = [name for name in rest if name != context]
     if candidates is None and (lists := _lists_of_scores(records)):
-        said = "the scores stand in lists, one for each part of an item"
-        return Refusal(said, tuple(_of_list(records, name, context, rest) for name in lists[:3]))
+        reason = "the scores stand in lists"
+        parts = tuple(_list_mapping(records, name, context, rest) for name in lists[:3])
+        return Refusal(reason, (*_of_samples(lists, parts), *parts))
     if candidates is None:
-        entries = _of_scores(context, rest)
+        entries = _score_mapping(context, rest)
     else:
         entries = {"context_id": context, "candidate_id": candidates[0], "opponent_id": candidates[1]}
         verdict = next((name for name in rest if set(named.tokens(name)) & named.VERDICT), None)
@@ -160,10 +163,10 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
                 entries |= {name: _outcome(column, _values(records, column)).get("winner", column)}
         else:
             entries |= _outcome(verdict, _values(records, verdict) if verdict else [])
-    said = "map context_id, candidate_id, and either opponent_id and winner (pairs) or score and scale (scores)"
+    reason = "map context_id, candidate_id, and either opponent_id and winner (pairs) or score and scale (scores)"
     if isinstance(entries.get("winner_swapped"), dict):
-        return Refusal(said, either_order(entries, "the first", "the second"))
-    return Refusal(said, (("closest mapping", entries),))
+        return Refusal(reason, either_order(entries, "the first", "the second"))
+    return Refusal(reason, (("closest mapping", entries),))
 
 
 def _can_be_mapped(value: Any) -> bool:
@@ -181,13 +184,16 @@ def _context_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -
 
 def either_order(entries: Entries, one: str, two: str) -> tuple[tuple[str, Entries], ...]:
     """Return both interpretations of a verdict in the swapped order: it names positions as shown, or columns."""
-    given = entries["winner_swapped"]
+    swapped = entries["winner_swapped"]
     places = {"first": "candidate", "second": "opponent"}
-    columns = {"field": given["field"], "values": {v: places.get(side, side) for v, side in given["values"].items()}}
+    columns = {
+        "field": swapped["field"],
+        "values": {v: places.get(side, side) for v, side in swapped["values"].items()},
+    }
     return (
-        (f"if {given['field']} names positions as shown in that order", entries),
+        (f"if {swapped['field']} names positions as shown in that order", entries),
         (
-            f"if {given['field']} names the columns {one} and {two}, regardless of the order shown",
+            f"if {swapped['field']} names the columns {one} and {two}, regardless of the order shown",
             entries | {"winner_swapped": columns},
         ),
     )
@@ -199,19 +205,19 @@ def _values(records: Sequence[Mapping[str, Any]], name: str) -> list[str | None]
     if not place.isdigit():
         return [written(record.get(name)) for record in records]
     lists = [record.get(field) for record in records]
-    return [written(given[int(place)]) if isinstance(given, list) and len(given) == 2 else None for given in lists]
+    return [written(pair[int(place)]) if isinstance(pair, list) and len(pair) == 2 else None for pair in lists]
 
 
 def _listed_verdicts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str] | None:
     """Return the paths of both items in a list of two verdicts, one per order, or None."""
     for name in names:
-        given = [value for record in records for value in _values([record], f"{name}.0") if value]
-        if given and len(given) == len(records) and any(side_of(value) for value in given):
+        verdicts = [value for record in records for value in _values([record], f"{name}.0") if value]
+        if verdicts and len(verdicts) == len(records) and any(side_of(value) for value in verdicts):
             return f"{name}.0", f"{name}.1"
     return None
 
 
-def _of_scores(context: str, rest: Sequence[str]) -> Entries:
+def _score_mapping(context: str, rest: Sequence[str]) -> Entries:
     """Return the closest mapping for scores, from the fields other than the context."""
     own = [*named.first_named(rest, named.CANDIDATE), *named.first_named(rest, named.ANSWER)]
     candidate = next(iter([*own, *rest, "FIELD"]))
@@ -220,34 +226,50 @@ def _of_scores(context: str, rest: Sequence[str]) -> Entries:
 
 
 def _lists_of_scores(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the fields that hold lists of numbers, some of them of several."""
+    """Return the fields with lists of numbers, at least one of which has several."""
     lists = {name: [record.get(name) or [] for record in records] for name in (records[0] if records else {})}
     return [
-        str(name) for name, given in lists.items()
-        if all(isinstance(value, list) for value in given) and max(map(len, given)) > 1
-        and all(isinstance(item, int | float | None) for value in given for item in value)
+        str(name) for name, scores in lists.items()
+        if all(isinstance(value, list) for value in scores) and max(map(len, scores)) > 1
+        and all(isinstance(item, int | float | None) for value in scores for item in value)
     ]  # fmt: skip
 
 
-def _of_list(records: Sequence[Mapping[str, Any]], name: str, context: str, rest: Sequence[str]) -> tuple[str, Entries]:
-    """Return a row per item of a list of scores: the context is the item's place, too, and its language."""
+def _list_mapping(
+    records: Sequence[Mapping[str, Any]], name: str, context: str, rest: Sequence[str]
+) -> tuple[str, Entries]:
+    """Return the mapping of a list of scores to one row per score; position and language become part of the context."""
     about = [each for each in named.first_named(rest, _PARTS) if each != context]
     highest = max((item for record in records for item in record.get(name) or [] if item is not None), default=0)
     scale = next((scale for top, scale in _SCALES.items() if top >= highest), "=LOW-HIGH")
     entries = {"explode": name, "context_id": ", ".join([context, *about, f"{name}#"])}
-    return f"if {name} holds a judge's scores", {**entries, **_of_scores(context, rest), "score": name,
+    said = f"if {name} holds a judge's scores of each part of an item"
+    return said, {**entries, **_score_mapping(context, rest), "score": name,
                                                "judge": f"={name}", "scale": scale,
                                                "context_id": entries["context_id"]}  # fmt: skip
 
 
+def _of_samples(lists: Sequence[str], parts: Sequence[tuple[str, Entries]]) -> tuple[tuple[str, Entries], ...]:
+    """Return the readings of a single list that is named after scores: of several judges, or repetitions by one."""
+    if len(lists) != 1 or not set(named.tokens(lists[0])) & named.SCORE:
+        return ()
+    (name,), ((_, entries),) = lists, parts
+    item = str(entries["context_id"]).removesuffix(f", {name}#")
+    rest = {column: said for column, said in entries.items() if column != "judge"} | {"context_id": item}
+    return ((f"if {name} holds the scores of several judges", rest | {"judge": f"{name}#"}),
+            (f"if {name} holds repetitions by one judge", rest | {"replicate": f"{name}#"}))  # fmt: skip
+
+
 def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str, str] | None:
-    """Return a verdict field and the two fields one of whose values it repeats in every record, except for ties."""
+    """Return a verdict field and the two fields of which it repeats one in every record that is not a tie."""
     columns = {name: [written(record.get(name)) for record in records] for name in names}
     for verdict in (name for name in names if set(named.tokens(name)) & named.VERDICT):
-        said = [(at, value) for at, value in enumerate(columns[verdict]) if value and side_of(value) is None]
-        others = [name for name in names if name != verdict and any(columns[name][at] == value for at, value in said)]
+        named_values = [(at, value) for at, value in enumerate(columns[verdict]) if value and side_of(value) is None]
+        others = [
+            name for name in names if name != verdict and any(columns[name][at] == value for at, value in named_values)
+        ]
         for one, two in combinations(others, 2):
-            matches = [(columns[one][at] == value, columns[two][at] == value) for at, value in said]
+            matches = [(columns[one][at] == value, columns[two][at] == value) for at, value in named_values]
             if all(map(any, matches)) and all(map(any, zip(*matches, strict=True))) and not any(map(all, matches)):
                 return verdict, one, two
     return None

@@ -31,11 +31,11 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one pair trial per record."""
     texts = rows.take_texts("instruction", *_SIDES)
     winner, label, result = rows.take("winner", "number"), rows.take("label", "any"), rows.take("result", "any")
-    said = rows.take("response", "any")
+    response = rows.take("response", "any")
     rows.refuse(~winner.isin([1, 2]), "winner is neither 1 nor 2")
     judge, dataset, prompt, swapped = _of_name(source.file)
     step = -1 if swapped else 1
-    made: list[tuple[Any, ...]] = []
+    trials: list[tuple[Any, ...]] = []
     for place in range(len(rows.records)):
         if not rows.good[place]:
             continue
@@ -44,8 +44,8 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
         outputs = "\n".join(texts[side][place] for side in _SIDES)
         context = text_key(f"{texts['instruction'][place]}\n{outputs}")
         verdict = _verdict(winner[place], result[place], swapped)
-        made.append((place, context, *_SIDES[::step], *lengths[::step], gap, *verdict, _text(said[place])))
-    return trials_of_several(made, _COLUMNS, judge=judge, dataset=dataset, template=prompt)
+        trials.append((place, context, *_SIDES[::step], *lengths[::step], gap, *verdict, _text(response[place])))
+    return trials_of_several(trials, _COLUMNS, judge=judge, dataset=dataset, template=prompt)
 
 
 def _of_name(file: str) -> tuple[str, str, str, bool]:

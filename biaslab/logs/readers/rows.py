@@ -147,9 +147,9 @@ class Rows:
     def convert(self, values: Sequence[Any], name: str, kind: Kind) -> pd.Series:
         """Convert values, one per record, to one type, refusing records with a value of another type."""
         conversion = CONVERSIONS[kind]
-        made = [conversion.read(value) for value in values]
-        self.refuse(np.array([value is WRONG for value in made], bool), f"{name} is not {conversion.allowed}")
-        kept = [conversion.empty if value is WRONG else value for value in made]
+        converted = [conversion.read(value) for value in values]
+        self.refuse(np.array([value is WRONG for value in converted], bool), f"{name} is not {conversion.allowed}")
+        kept = [conversion.empty if value is WRONG else value for value in converted]
         return strings(kept) if conversion.dtype == "str" else pd.Series(kept, dtype=conversion.dtype)
 
     def take_texts(self, *names: str) -> dict[str, pd.Series]:
@@ -167,10 +167,10 @@ class Rows:
 
     def leave_out(self, which: pd.Series, reason: str) -> None:
         """Leave out well-formed records that are not judgements."""
-        there = np.asarray(which, bool) & self.good
-        if there.any():
-            self.log.left_out[reason] += int(there.sum())
-        self.good &= ~there
+        flagged = np.asarray(which, bool) & self.good
+        if flagged.any():
+            self.log.left_out[reason] += int(flagged.sum())
+        self.good &= ~flagged
 
     def refuse(self, wrong: NDArray[np.bool_] | pd.Series, reason: str) -> None:
         """Refuse records, for a reason, unless they are refused already."""

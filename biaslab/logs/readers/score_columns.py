@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.attribute_columns import PLAIN, attribute_of, is_attribute, is_explained, within_scores
-from biaslab.logs.readers.grade_words import is_graded, ranks, worth_of_two
+from biaslab.logs.readers.grade_words import is_graded, ranks, worth_between, worth_of_two
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import COUNTS, KNOWN, Table, judge_name
 from biaslab.logs.readers.verdict_words import side_of
 
 _OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique", "raw", "reply"}
+_NUMBERED = re.compile(
+    r"(?:^|[\s_.-])(?:llm[\s_-]?)?(?:judge|evaluator|grader)[\s_-]?(?:\d+|[a-d])(?![a-z\d])", re.IGNORECASE
+)
+_BETWEEN = 0.5  # the worth of a grade between two
 _VERDICTS = 3  # maximum number of different verdicts
 _MOST_GRADES, _LONGEST = 14, 40  # maximum number of different grades in words, and characters of one
 
@@ -24,7 +29,8 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
         words = set(named.tokens(name))
         if name in table.used or words & COUNTS or name.endswith("#") or not table.is_numeric(name):
             continue
-        if words & named.HUMAN and not words & {"judge", "llm"}:
+        by_person = named.beside_a_person(table.names, name)
+        if by_person or (words & named.HUMAN and not words & {"judge", "llm"}):
             people.append(name)
         elif (
             words & (named.SCORE | named.ATTRIBUTES)
@@ -35,6 +41,11 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
         elif words & {"judge", "evaluator", "grader", "llm", "ai"}:
             judges.append(name)
     return _without_copies(table, scores or [name for name in judges if table.distinct(name) > 1]), people
+
+
+def is_judge(name: str) -> bool:
+    """Return whether a column of scores is named after a judge: a model, or a numbered one such as ``judge_2``."""
+    return named.is_model(name) or _NUMBERED.search(name) is not None
 
 
 def _without_copies(table: Table, names: Sequence[str]) -> list[str]:
@@ -49,7 +60,7 @@ def _without_copies(table: Table, names: Sequence[str]) -> list[str]:
         if twin is None:
             kept.append(name)
         else:
-            table.told.append(f"{name} repeats {twin}")
+            table.notes.append(f"{name} repeats {twin}")
     return kept
 
 
@@ -61,15 +72,15 @@ def verdict_numbers(table: Table) -> list[str]:
 
 def grades_of_words(table: Table) -> dict[str, dict[str, int]]:
     """Return the columns with grades in two known words, such as pass and fail, and the score of each word."""
-    found = {}
+    grades = {}
     for name in _graded(table):
         if (worth := worth_of_two(sorted(set(table.present(name))))) is not None:
-            found[name] = worth
-    return found if len(found) == 1 or all(is_attribute(table, name) for name in found) else {}
+            grades[name] = worth
+    return grades if len(grades) == 1 or all(is_attribute(table, name) for name in grades) else {}
 
 
 def flags_within_scores(table: Table) -> dict[str, dict[str, int]]:
-    """Return the columns of true and false that stand in one object with scores, and what these are worth."""
+    """Return the true-or-false columns within an object of scores, with the score of each value."""
     names = [name for name in table.names if within_scores(name) and name not in table.used]
     flags = [name for name in names if {value.lower() for value in table.present(name)} == {"true", "false"}]
     return {name: {value: int(value.lower() == "true") for value in sorted(set(table.present(name)))} for name in flags}
@@ -90,6 +101,9 @@ def graded_in_words(table: Table) -> Refusal | None:
             return Refusal(
                 f"{name} has grades in words", ((f"if {others} is no grade", _in_words(name, worth, "0-1")),)
             )
+        if (between := worth_between(values)) is not None:
+            reason = f"with {', '.join(value for value, worth in between.items() if worth == _BETWEEN)} halfway"
+            return Refusal(f"{name} has grades in words", ((reason, _in_words(name, between, "0-1")),))
         ordered = ranks(values)
         if ordered is not None and len(values) > 2:
             top = max(ordered.values())
@@ -103,9 +117,9 @@ def graded_in_words(table: Table) -> Refusal | None:
                             for better, worse in ((one, two), (two, one)))  # fmt: skip
             return Refusal(f"{name} has two words as grades", options, is_guess=True)
         numbers = {value: number for number, value in enumerate(values, start=1)}
-        said = "as categories, for which only nominal measures are meaningful"
+        reason = "as categories, for which only nominal measures are meaningful"
         return Refusal(
-            f"{name} has {len(values)} words as grades", ((said, _in_words(name, numbers, f"1-{len(values)}")),)
+            f"{name} has {len(values)} words as grades", ((reason, _in_words(name, numbers, f"1-{len(values)}")),)
         )
     return None
 
@@ -117,7 +131,7 @@ def _worth_of_some(values: Sequence[str]) -> dict[str, int] | None:
     return known if known is not None and ranks(values) is None else None
 
 
-def _in_words(name: str, worth: Mapping[str, int], scale: str) -> Entries:
+def _in_words(name: str, worth: Mapping[str, float], scale: str) -> Entries:
     values = {value: str(number) for value, number in worth.items()}
     return {"score": {"field": name, "values": values}, "scale": f"={scale}"}
 
@@ -143,28 +157,26 @@ def score_texts(table: Table) -> list[str]:
     ]
 
 
-def whose(table: Table, columns: Sequence[str]) -> Refusal | None:
-    """Ask what columns are of which no name says it, where there are several."""
+def unclear_scores(table: Table, columns: Sequence[str]) -> Refusal | None:
+    """Ask which of several columns of scores to use if their names do not tell them apart; None if they do."""
     if len(columns) < 2:
         return None
-    plain = [name for name in columns if not named.is_model(name) and not is_attribute(table, name)]
+    plain = [name for name in columns if not is_judge(name) and not is_attribute(table, name)]
     unclear = [name for name in plain if not set(named.tokens(name)) <= named.SCORE | PLAIN]
     if unclear:
-        kinds = tuple((f"only {name}", {"score": name}) for name in columns[:3])
-        return Refusal(f"{', '.join(unclear)} may be an attribute's or a judge's score", kinds)
-    judges = [name for name in columns if named.is_model(name)]
+        each_alone = tuple((f"only {name}", {"score": name}) for name in columns[:3])
+        return Refusal(f"{', '.join(unclear)} may be an attribute's or a judge's score", each_alone)
+    judges = [name for name in columns if is_judge(name)]
     if plain and judges:
         options = ((f"if {plain[0]} is people's", {"ratings": plain[0]}), (f"only {plain[0]}", {"score": plain[0]}))
         return Refusal(f"{plain[0]} may be people's or a judge's, beside {', '.join(judges)}", options)
-    whose = Counter((judge_name(name) if named.is_model(name) else "", attribute_of(table, name)) for name in columns)
+    whose = Counter((judge_name(name) if is_judge(name) else "", attribute_of(table, name)) for name in columns)
     twice = [
-        name
-        for name in columns
-        if whose[judge_name(name) if named.is_model(name) else "", attribute_of(table, name)] > 1
+        name for name in columns if whose[judge_name(name) if is_judge(name) else "", attribute_of(table, name)] > 1
     ]
     if twice:
-        kinds = tuple((f"only {name}", {"score": name}) for name in twice[:3])
-        return Refusal(f"{', '.join(twice)} are scores of one attribute", kinds)
+        each_alone = tuple((f"only {name}", {"score": name}) for name in twice[:3])
+        return Refusal(f"{', '.join(twice)} are scores of one attribute", each_alone)
     return None
 
 

@@ -41,37 +41,41 @@ class _Score(NamedTuple):
     reason: str | None
 
 
-def rows_of_scores(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
+def rows_of_scores(rows: Rows, mapping: Mapping[str, Any]) -> Rows | None:
     """Return one row per score of records with several; None for other records, or if the mapping names the lists.
 
     Parameters
     ----------
     rows : Rows
         Records of unknown format.
-    given : mapping
+    mapping : mapping
         The user's mapping.
     """
     if rows.textual:
         return None
     seen = rows.records[:_SEEN]
-    named_fields = " ".join(map(str, given.values()))
+    named_fields = " ".join(map(str, mapping.values()))
     path = next(filter(None, map(_path, seen)), "")
     if path and f"{path}." not in named_fields and _are_mostly(bool(_scores(at(r, path))) for r in seen):
-        return _spread(rows, ((place, row) for place, r in enumerate(rows.records) for row in _of_list(rows, r, path)))
+        return _spread(
+            rows, ((place, row) for place, r in enumerate(rows.records) for row in _rows_of_list(rows, r, path))
+        )
     lists = _parallel_lists(seen)
     if lists and not any(name in named_fields for name in lists):
-        return _spread(rows, ((place, row) for place, r in enumerate(rows.records) for row in _of_places(r, lists)))
+        return _spread(
+            rows, ((place, row) for place, r in enumerate(rows.records) for row in _rows_of_positions(r, lists))
+        )
     return None
 
 
-def _spread(rows: Rows, made: Iterator[tuple[int, dict[str, Any]]]) -> Rows:
+def _spread(rows: Rows, new_rows: Iterator[tuple[int, dict[str, Any]]]) -> Rows:
     """Return the new rows, each with the line of the record at its position."""
-    numbered = list(made)
+    numbered = list(new_rows)
     return Rows([row for _, row in numbered], [rows.lines[place] for place, _ in numbered], rows.log, textual=False)
 
 
-def _are_mostly(given: Iterator[bool]) -> bool:
-    flags = list(given)
+def _are_mostly(values: Iterator[bool]) -> bool:
+    flags = list(values)
     return 2 * sum(flags) > len(flags)
 
 
@@ -116,9 +120,9 @@ def _is_score(value: Any) -> bool:
 
 def _kind(item: Mapping[str, Any]) -> str:
     for key in _KINDS:
-        said = item.get(key)
-        said = next((v for k, v in said.items() if "type" in k), None) if isinstance(said, dict) else said
-        words = set(named.tokens(said)) if isinstance(said, str) else set()
+        kind = item.get(key)
+        kind = next((v for k, v in kind.items() if "type" in k), None) if isinstance(kind, dict) else kind
+        words = set(named.tokens(kind)) if isinstance(kind, str) else set()
         if words & _BY_PEOPLE or words & _BY_PROGRAM:
             return "person" if words & _BY_PEOPLE else "code"
         if isinstance(item.get("evaluator"), dict):
@@ -142,7 +146,7 @@ def _reason(item: Mapping[str, Any]) -> str | None:
     return next((item[key] for key in _REASONS if isinstance(item.get(key), str)), None)
 
 
-def _of_list(rows: Rows, record: Mapping[str, Any], path: str) -> Iterator[dict[str, Any]]:
+def _rows_of_list(rows: Rows, record: Mapping[str, Any], path: str) -> Iterator[dict[str, Any]]:
     """Yield one row per score of a record that a model gave, counting the others as left out."""
     scores = _scores(at(record, path))
     about = {name: value for name, value in _without(record, path.split(".")).items() if name not in _VALUES}
@@ -198,7 +202,7 @@ def _singular(name: str) -> list[str]:
     return [word.removesuffix("s") for word in named.tokens(name)]
 
 
-def _of_places(record: Mapping[str, Any], lists: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _rows_of_positions(record: Mapping[str, Any], lists: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield one row per position in the parallel lists of a record."""
     about = {str(name): value for name, value in record.items() if name not in lists}
     for values in zip(*(record[name] for name in lists), strict=False):

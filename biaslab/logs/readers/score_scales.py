@@ -10,10 +10,11 @@ from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import FEW, Table
 
-_TOPS = (5, 10, 100, 7)  # of scales that start at 1, or at 0 where a 0 stands in the table
-_ENDS = {1, 3, 4, *_TOPS}  # of attributes on a scale of their own
+_TOPS = (5, 10, 100, 7)  # maxima of scales that start at 1, or at 0 if a score is 0
+_ENDS = {1, 3, 4, *_TOPS}  # maxima of an attribute's own scale
+_FEW_BELOW = 5  # maximum number of steps below 0
 _NEGATIVE = 0.1  # share of scores that may be errors
-_SMALLER, _MANY = 0.75, 20  # ratio of maxima at which, over so many scores, the scales may differ
+_SMALLER, _MANY = 0.75, 20  # ratio of maxima at which scales may differ, and scores needed for that
 
 
 def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute: str | None = None) -> Refusal | None:
@@ -25,50 +26,50 @@ def add_scale(table: Table, entries: Entries, columns: Sequence[str], attribute:
         return None
     if attribute is None and (flags := _flags_beside_scores(table, columns)):
         table.own_scales |= dict.fromkeys(flags, "=0-1")
-        table.told.append(f"scale 0-1 of {', '.join(flags)}, which are from 0 to 1")
+        table.notes.append(f"scale 0-1 of {', '.join(flags)}, which are from 0 to 1")
         columns = [name for name in columns if name not in flags]
     scale = _scale(table, columns)
     groups = _by_attribute(table, columns, attribute)
     own = {about: max(values) for about, values in groups.items() if len(values) >= _MANY}
     if isinstance(scale, Refusal):
         apart = attribute is None and own and min(own.values()) <= _SMALLER * max(own.values())
-        return _each_on_its_own(table, columns) or scale if apart else scale
+        return _refuse_unequal_scales(table, columns) or scale if apart else scale
     top = float(scale.rpartition("-")[2])
     other = {about: high for about, high in own.items() if high <= _SMALLER * top and high in _ENDS}
     if other:
-        ends = {about: f"1-{other.get(about, top):.0f}" if other.get(about, top) > 1 else "0-1" for about in groups}
+        scales = {about: f"1-{other.get(about, top):.0f}" if other.get(about, top) > 1 else "0-1" for about in groups}
         whole = ("if all have one scale", {"scale": scale})
         lower = ", ".join(f"{high:g}" for high in other.values())
-        said = f"the scores of {', '.join(other)} end at {lower}, others at {top:g}"
+        reason = f"the scores of {', '.join(other)} end at {lower}, others at {top:g}"
         if attribute is not None:
-            return Refusal(said, (whole, ("if each has its own", {"scale": {"field": attribute, "values": ends}})))
+            return Refusal(reason, (whole, ("if each has its own", {"scale": {"field": attribute, "values": scales}})))
         each = tuple(
-            (f"only {name}", {"score": name, "attribute": f"={about}", "scale": f"={ends[about]}"})
+            (f"only {name}", {"score": name, "attribute": f"={about}", "scale": f"={scales[about]}"})
             for name in columns
-            if (about := attribute_of(table, name)) in ends
+            if (about := attribute_of(table, name)) in scales
         )
-        return Refusal(said, (whole, *each[:4]))
+        return Refusal(reason, (whole, *each[:4]))
     entries["scale"] = scale
     return None
 
 
 def _flags_beside_scores(table: Table, columns: Sequence[str]) -> list[str]:
-    """Return the columns that are from 0 to 1 beside others whose scores all start at 1."""
+    """Return the columns with scores from 0 to 1, if those of all other columns start at 1."""
     values = {name: {float(value) for value in table.present(name) if NUMERAL.fullmatch(value)} for name in columns}
     flags = [name for name in columns if 0 <= min(values[name]) < 1 and max(values[name]) <= 1 < len(values[name])]
     rest = [values[name] for name in columns if name not in flags]
     return flags if flags and rest and min(map(min, rest)) >= 1 and max(map(max, rest)) > 1 else []
 
 
-def _each_on_its_own(table: Table, columns: Sequence[str]) -> Refusal | None:
-    """Ask for one of several columns whose scores end far apart, and for its scale."""
+def _refuse_unequal_scales(table: Table, columns: Sequence[str]) -> Refusal | None:
+    """Ask for one of several columns with very different maxima, and for its scale."""
     options: list[tuple[str, Entries]] = []
     for name in columns:
         about, alone = {"score": name, "attribute": f"={attribute_of(table, name)}"}, _scale(table, [name])
         if isinstance(alone, Refusal):
-            options += [(f"only {name}, {said}", {**about, **more}) for said, more in alone.options[:2]]
+            options += [(f"only {name}, {when}", {**about, **scale}) for when, scale in alone.options[:2]]
         else:
-            table.told.pop()  # which is said of a table that is read
+            table.notes.pop()  # the note on the scale, which applies only if the table is read
             options.append((f"only {name}", {**about, "scale": alone}))
     return Refusal(f"the scores of {', '.join(columns)} end far apart", tuple(options)) if options else None
 
@@ -108,7 +109,7 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     low, high = min(values), max(values)
     if low >= 0 and (high in _TOPS or (low < high <= 1)):
         scale = f"{0 if low < 1 else 1}-{max(high, 1):.0f}"
-        table.told.append(
+        table.notes.append(
             f"scale {scale}, because the scores range from {low:g} to {high:g} (--map scale==LOW-HIGH if not)"
         )
         return f"={scale}"
@@ -120,5 +121,10 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     options = tuple((f"if it ends at {top}", {"scale": f"={start}-{top}"}) for top in ends)
     none = ", if negative numbers are no scores" if low < 0 else ""
     if sum(value < 0 for value in values) > _NEGATIVE * len(values):
+        if whole and len(scores) == 1 and -low == high <= _FEW_BELOW:
+            ends = {f"{low:.0f}": "1", f"{high:.0f}": f"{2 * high + 1:.0f}"}
+            moved = {"score": {"field": scores[0], "values": ends}, "scale": f"=1-{2 * high + 1:.0f}"}
+            said = f"the scores range from {low:g} to {high:g}, and scales start at 0 or 1"
+            return Refusal(said, ((f"if they are steps, of which {low:g} is the lowest", moved),))
         return Refusal(f"the scores range from {low:g} to {high:g}: negative numbers, such as rewards, are on no scale")
     return Refusal(f"the scores range from {low:g} to {high:g}, which fits no common scale{none}", options)

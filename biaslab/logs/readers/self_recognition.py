@@ -62,12 +62,12 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     rows.refuse((mean < 0) | (mean > 1), "self_preference is not a probability")
     if naming not in _OF_OWN_TEXT:
         rows.leave_out(pd.Series([not _has_orders(record) for record in rows.records], dtype=bool), _UNCLEAR)
-    made: list[tuple[Any, ...]] = []
+    trials: list[tuple[Any, ...]] = []
     for place, record in enumerate(rows.records):
         if rows.good[place]:
             about = (place, key[place], _dataset(key[place], named))
-            made += [(*about, *row) for row in _orders(record, judge, other[place], mean[place])]
-    return trials_of_several(made, _PAIR, judge=judge, template=naming, judge_system=judge)
+            trials += [(*about, *row) for row in _orders(record, judge, other[place], mean[place])]
+    return trials_of_several(trials, _PAIR, judge=judge, template=naming, judge_system=judge)
 
 
 def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
@@ -77,15 +77,15 @@ def read_scores(rows: Rows, source: Source) -> pd.DataFrame:
     wrong = pd.Series([distribution is None for distribution in chances], dtype=bool)
     rows.refuse(wrong, "scores are not probabilities of integers")
     scale, named = scale_named(source.scale or _SCALE), _of_name(source.file)[1]
-    made: list[tuple[Any, ...]] = []
+    trials: list[tuple[Any, ...]] = []
     for place, distribution in enumerate(chances):
         if rows.good[place] and distribution is not None:
             mass = sum(distribution.values())
             expected = sum(score * chance for score, chance in distribution.items()) / mass if mass > 0 else math.nan
             key = names["key"][place]
             about = (names["model"][place], key, _dataset(key, named), names["target_model"][place])
-            made.append((place, *about, *number_on(scale)(expected), mass))
-    return trials_of_several(made, _SCORE, scale=scale.name, answer="distribution")
+            trials.append((place, *about, *number_on(scale)(expected), mass))
+    return trials_of_several(trials, _SCORE, scale=scale.name, answer="distribution")
 
 
 def _of_name(file: str) -> tuple[str, str, str]:

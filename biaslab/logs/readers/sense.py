@@ -63,26 +63,26 @@ def require_sense(
     """
     fields = list(dict.fromkeys(str(name) for record in records.values() for name in record))
     for name in _IDENTITY:
-        said = mapping.get(name)
-        if isinstance(said, str) and said.startswith("=") and said[1:] in fields:
-            remedy = f"to use the field of that name: {map_line({name: said[1:]})}"
+        expression = mapping.get(name)
+        if isinstance(expression, str) and expression.startswith("=") and expression[1:] in fields:
+            remedy = f"to use the field of that name: {map_line({name: expression[1:]})}"
             allowed = "a field ('=' makes it a constant for all rows)"
-            raise _implausible(f"mapping[{name!r}]", said, allowed, remedy, {name: said[1:]})
-    twice, many = trials.attrs["duplicates"], trials.attrs["contradictions"]
-    clash = many > max(_SOME_TWICE, _SHARE_TWICE * len(whole))
-    apart = _that_tells_apart(whole, records, fields) if clash or twice > _HALF * len(whole) else None
+            raise _implausible(f"mapping[{name!r}]", expression, allowed, remedy, {name: expression[1:]})
+    twice, contradictory = trials.attrs["duplicates"], trials.attrs["contradictions"]
+    clash = contradictory > max(_SOME_TWICE, _SHARE_TWICE * len(whole))
+    apart = _distinguishing_field(whole, records, fields) if clash or twice > _HALF * len(whole) else None
     contexts = set(trials["context_id"])
-    items = _of_items(records, fields) if len(contexts) == 1 and len(whole) >= _MANY else None
+    items = _item_field(records, fields) if len(contexts) == 1 and len(whole) >= _MANY else None
     if items is not None:
         remedy = f"{items} seems to identify the items: {map_line({'context_id': items})}"
         raise _implausible("context_id", contexts.pop(), "more than one context", remedy, {"context_id": items})
     if clash or apart is not None:
-        said = f"{twice:,} duplicate judgements, {many:,} of which contradict the first"
+        problem = f"{twice:,} duplicate judgements, {contradictory:,} of which contradict the first"
         pairs = bool(whole["opponent_id"].notna().any())
         values = {written(record.get(apart)) for record in records.values()} if apart is not None else set()
         few = len(values) < whole["context_id"].nunique()
         remedy, entries = _remedy(apart, fields, mapping, pairs, few)
-        raise _implausible("mapping", said, "one row per judgement", remedy, entries)
+        raise _implausible("mapping", problem, "one row per judgement", remedy, entries)
 
 
 def _implausible(name: str, value: object, allowed: str, remedy: str, entries: Entries) -> ImplausibleError:
@@ -112,13 +112,13 @@ def _remedy(
     return f"{apart} distinguishes them{other}: {map_line({role: apart})}", {role: apart}
 
 
-def _of_items(records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]) -> str | None:
+def _item_field(records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]) -> str | None:
     """Return a field with a common name for items and several values, or None."""
     usual = named.first_named(fields, named.CONTEXT)
     return next((name for name in usual if len({written(record.get(name)) for record in records.values()}) > 1), None)
 
 
-def _that_tells_apart(
+def _distinguishing_field(
     whole: pd.DataFrame, records: Mapping[str, Mapping[str, Any]], fields: Sequence[str]
 ) -> str | None:
     """Return the field that differs within nearly all groups of duplicates, or None.

@@ -33,21 +33,21 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     human, responses = rows.take("human", "number"), rows.take("responses", "list")
     asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in prompts]
     rows.refuse(pd.Series([each is None for each in asked]), "the prompt shows no scale, or no example of a score")
-    no_text = [not all(isinstance(reply, str | None) for reply in given) for given in responses]
+    no_text = [not all(isinstance(reply, str | None) for reply in samples) for samples in responses]
     rows.refuse(pd.Series(no_text), "a response is not text")
-    opened = any(begins_inside(reply) for given in responses for reply in given if isinstance(reply, str))
-    made: list[tuple[Any, ...]] = []
-    for place, (question, given) in enumerate(zip(asked, responses, strict=True)):
+    opened = any(begins_inside(reply) for samples in responses for reply in samples if isinstance(reply, str))
+    trials: list[tuple[Any, ...]] = []
+    for place, (question, samples) in enumerate(zip(asked, responses, strict=True)):
         if not rows.good[place] or question is None:
             continue
         name, stated = question
         scale = scale_named(source.scale or stated)
         read_score = scored(scale, pattern=source.score_pattern or _number_after(name))
-        for replicate, reply in enumerate(map(plain, given)):
+        for replicate, reply in enumerate(map(plain, samples)):
             reading = UNREAD if reply is None else read_answer(reply, read_score, opened=opened)
-            made.append((place, identity[place], name, scale.name, human[place], replicate, reply, *reading))
+            trials.append((place, identity[place], name, scale.name, human[place], replicate, reply, *reading))
     judge, _, dataset = source.file.rsplit("/", 1)[-1].partition(".")[0].rpartition("_")
-    return trials_of_several(made, _COLUMNS, judge=judge or "unknown", dataset=dataset, candidate_id="response")
+    return trials_of_several(trials, _COLUMNS, judge=judge or "unknown", dataset=dataset, candidate_id="response")
 
 
 def _asked(prompt: str) -> tuple[str, str] | None:

@@ -36,17 +36,17 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     requests, replies = ([_document(v) for v in rows.take(name, "any")] for name in ("request", "reply"))
     rows.refuse(np.array([not isinstance(r, dict) for r in requests]), "request is not a JSON object")
     rows.refuse(np.array([not isinstance(r, dict) for r in replies]), "reply is not a JSON object")
-    made = []
+    trials = []
     for place, (request, reply) in enumerate(zip(requests, replies, strict=True)):
         if rows.good[place]:
             judgement = _judgement(str(kind[place]), request, reply, source)
             if judgement is None:
                 rows.log.left_out["neither a pair nor a score"] += 1
             else:
-                made.append((place, judge[place], *judgement))
+                trials.append((place, judge[place], *judgement))
     identity = ("judge", "context_id", "opponent_id", "scale", "answer", "replicate")
     reading = ("value", "status", "label_mass", "reply")
-    return trials_of_several(made, (*identity, *reading), dataset="store", candidate_id="first")
+    return trials_of_several(trials, (*identity, *reading), dataset="store", candidate_id="first")
 
 
 def _document(value: Any) -> Any:
@@ -75,8 +75,8 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
     reading = read_answer(text, scored(scale, None, source.score_pattern)) if isinstance(text, str) else UNREAD
     if reading[1] == "unparsable" and reply.get("finish_reason") == AT_LIMIT:
         reading = math.nan, "cut_off"
-    said = plain(text) if isinstance(text, str) else None
-    return text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, said
+    shown = plain(text) if isinstance(text, str) else None
+    return text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, shown
 
 
 def _level(level: Any) -> float:

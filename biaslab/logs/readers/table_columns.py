@@ -25,15 +25,12 @@ KNOWN = 0.9
 FEW = 20
 """Maximum number of different verdicts, prompts or data sets; columns with more are texts."""
 
-_OTHERS = named.VERDICT | named.SCORE | named.HUMAN | named.TEXT | named.SYSTEM | named.ATTRIBUTES
 GIVEN_OUTCOMES = frozenset({"winner", "p_first", "score", "reply"})
+_HOLD_JUDGES = named.JUDGES | named.VERDICT | named.SCORE | {"votes", "results", "evaluations", "evals"}
 _DEEPEST, _MOST = 6, 200  # maximum depth of nested objects, and maximum number of columns
 _IN_LISTS = (1, 2)  # lengths of lists whose items become columns: one object, or two candidates
 _TURN = frozenset(["role", "content"])  # fields of a turn in a conversation, which counts as a text
 _DIFFERENT = 0.05  # share of identifiers that may have several texts by mistake
-_PER_ROW = 0.9  # different texts per row; if fewer, texts are repeated on purpose
-_FEWEST_TEXTS = 4  # minimum number of different texts; fewer are instructions that items share
-_PARTS_OF_ITEMS = ("turn", "task", "category", "subset", "domain", "split", "language", "lang", "source_dataset")
 #: Words in names of numeric columns that are not judgements.
 COUNTS = frozenset(["scale", "max", "min", "count", "length", "len", "tokens", "words", "chars", "id", "idx", "norm",
                     "normalized", "index", "latency", "cost", "price", "time", "timestamp", "tstamp", "duration",
@@ -49,16 +46,16 @@ class TableReading:
     ----------
     entries : tuple of dict
         One mapping per judge or attribute column.
-    told : str
+    note : str
         One-line description of the interpretation.
     """
 
     entries: tuple[Entries, ...]
-    told: str
+    note: str
 
-    def read(self, rows: Rows, source: Source, given: Mapping[str, Any]) -> pd.DataFrame:
+    def read(self, rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
         """Return the trials of every column of verdicts or scores; the user's mapping takes precedence."""
-        parts = [read_mapped(rows, source, {"judge": "=unknown", **entries, **given}) for entries in self.entries]
+        parts = [read_mapped(rows, source, {"judge": "=unknown", **entries, **mapping}) for entries in self.entries]
         return parts[0] if len(parts) == 1 else pd.concat(parts)
 
 
@@ -73,7 +70,7 @@ class Table:
     given: Mapping[str, Any]
     names: list[str] = field(default_factory=list)
     columns: dict[str, list[str | None]] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     own_scales: dict[str, str] = field(default_factory=dict)  # scales of columns that differ from the common one
     used: set[str] = field(default_factory=set)
 
@@ -91,10 +88,10 @@ class Table:
         return [value for value in self.columns[name] if value is not None]
 
     def valued(self, name: str) -> list[str]:
-        """Return the values of a column that do not say that there is none, if those are at least half."""
+        """Return the values of a column without those that mean "none", unless these are more than half."""
         values = self.present(name)
-        said = [value for value in values if not is_no_value(value)]
-        return said if 2 * len(said) >= len(values) else values
+        stated = [value for value in values if not is_no_value(value)]
+        return stated if 2 * len(stated) >= len(values) else values
 
     def distinct(self, name: str) -> int:
         """Return the number of different values in a column."""
@@ -113,7 +110,7 @@ class Table:
                 seen[tuple(key)].add(value)
         return sum(len(values) > 1 for values in seen.values()) <= _DIFFERENT * len(seen)
 
-    def aside(self, entries: Sequence[Entries]) -> None:
+    def note_unused(self, entries: Sequence[Entries]) -> None:
         """Note the numeric columns that no mapping uses, because they may be judgements."""
         used = {name for each in entries for name in fields_of(each)} | self.used
         left = [
@@ -127,14 +124,14 @@ class Table:
             and self.is_numeric(name)
         ]
         if left:
-            self.told.append(f"left aside: {', '.join(left)}")
+            self.notes.append(f"left aside: {', '.join(left)}")
 
 
 def fields_of(mapping: Mapping[str, Any]) -> Iterator[str]:
     """Yield the fields that a mapping names."""
-    for name, given in mapping.items():
+    for name, expression in mapping.items():
         try:
-            fields = parse_expression(name, given).fields
+            fields = parse_expression(name, expression).fields
         except InputError:  # raised again where the mapping is read
             continue
         yield from fields
@@ -148,16 +145,21 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
         inner = [value[name] for value in values if value.get(name) is not None]
         objects = [item for item in inner if isinstance(item, dict) and item]
         if objects and len(objects) == len(inner) and all(set(item) >= _TURN for item in objects):
-            yield f"{path}{name}.content"  # a message, of which the others say who wrote it
+            yield f"{path}{name}.content"  # a message; its other fields give the author
             continue
-        deeper = depth < _DEEPEST and "." not in name
-        if not objects or not deeper or any("." in str(key) for item in objects for key in item):
+        deeper = depth < _DEEPEST and ("." not in name or named.is_model(name))
+        if not objects or not deeper or any(map(_is_opaque, objects)):
             yield f"{path}{name}"
         else:
             yield from (() if len(objects) == len(inner) else (f"{path}{name}",))
             yield from _paths(objects, f"{path}{name}.", depth + 1)
         if deeper and inner and (size := _length(inner)):
-            yield from _of_places(inner, f"{path}{name}.", size, depth + 1)
+            yield from _list_paths(inner, f"{path}{name}.", size, depth + 1)
+
+
+def _is_opaque(item: Mapping[str, Any]) -> bool:
+    """Return whether keys of an object have points, which paths cannot hold, unless they are models such as gpt-4.1."""
+    return any("." in str(key) and not named.is_model(str(key)) for key in item)
 
 
 def _length(values: Sequence[Any]) -> int:
@@ -173,59 +175,13 @@ def _length(values: Sequence[Any]) -> int:
     return lengths.pop() if len(lengths) == 1 and lengths <= set(_IN_LISTS) and (objects or texts) else 0
 
 
-def _of_places(values: Sequence[list[Any]], path: str, size: int, depth: int) -> Iterator[str]:
+def _list_paths(values: Sequence[list[Any]], path: str, size: int, depth: int) -> Iterator[str]:
     for place in range(size):
         items = [value[place] for value in values]
         if isinstance(items[0], dict):
             yield from _paths(items, f"{path}{place}.", depth)
         else:
             yield f"{path}{place}"
-
-
-def context_of(table: Table) -> str | None:
-    """Return the column or columns that identify items, or None; constant columns and, if possible, row numbers do not.
-
-    If an identifier has several texts, the column that distinguishes them is added; if there is none, the text is used.
-    """
-    if "context_id" in table.given:
-        return "context_id" if "context_id" in table.names else str(table.given["context_id"])
-    possible = named.first_named(table.names, named.CONTEXT)
-    possible += [name for name in table.names if name not in possible and named.like_question(name)]
-    if len(table.rows.records) > 1:
-        possible = [name for name in possible if table.distinct(name) > 1]
-    texts = [name for name in possible if name.lower() not in ("id", "idx", "uid")]
-    chosen = next(iter([*texts, *possible]), None)
-    if chosen is None or len(table.rows.records) < 2:
-        return chosen
-    if (given := _input_of(table, chosen)) is not None:
-        return f"{chosen}, {given}"
-    asked = next((name for name in texts if name != chosen and is_asked(name)), None)
-    parts = [name for name in named.first_named(table.names, _PARTS_OF_ITEMS)
-             if name != chosen and 1 < table.distinct(name) <= FEW]  # fmt: skip
-    if asked is None:
-        turn = [name for name in parts if named.first_named([name], ("turn",)) and not table.is_within(name, chosen)]
-        return f"{chosen}, {turn[0]}" if turn else chosen
-    if not table.is_within(asked, chosen):
-        for part in parts:
-            if table.is_within(asked, chosen, part):
-                return f"{part}, {chosen}"
-        return asked
-    rows = len(table.present(chosen))
-    per_row = table.distinct(chosen) == rows and _FEWEST_TEXTS <= table.distinct(asked) <= _PER_ROW * rows
-    return asked if per_row else chosen
-
-
-def _input_of(table: Table, instruction: str) -> str | None:
-    """Return the column of what an instruction is about, where several stand beside the same instruction."""
-    if "instruction" not in named.tokens(instruction):
-        return None
-    inputs = [name for name in named.first_named(table.names, ("input",)) if not table.is_numeric(name)]
-    return next((name for name in inputs if name not in table.used and not table.is_within(name, instruction)), None)
-
-
-def is_asked(name: str) -> bool:
-    """Return whether a column's name says that it contains the question itself."""
-    return bool(named.first_named([name], named.ASKED)) or named.like_question(name)
 
 
 def is_called(name: str) -> bool:
@@ -236,20 +192,7 @@ def is_called(name: str) -> bool:
     return bool(words & (COUNTS | named.HUMAN | named.ORDER)) or bool(named.first_named([name], named.CONTEXT))
 
 
-def no_context(table: Table, entries: Entries) -> Refusal:
-    """Refuse a table without a column for the item, suggesting one."""
-    taken = {*fields_of(entries), *table.used}
-    rest = [name for name in table.names if name not in taken and not name.endswith("#")]
-    words = {name: set(named.tokens(name)) - ({"id"} if named.tokens(name)[-1:] == ("id",) else set()) for name in rest}
-    possible = [name for name in rest if table.distinct(name) > 1 and not words[name] & (_OTHERS | COUNTS)]
-    most = max(map(table.distinct, possible), default=0)
-    many = [name for name in possible if 2 * table.distinct(name) >= most]
-    many.sort(key=table.is_numeric)  # texts first, in the order of the table, in which a question comes before answers
-    options = tuple((f"if {name} identifies the items", {"context_id": name}) for name in many[:1])
-    return Refusal(f"no column has a common name for the item (question, prompt, …): {', '.join(rest)}", options)
-
-
-def beside(table: Table, condition: str) -> Entries:
+def shared_entries(table: Table, condition: str) -> Entries:
     """Return the mapping of judge, data set, prompt (the column `condition`) and replicate, if the table has them."""
     entries: Entries = {}
     for column, names in (
@@ -270,7 +213,7 @@ def beside(table: Table, condition: str) -> Entries:
         if known and known[0] not in table.used:
             entries[column] = known[0]
             if column == "judge":
-                table.told.append(f"judge = {known[0]}")
+                table.notes.append(f"judge = {known[0]}")
     return entries
 
 
@@ -283,9 +226,17 @@ def judged_by_people(table: Table, entries: Entries) -> Refusal | None:
     people = [value for value in values if set(named.tokens(value)) & (named.HUMAN | named.PERSONS)]
     if 2 * len(people) <= len(values) or any(map(named.is_model, people)):
         return None
-    said = f"{name} names people ({', '.join(people[:3])}{', …' if len(people) > 3 else ''})"
+    reason = f"{name} names people ({', '.join(people[:3])}{', …' if len(people) > 3 else ''})"
     one = ("if they are to be audited together, as one judge", {"judge": "=people"})
-    return Refusal(said, (("if they are to be audited as judges", {"judge": name}), one))
+    return Refusal(reason, (("if they are to be audited as judges", {"judge": name}), one))
+
+
+def people_or_judges(table: Table) -> Refusal | None:
+    """Ask whether a column of people names judges; None if there is no such column, or if it is mapped."""
+    people = [name for name in named.first_named(table.names, named.PEOPLE) if table.distinct(name) > 1]
+    if not people or people[0] in table.used:
+        return None
+    return Refusal(f"{people[0]} may be people or judges", ((f"each {people[0]} is a judge", {"judge": people[0]}),))
 
 
 def is_outcome(table: Table, name: str) -> bool:
@@ -307,8 +258,11 @@ def judge_name(column: str) -> str:
 
     >>> judge_name("gpt-4o_coherence_score"), judge_name("verdict (claude)"), judge_name("score")
     ('gpt-4o', 'claude', 'score')
+    >>> judge_name("votes.gpt-4.1"), judge_name("judges.strict.verdict")
+    ('gpt-4.1', 'strict')
     """
-    words = column
+    head, dot, tail = column.partition(".")
+    words = tail if dot and set(named.tokens(head)) & _HOLD_JUDGES else column
     known = "|".join(sorted(named.VERDICT | named.SCORE | named.ATTRIBUTES, key=len, reverse=True))
     while True:
         rest = re.sub(rf"(?:^|[\s_./:-])(?:{known})$|^(?:{known})[\s_./:-]+", "", words, flags=re.IGNORECASE)

@@ -21,7 +21,7 @@ _CALLS = "_calls"
 
 
 def tells(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records have a column of calls beside one of scores."""
+    """Return whether records have a column of calls and one of scores."""
     return any(_feedback(record) for record in records)
 
 

@@ -27,7 +27,7 @@ _MOST = 6  # maximum options in a message
 _FIELDS = 20  # maximum fields named in a message
 _SHOWN = 3  # maximum files without records named in a message
 _READ = 0.5  # share of the records above which a mapping works
-_DOTS = "…"  # stands for values that only the user knows
+_DOTS = "…"  # marks values that only the user knows
 _READABLE = ("ok", "tie", "refused")
 
 
@@ -46,22 +46,22 @@ def explain(reading: Reading, path: object) -> None:
     InputError
         Always.
     """
-    given = str(path) if isinstance(path, str | Path) else "a table"
+    source = str(path) if isinstance(path, str | Path) else "a table"
     wanted = "a log with at least one judgement"
     if reading.files:
         problem = next(filter(None, map(first_problem, reading.logs)), None)
         reasons = "; ".join({reason: None for log in reading.logs for reason in log.left_out})
         left_out = f"every record was left out{reasons and ': '}{reasons}"
-        raise InputError("path", given, wanted, problem or left_out)
+        raise InputError("path", source, wanted, problem or left_out)
     if reading.fields:
         allowed = "a log of a known format (`biaslab.logs.readers.available`), or a table with a mapping"
-        raise InputError("path", given, allowed, _of_unknown_format(reading))
+        raise InputError("path", source, allowed, _of_unknown_format(reading))
     if len(reading.empty) == 1:
-        raise InputError("path", given, wanted, next(iter(reading.empty.values())))
+        raise InputError("path", source, wanted, next(iter(reading.empty.values())))
     if not reading.empty:
-        raise InputError("path", given, wanted, "it contains no file")
+        raise InputError("path", source, wanted, "it contains no file")
     reasons = "; ".join(f"{name}: {why}" for name, why in list(reading.empty.items())[:_SHOWN])
-    raise InputError("path", given, wanted, f"none of its {len(reading.empty)} files has a record ({reasons})")
+    raise InputError("path", source, wanted, f"none of its {len(reading.empty)} files has a record ({reasons})")
 
 
 def lines_of(refusal: Refusal, sample: Rows, mapping: LogMapping) -> str:
@@ -77,15 +77,15 @@ def followed(refusal: Refusal, sample: Rows, mapping: LogMapping, depth: int = _
     """
     options: list[tuple[str, Entries]] = []
     guessed: list[tuple[str, Entries]] = []
-    for said, entries in refusal.options:
+    for assumption, entries in refusal.options:
         trial = try_mapping(sample, mapping, entries)
         if trial.works:
-            (guessed if refusal.is_guess else options).append((said, entries))
-        elif trial.refusal is not None and depth > 1 and (more := _with(mapping, entries)) is not None:
-            inner = followed(trial.refusal, sample, more, depth - 1)
+            (guessed if refusal.is_guess else options).append((assumption, entries))
+        elif trial.refusal is not None and depth > 1 and (extended := _with(mapping, entries)) is not None:
+            inner = followed(trial.refusal, sample, extended, depth - 1)
             if inner is not None:
                 into = guessed if inner.is_guess or refusal.is_guess else options
-                into += [(f"{said}, {then}", {**entries, **rest}) for then, rest in inner.options]
+                into += [(f"{assumption}, {then}", {**entries, **rest}) for then, rest in inner.options]
     kept = tuple((options or guessed)[:_MOST])
     return Refusal(refusal.reason, kept, is_guess=not options) if kept else None
 
@@ -119,10 +119,10 @@ def try_mapping(sample: Rows, mapping: LogMapping, entries: Mapping[str, Any]) -
 def _with(mapping: LogMapping, entries: Mapping[str, Any]) -> LogMapping | None:
     """Return a mapping with further entries; None if one of them is invalid."""
     try:
-        more = make_mapping(entries)
+        extension = make_mapping(entries)
     except InputError:
         return None
-    return replace(mapping, columns={**mapping.columns, **more.columns}, shape=more.shape or mapping.shape)
+    return replace(mapping, columns={**mapping.columns, **extension.columns}, shape=extension.shape or mapping.shape)
 
 
 def _of_unknown_format(reading: Reading) -> str:
@@ -150,5 +150,5 @@ def _lines(refusal: Refusal | None, sample: Rows, mapping: LogMapping, closest: 
         return Refusal(refusal.reason, tried.options).lines()
     if tried is not None or refusal is None:
         return (tried or closest).lines()
-    dots = tuple((said, entries) for said, entries in refusal.options if _DOTS in str(entries))
+    dots = tuple((assumption, entries) for assumption, entries in refusal.options if _DOTS in str(entries))
     return Refusal(refusal.reason, dots or closest.options).lines()

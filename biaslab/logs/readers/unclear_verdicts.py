@@ -37,7 +37,9 @@ def unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str,
     options = _guesses(name, values, entries, shown)
     if len(values) > FEW or sum(n for value, n in values.items() if _BRACKETS.search(value)) >= KNOWN * values.total():
         options = [("if it holds the judge's words", entries | {"reply": name})]
-    return Refusal(f"{name} contains {some(values)}, which names neither a position nor a candidate", tuple(options))
+    return Refusal(
+        f"{name} contains {most_common(values)}, which names neither a position nor a candidate", tuple(options)
+    )
 
 
 def _guesses(
@@ -47,8 +49,8 @@ def _guesses(
     sides = {value: side for value, _ in values.most_common(_MOST_WORDS) if (side := side_of(value)) is not None}
     other = [value for value, _ in values.most_common(_MOST_WORDS) if value not in sides]
 
-    def option(said: str, more: Mapping[str, str]) -> tuple[str, Entries]:
-        return said, entries | {"winner": {"field": name, "values": {**sides, **more}}}
+    def option(assumption: str, meanings: Mapping[str, str]) -> tuple[str, Entries]:
+        return assumption, entries | {"winner": {"field": name, "values": {**sides, **meanings}}}
 
     if len(other) == 1 and {"first", "second"} <= set(sides.values()) and "tie" not in sides.values():
         return [option(f"if {other[0]} is a tie", {other[0]: "tie"})]
@@ -64,12 +66,12 @@ def _of_numbers(name: str, numbers: Sequence[float], entries: Entries, shown: tu
     if not all(number.is_integer() for number in numbers) or high > FEW or -low > FEW:
         return _of_shares(name, _ends(low, high), entries, shown)
     ranks = [int(number) for number in numbers]
-    readings, said = _readings(ranks, *shown[:2])
+    readings, reason = _readings(ranks, *shown[:2])
     options = [
         (words, entries | {"winner": {"field": name, "values": {str(k): side for k, side in sides.items()}}})
         for words, sides in readings
     ]
-    return Refusal(f"{name} {said}", tuple(options))
+    return Refusal(f"{name} {reason}", tuple(options))
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
@@ -118,6 +120,6 @@ def _of_shares(name: str, ends: tuple[float, float], entries: Entries, shown: tu
     return Refusal(f"{name} ranges from {low} to {high}, and it is unclear for which candidate", tuple(options))
 
 
-def some(values: Counter[str]) -> str:
+def most_common(values: Counter[str]) -> str:
     """Return the most common values of a column, for a message."""
     return ", ".join(value if len(value) <= 30 else f"{value[:30]}…" for value, _ in values.most_common(4))

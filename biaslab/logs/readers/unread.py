@@ -17,7 +17,6 @@ HALF = 0.5
 
 _UNREAD = ("unparsable", "out_of_range", "cut_off")
 _SHOWN = 3
-_LONGEST = 200
 _LABELLED = re.compile(r"(?P<label>[A-Za-z]\w*)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")
 _SEEN = 500  # maximum replies searched for a pattern
 _MEANINGS = {"A": "first", "B": "second", "C": "tie", "1": "first", "2": "second", "0": "tie", "TIE": "tie"}
@@ -108,7 +107,7 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
     replies = unread["reply"].dropna()
     replies = replies[replies.str.strip() != ""]
     empty = len(unread) - len(replies)
-    lines = [f"{_brief(reply)!r}" for reply in replies.drop_duplicates().head(_SHOWN)]
+    lines = [f"{shortened(reply)!r}" for reply in replies.drop_duplicates().head(_SHOWN)]
     unknown = [reason for reason in trials.attrs.get("unmatched", {}) if reason.startswith(UNKNOWN_WINNER)]
     if unknown:
         return [*lines, *unknown]
@@ -153,6 +152,7 @@ def _is_verdict(values: Counter[str], pairs: bool) -> bool:
     return len(values) <= _FEW if pairs else all(value[:1].isdigit() for value in values)
 
 
-def _brief(text: str) -> str:
+def shortened(text: str, longest: int = 200) -> str:
+    """Return a reply on one line, without its middle if it is long."""
     joined = " ".join(text.split())
-    return joined if len(joined) <= _LONGEST else f"{joined[: _LONGEST // 2]} … {joined[-_LONGEST // 2 :]}"
+    return joined if len(joined) <= longest else f"{joined[: longest // 2]} … {joined[-longest // 2 :]}"

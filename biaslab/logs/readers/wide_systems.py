@@ -18,10 +18,10 @@ _SIDES = {word for sides in named.SIDES for word in sides if not word.isdigit()}
 _SEEN = 50  # records examined
 
 
-def rows_of_systems(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
+def rows_of_systems(rows: Rows, mapping: Mapping[str, Any]) -> Rows | None:
     """Return one row per system, named by ``model``; None if records do not have several, or if there is a mapping."""
     names = [str(name) for name in (rows.records[0] if rows.records else {})]
-    if given or any(set(named.tokens(name)) & named.VERDICT for name in names):
+    if mapping or any(set(named.tokens(name)) & named.VERDICT for name in names):
         return None
     systems: dict[str, dict[str, str]] = {}  # system → noun → column
     for name in names:
@@ -35,12 +35,12 @@ def rows_of_systems(rows: Rows, given: Mapping[str, Any]) -> Rows | None:
     if not texts or not scores:
         return None
     own = {column for columns in systems.values() for column in columns.values()}
-    made = [
+    records = [
         (at, {name: value for name, value in record.items() if name not in own}
          | {"model": system, **{noun: record.get(columns[noun]) for noun in nouns}})
         for at, record in enumerate(rows.records) for system, columns in systems.items()
     ]  # fmt: skip
-    return Rows([row for _, row in made], [rows.lines[at] for at, _ in made], rows.log, rows.textual)
+    return Rows([row for _, row in records], [rows.lines[at] for at, _ in records], rows.log, rows.textual)
 
 
 def _parts(name: str) -> tuple[str, str]:

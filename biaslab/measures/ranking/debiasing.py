@@ -224,9 +224,9 @@ def debias(
     fold = (comparisons.context % folds)[comparisons.first]
     p = np.full(len(comparisons), np.nan)
     for held_out in np.unique(fold):
-        rest, here = comparisons.take(fold != held_out), np.flatnonzero(fold == held_out)
+        rest, fold_rows = comparisons.take(fold != held_out), np.flatnonzero(fold == held_out)
         if len(rest):
-            p[here] = fit_remedy(rest, debiasing).apply(comparisons.take(here)).p
+            p[fold_rows] = fit_remedy(rest, debiasing).apply(comparisons.take(fold_rows)).p
     return comparisons.with_p(p).take(~np.isnan(p))
 
 

@@ -186,13 +186,13 @@ def rank_intervals(
     tail = (1 - resampling.level) / 2
     seen = ~np.isnan(drawn_ranks)
     known = seen.any(axis=0)
-    ends: Floats = np.full((2, size), np.nan)
-    ends[:, known] = np.nanquantile(drawn_ranks[:, known], [tail, 1 - tail], axis=0)
+    bounds: Floats = np.full((2, size), np.nan)
+    bounds[:, known] = np.nanquantile(drawn_ranks[:, known], [tail, 1 - tail], axis=0)
     names = {"context_id": comparisons.context_id, "candidate_id": comparisons.candidate_id}
     rank = ranks(decode(comparisons, decoding, hard).scores, context)
     return pd.DataFrame(
         names
-        | {"rank": rank, "ci_low": ends[0], "ci_high": ends[1], "ci_level": resampling.level}
+        | {"rank": rank, "ci_low": bounds[0], "ci_high": bounds[1], "ci_level": resampling.level}
         | {"undefined": 1 - seen.mean(axis=0)}
     )
 

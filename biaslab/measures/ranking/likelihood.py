@@ -234,11 +234,11 @@ def _search(one: Codes, two: Codes, odds: Floats, starts: list[Codes]) -> Codes:
 
     A candidate's gain changes only when it passes one of its opponents, so sparse comparisons are cheap.
     """
-    ends, size = np.concatenate([one, two]), len(starts[0])
+    both, size = np.concatenate([one, two]), len(starts[0])
     others, gain = np.concatenate([two, one]), np.concatenate([odds, -odds]) / 2
-    sort = np.argsort(ends, kind="stable")
+    sort = np.argsort(both, kind="stable")
     others, gain = others[sort], gain[sort]
-    borders = np.searchsorted(ends[sort], np.arange(size + 1))
+    borders = np.searchsorted(both[sort], np.arange(size + 1))
     lists = [(others[a:b], gain[a:b]) for a, b in pairwise(borders)]
     orders = [_improve(lists, begin) for begin in starts]
     return max(orders, key=lambda order: float(np.sum(odds * np.sign(np.argsort(order)[two] - np.argsort(order)[one]))))

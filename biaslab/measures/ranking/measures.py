@@ -49,15 +49,15 @@ class Judged:
         InputError
             If the measure is unknown.
         """
-        made = {
+        ratios = {
             "spearman": self._spearman,
             "comparative_accuracy": self._accuracy,
             "first_position_rate": lambda: pairs.first_position_rate(self._home, self._won),
             "order_consistency": self._consistency,
         }
-        if measure not in made:
-            raise InputError("measure", measure, f"one of {', '.join(made)}")
-        return made[measure]()
+        if measure not in ratios:
+            raise InputError("measure", measure, f"one of {', '.join(ratios)}")
+        return ratios[measure]()
 
     def estimate(self, measure: str, resampling: Resampling) -> Estimate:
         """Estimate a measure over contexts."""

@@ -72,8 +72,8 @@ def _planned(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _consistency(context: pd.Series, known: NDArray[np.bool_], won: Floats, same: bool) -> Ratio:
     """Return the consistency if missing verdicts agree with the other order, or contradict it."""
-    there, twin = known[:, ::-1], won[:, ::-1]
+    reversed_known, twin = known[:, ::-1], won[:, ::-1]
     neither = np.array([1.0, 0.0]) if same else np.ones(2)
     like = 1 - twin if same else np.where(np.isnan(twin), 1.0, twin)
-    filled = np.where(known, won, np.where(there, like, neither))
+    filled = np.where(known, won, np.where(reversed_known, like, neither))
     return pairs.order_consistency(context, filled.ravel(), filled[:, ::-1].ravel())

@@ -225,8 +225,8 @@ def in_both_orders(trials: pd.DataFrame, cell: Sequence[pd.Series]) -> pd.Series
     ahead = one < two
     pair = [*cell, trials["context_id"], one.where(ahead, two), two.where(ahead, one), trials["replicate"]]
     usable = trials["status"].isin(["ok", "tie"])
-    there = [(usable & side).groupby(pair).transform("any") for side in (ahead, ~ahead)]
-    return there[0] & there[1]
+    orders = [(usable & side).groupby(pair).transform("any") for side in (ahead, ~ahead)]
+    return orders[0] & orders[1]
 
 
 def by_gap(blocks: pd.DataFrame, bins: int) -> Iterator[tuple[float, pd.DataFrame]]:

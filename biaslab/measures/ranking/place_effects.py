@@ -35,8 +35,8 @@ def place_excess(blocks: ListBlocks, place: int, resampling: Resampling) -> Esti
     """Estimate the share of decisions for a position minus 1/k, with the test and interval of the share."""
     rate = place_rate(blocks, place, tested=True).estimate(resampling)
     fair = 1 / blocks.k
-    ends = {name: getattr(rate, name) - fair for name in ("estimate", "ci_low", "ci_high")}
-    return replace(rate, **ends)
+    excess = {name: getattr(rate, name) - fair for name in ("estimate", "ci_low", "ci_high")}
+    return replace(rate, **excess)
 
 
 def first_place_logit(blocks: ListBlocks, resampling: Resampling) -> Ratio | Estimate:

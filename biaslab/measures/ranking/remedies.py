@@ -96,13 +96,13 @@ def compare_remedies(
             scores = human_of(selected, read, human, where["attribute"])
             chosen = [name for name in remedies if asked == "both" or name != "swap-average"]
             price = tokens_per_item(selected, read)
-            made = {
+            ratios = {
                 name: _measured(debiased, scores, decoding, price)
                 for name, debiased in _applied(read.comparisons, chosen, fitted or {}, folds, in_sample)
             }
             counts = len(read.comparisons), int((read.row < 0).sum())
             how = clustered(resampling, selected, pd.unique(read.comparisons.context_id), "remedies")
-            for remedy, against, estimates in _side_by_side(made, how):
+            for remedy, against, estimates in _side_by_side(ratios, how):
                 at = where | {"remedy": remedy, "orders": asked, "against": against}
                 rows += estimate_rows(estimates, at, resampling, *counts)
     conditions = ["attribute", *(["template"] if "template" in trials else []), "remedy", "orders", "against"]
@@ -131,16 +131,16 @@ def _measured(debiased: Comparisons, human: Floats, decoding: Decoding, price: R
 
 
 def _side_by_side(
-    made: Mapping[str, Mapping[str, Ratio]], resampling: Resampling
+    by_remedy: Mapping[str, Mapping[str, Ratio]], resampling: Resampling
 ) -> Iterator[tuple[str, str, dict[str, Estimate]]]:
     """Yield each remedy's measures, and their differences from no remedy and between in-sample and cross-fitted."""
-    for name, ratios in made.items():
+    for name, ratios in by_remedy.items():
         yield name, "", {measure: ratio.estimate(resampling) for measure, ratio in ratios.items()}
         others = ("none", name.removesuffix(IN_SAMPLE))
-        for other in (other for other in others if other != name and other in made):
+        for other in (other for other in others if other != name and other in by_remedy):
             # rank correlations of few candidates, and decisions, are often equal before and after: hence t
             changed = {
-                measure: replace(ratios[measure], inference="t").difference(made[other][measure], resampling)
+                measure: replace(ratios[measure], inference="t").difference(by_remedy[other][measure], resampling)
                 for measure in MEASURES
             }
             yield name, other, changed
@@ -153,8 +153,8 @@ def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:
     pairs = {"context": trials["context_id"], "low": np.where(forward, one, two), "high": np.where(forward, two, one)}
     pair = pd.DataFrame(pairs).groupby(list(pairs), sort=False).ngroup().to_numpy()
     wanted = np.random.default_rng(seed).random(int(pair.max(initial=-1)) + 1) < 0.5
-    there = np.zeros((2, len(wanted)), bool)
-    there[forward.astype(int), pair] = True
-    single = ~(there[0] & there[1])
+    present = np.zeros((2, len(wanted)), bool)
+    present[forward.astype(int), pair] = True
+    single = ~(present[0] & present[1])
     chosen: pd.DataFrame = trials[(forward == wanted[pair]) | single[pair]]
     return chosen

@@ -96,8 +96,8 @@ class Verdicts:
         """
         asked, exact = trials[way].isin(list(ways)).to_numpy(), np.broadcast_to(exact, len(trials))
         planned = trials[asked]
-        there = has_value(planned)
-        read, exact = planned[there], exact[asked][there]
+        present = has_value(planned)
+        read, exact = planned[present], exact[asked][present]
         counts = sample_counts(read)
         counted = np.isfinite(counts)
         shares, n = _shares(read, exact | counted), np.where(counted, counts, 1.0)

@@ -215,13 +215,13 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
         rho[code] = _correlation(rows["place"].to_numpy(float), rows["rank"].to_numpy(float))
         spread[code] = float(np.sqrt((rows["rank"] ** 2).groupby(rows["candidate_id"]).mean()).mean())
     how = resampling or Resampling()
-    made = {
+    effects = {
         "place_correlation": _mean(rho, how, 0.0, (-1.0, 1.0)),
         "rank_spread": _mean(spread, how, None, None),
     }
     columns = ("estimate", "ci_low", "ci_high", "p_value", "n_contexts")
     return pd.DataFrame(
-        [{"metric": name} | {column: getattr(e, column) for column in columns} for name, e in made.items()]
+        [{"metric": name} | {column: getattr(e, column) for column in columns} for name, e in effects.items()]
     )
 
 

@@ -119,8 +119,8 @@ def match(
     cosines = one @ two.T
     precision = _mean(cosines.max(axis=1), candidate_weights)
     recall = _mean(cosines.max(axis=0), reference_weights)
-    together = precision + recall
-    return Match(precision, recall, 2 * precision * recall / together if together else math.nan)
+    total = precision + recall
+    return Match(precision, recall, 2 * precision * recall / total if total else math.nan)
 
 
 def _mean(values: NDArray[np.float64], weights: ArrayLike | None) -> float:

@@ -100,6 +100,6 @@ def later_scores(context: pd.Series, chances: NDArray[np.float64], levels: NDArr
     missing : str
         The note if there is no such earlier score.
     """
-    weight, ends = chances.sum(axis=1), (float(levels[0]), float(levels[-1]))
-    mean = Ratio(context, chances @ levels, weight, bounds=ends, missing=missing)
+    weight, extremes = chances.sum(axis=1), (float(levels[0]), float(levels[-1]))
+    mean = Ratio(context, chances @ levels, weight, bounds=extremes, missing=missing)
     return mean, [Ratio(context, share, weight, bounds=(0.0, 1.0), missing=missing) for share in chances.T]

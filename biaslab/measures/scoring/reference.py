@@ -82,7 +82,7 @@ def reference_scores(
 
 
 def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Against, list[str]]:
-    """Return what candidates are compared with, "reference" or "source", and that text for each candidate.
+    """Return "reference" or "source", whichever candidates are compared with, and that text for each candidate.
 
     Raises
     ------
@@ -95,8 +95,8 @@ def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Aga
     where: Against = against or ("source" if blank["reference"].any() else "reference")
     if blank[where].any():
         rows = dataset.candidates.loc[blank[where], ["context_id", "candidate_id"]]
-        what = f"context {rows.iloc[0, 0]!r}, candidate {rows.iloc[0, 1]!r} has no {where}"
-        raise InputError("dataset", what, f"a {where} for every candidate")
+        problem = f"context {rows.iloc[0, 0]!r}, candidate {rows.iloc[0, 1]!r} has no {where}"
+        raise InputError("dataset", problem, f"a {where} for every candidate")
     return where, dataset.candidates[_COLUMNS[where]].tolist()
 
 

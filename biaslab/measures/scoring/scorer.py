@@ -146,8 +146,8 @@ def require_one_condition(trials: pd.DataFrame, keys: Sequence[str]) -> None:
     """Raise `TrialsError` if a replicate is scored twice, as happens with trials of several conditions."""
     twice = trials.duplicated([*keys, "replicate"])
     if twice.any():
-        what = " ".join(map(str, trials.loc[twice, list(keys)].iloc[0]))
-        raise TrialsError("trials", f"two scores of one replicate ({what})", "one condition", "select one first")
+        duplicate = " ".join(map(str, trials.loc[twice, list(keys)].iloc[0]))
+        raise TrialsError("trials", f"two scores of one replicate ({duplicate})", "one condition", "select one first")
 
 
 def scored(

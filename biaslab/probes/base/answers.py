@@ -250,7 +250,7 @@ def name_seed(seed: int, where: Mapping[str, Any]) -> tuple[int, int]:
 
 def _mean(samples: Floats) -> Floats:
     """Return the mean over non-missing rows; NaN if all are missing."""
-    there = np.isfinite(samples)
-    count = there.sum(axis=0)
-    total = np.where(there, samples, 0.0).sum(axis=0)
+    finite = np.isfinite(samples)
+    count = finite.sum(axis=0)
+    total = np.where(finite, samples, 0.0).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

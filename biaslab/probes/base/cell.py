@@ -90,8 +90,8 @@ class Cell:
         of : str
             Name of the part, for the warning.
         """
-        what = f"{self.what[:-1]}, {of})" if of else self.what
-        return whole_blocks(self.trials if trials is None else trials, condition, levels, what, keep)
+        label = f"{self.what[:-1]}, {of})" if of else self.what
+        return whole_blocks(self.trials if trials is None else trials, condition, levels, label, keep)
 
     def bounded(
         self,

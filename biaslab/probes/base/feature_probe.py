@@ -193,8 +193,8 @@ class FeatureProbe(ScoreProbe):
         names = [self.feature, *covariates]
         whole = planned[planned[["human", *names]].notna().all(axis=1)]
         keys = pd.MultiIndex.from_frame(rated[list(ITEM)])
-        there = pd.Series(rated["score"].to_numpy(float) / spread, keys)
-        score = there.reindex(pd.MultiIndex.from_frame(whole[list(ITEM)])).to_numpy(float)
+        scores = pd.Series(rated["score"].to_numpy(float) / spread, keys)
+        score = scores.reindex(pd.MultiIndex.from_frame(whole[list(ITEM)])).to_numpy(float)
         names = whole["scale"].unique().tolist() if "scale" in whole else []
         scale = bounded_scale(names[0]) if len(names) == 1 else None
         bounds = (scale.low / spread, scale.high / spread) if scale else (-math.inf, math.inf)

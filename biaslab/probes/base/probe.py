@@ -290,7 +290,7 @@ class Probe(ABC):
         return self._accepted(trials.iloc[:0])
 
     def _accepted(self, trials: pd.DataFrame, note: str = "") -> Accepted:
-        """Return the trials to estimate from, with a note; without trials, it says what is needed."""
+        """Return the trials to estimate from, with a note; without trials, the note says what is missing."""
         return Accepted(trials, f"needs {self.needs}" if trials.empty else note)
 
     def _named(self, where: Mapping[str, Any]) -> str:

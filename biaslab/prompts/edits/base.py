@@ -64,10 +64,10 @@ class Edit:
 
     def __call__(self, text: str) -> str:
         """Apply the change to a text, or to a candidate's name; an edit that reads the context waits for `given`."""
-        made = text if self.reads == "context" else self.change(text)
-        if not isinstance(made, str):
-            raise InputError(f"edit {self.name}", made, "a function from text to text")
-        return made
+        edited = text if self.reads == "context" else self.change(text)
+        if not isinstance(edited, str):
+            raise InputError(f"edit {self.name}", edited, "a function from text to text")
+        return edited
 
     def given(self, context: str) -> Edit:
         """Return the edit for the candidates of one context: itself, unless it reads the context.

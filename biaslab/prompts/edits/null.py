@@ -84,12 +84,12 @@ def null_edit(edit: Edit) -> Edit:
     >>> null_edit(find_edit(str.upper))("So it didn't fall.")
     'So  it  did not  fall.'
     """
-    made: dict[Place, Callable[[str], str]] = {
+    edits: dict[Place, Callable[[str], str]] = {
         "text": partial(_same_size, edit),
         "heading": lambda _: _HEADING,
         "note": partial(_same_note, edit),
     }
-    return Edit(f"{PREFIX}{edit.name}", made[edit.place], edit.place, source="the noise floor of " + edit.name)
+    return Edit(f"{PREFIX}{edit.name}", edits[edit.place], edit.place, source="the noise floor of " + edit.name)
 
 
 def size_of(before: str, after: str) -> Size:

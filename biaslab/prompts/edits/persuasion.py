@@ -60,7 +60,7 @@ def assertive(text: str) -> str:
 
 @edit(source=_ASSERTIVENESS)
 def unhedged(text: str) -> str:
-    """Take out the hedges that stand within sentences."""
+    """Remove hedges within sentences."""
     return _HEDGES.sub("", text)
 
 

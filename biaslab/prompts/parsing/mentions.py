@@ -93,7 +93,7 @@ class Names:
 
     @cached_property
     def _letters(self) -> re.Pattern[str]:
-        """Pattern of the letters, or bracketed last words, that may stand for a label alone."""
+        """Pattern of letters, or bracketed last words, that may represent a label on their own."""
         ways = []
         for place, (_, last) in enumerate(self._parts):
             if place == self.tie:

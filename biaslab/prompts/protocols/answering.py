@@ -31,8 +31,8 @@ class Answering:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Replies of a compliant judge: for the first, for the second and, if allowed, for a tie."""
-        ends = (max(self.points), min(self.points))
-        return tuple(map(self.write, (*ends, *(value for value in self.points if value == 0.5))))
+        highest_and_lowest = (max(self.points), min(self.points))
+        return tuple(map(self.write, (*highest_and_lowest, *(value for value in self.points if value == 0.5))))
 
     @cached_property
     def scale(self) -> Scale:
@@ -134,8 +134,10 @@ class Answering:
         if read != value:
             misread = f"{read:g}" if status in ("ok", "tie") else status
             remedy = "give the form of a reply, with {} for the verdict: writes='Rating: [[{}]]'"
-            what = f"{text!r}, written for {value:g} and read as {misread}"
-            raise InputError("protocol", what, "replies that are read back as the value they were written for", remedy)
+            misreading = f"{text!r}, written for {value:g} and read as {misread}"
+            raise InputError(
+                "protocol", misreading, "replies that are read back as the value they were written for", remedy
+            )
 
 
 @lru_cache(maxsize=256)

@@ -77,7 +77,7 @@ class Listing:
         return tuple(map(self.places.name, range(1, k + 1)))
 
     def candidates(self, texts: Sequence[str]) -> Candidates:
-        """Return what a template shows of some texts.
+        """Return the template variable that lists some texts.
 
         Raises
         ------

@@ -218,10 +218,10 @@ class Protocol(Asking):
         if form == "list":
             require_no_verdicts(verdicts, pattern, json, parse, scale)
             reader = reader or Places(replies, names)
-        made = reader or reader_of(verdicts, pattern, writes, json, parse, examples, scale)
-        points, fixed = points_of(form, made, scale), tuple((values or {}).items())
+        reads = reader or reader_of(verdicts, pattern, writes, json, parse, examples, scale)
+        points, fixed = points_of(form, reads, scale), tuple((values or {}).items())
         how = (choose, answer, binarize, max_tokens, temperature)
-        return cls(name or stem or form, form, turns, made, points, shown, fixed, *how)
+        return cls(name or stem or form, form, turns, reads, points, shown, fixed, *how)
 
     @classmethod
     def loaded(cls, protocol: Protocol | str | PathLike[str]) -> Protocol:

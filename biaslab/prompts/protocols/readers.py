@@ -150,7 +150,9 @@ class Labels(Reader):
         spelled = [self._spelled(label) for label in self._words]
         if len(set(map(str.casefold, spelled))) < len(spelled):  # sentences do not distinguish m and M
             return verdicts[-1] if len(set(verdicts)) == 1 else None
-        place, _ = settled(text, self._words, {spelled.index(self._spelled(said)) for said in self._any.findall(text)})
+        place, _ = settled(
+            text, self._words, {spelled.index(self._spelled(match)) for match in self._any.findall(text)}
+        )
         return None if place is None else self.verdicts[place][1]
 
     def unread(self, text: str) -> Status:

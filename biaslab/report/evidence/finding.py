@@ -150,8 +150,8 @@ def _missing(
         reason = "a log has none" if "reply" in trials else "the trials have no key column to look them up by"
         yield f"Prompts are missing: {reason}; pass dataset= with the same identifiers to show source and candidates."
     elif store is None and unheard:
-        what = "Prompts and replies" if unasked else "Replies"
-        yield f'{what} are missing: pass the store of the study, as in show(…, store="judgements.sqlite").'
+        unavailable = "Prompts and replies" if unasked else "Replies"
+        yield f'{unavailable} are missing: pass the store of the study, as in show(…, store="judgements.sqlite").'
     elif unheard:
         yield f"{unheard}{of} are not in the store {store}: it belongs to another study, or they were pruned."
     lacking = set(trials["context_id"])

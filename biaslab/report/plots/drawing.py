@@ -225,9 +225,9 @@ def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.Dat
 
 def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return a name for each row: its non-empty values of the columns, joined."""
-    there = rows[list(columns)].astype(object).where(rows[list(columns)].notna(), "")
+    values = rows[list(columns)].astype(object).where(rows[list(columns)].notna(), "")
     texts = (
-        [row_name(str(name), value) for name, value in row.items() if value != ""] for row in there.to_dict("records")
+        [row_name(str(name), value) for name, value in row.items() if value != ""] for row in values.to_dict("records")
     )
     return [" · ".join(parts) for parts in texts]
 

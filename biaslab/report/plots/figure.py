@@ -133,12 +133,12 @@ def draw(
     require_columns(estimates, ["metric", "estimate"], "estimates")
     metrics = [metric] if isinstance(metric, str) else list(metric or estimates["metric"].unique())
     chosen = _select(estimates, metrics, x, where or {})
-    told = chosen[chosen["estimate"].notna()]
+    defined = chosen[chosen["estimate"].notna()]
     if published is not None:
         published = _name_published(published, x, by or "attribute")
-    if told.empty:
+    if defined.empty:
         return Drawn(missing=(_why(metrics, chosen),))
-    rows, col = (told, None) if col is None else _name_together(told, col, "panel")
+    rows, col = (defined, None) if col is None else _name_together(defined, col, "panel")
     rows, along = (rows, x) if x is not None else _name_rows(rows, by or "attribute")
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
@@ -166,7 +166,7 @@ def draw(
         if log:
             make_logarithmic(ax)
         fit_text(ax)
-    return close(axes, told, name, out, finding)
+    return close(axes, defined, name, out, finding)
 
 
 def close(
@@ -252,9 +252,9 @@ def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: M
 
 def _why(metrics: list[str], rows: pd.DataFrame) -> str:
     """Return a message on why nothing was drawn."""
-    what = " or ".join(metric.replace("_", " ") for metric in metrics)
+    names = " or ".join(metric.replace("_", " ") for metric in metrics)
     notes = list(dict.fromkeys(note for note in rows.get("note", ()) if note))
-    return f"Not drawn: no {what}{': ' if notes else ''}{'; '.join(notes)}"
+    return f"Not drawn: no {names}{': ' if notes else ''}{'; '.join(notes)}"
 
 
 def _name_rows(rows: pd.DataFrame, by: str | Sequence[str]) -> tuple[pd.DataFrame, str]:

@@ -105,11 +105,11 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
     label = metric.label.partition(", ")[0]
     name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
-    what = f"{judge_words(judges[0])}'s {name}" if len(judges) == 1 and names else name
+    subject = f"{judge_words(judges[0])}'s {name}" if len(judges) == 1 and names else name
     several, reach = len(rows) > 1, _reach(rows, plain=True)
     if metric.null is None:
         reach = _reach(rows)
-        return f"{what} {'ranged' if reach.startswith('from') else 'came to'} {reach}"
+        return f"{subject} {'ranged' if reach.startswith('from') else 'came to'} {reach}"
     ways = Counter(_sides(rows, metric.null))
     if any(ways):
         values = f" ({reach})" if several else f": {reach}"
@@ -117,15 +117,15 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
             return _with_subject(judges if names else [], metric, ways, rows) + values
         lies = {"above": f"exceeded {fair(metric.null)}", "below": f"fell below {fair(metric.null)}"}
         counts = ", ".join(f"{lies[way]}{_in_how_many(n, rows)}" for way, n in sorted(ways.items()) if way)
-        return f"{what} {counts}{values}"
+        return f"{subject} {counts}{values}"
     if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
-        verdict = f"no interval of {what} excludes" if several else f"the interval of {what} includes"
+        verdict = f"no interval of {subject} excludes" if several else f"the interval of {subject} includes"
         return f"{verdict} {fair(metric.null)} ({reach})"
-    return f"none of {len(rows)} estimates of {what} is found after correction ({reach})"
+    return f"none of {len(rows)} estimates of {subject} is found after correction ({reach})"
 
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:
-    """Describe the estimates found as what the judges do, with the number of rows."""
+    """Describe the findings as behaviour of the judges, with the number of rows."""
     rows = len(shown)
     sides = [(side_words(metric, way), n) for way, n in sorted(ways.items()) if way]
     if len(judges) > 1 and len(judges) == rows:

@@ -52,25 +52,25 @@ def heaps(
     finest = max(scales, key=lambda each: len(scale_named(each).labels)) if scale is None and scales else scale
     if finest not in scales:
         raise TrialsError("scale", scale, f"one of {', '.join(scales)}" if scales else "trials with a scale")
-    given = trials[(trials["scale"] == finest) & trials["value"].notna()]
-    if given.empty:
+    scored = trials[(trials["scale"] == finest) & trials["value"].notna()]
+    if scored.empty:
         return Drawn(missing=(f"Not drawn: the judge gave no score on {finest}",))
-    exact = "label" in given
-    shares = given.groupby("label")["value"].mean() if exact else given["value"].value_counts(normalize=True)
+    exact = "label" in scored
+    shares = scored.groupby("label")["value"].mean() if exact else scored["value"].value_counts(normalize=True)
     every = list(scale_named(str(finest)).values)  # include scores that were never given
     shares = shares.reindex(shares.index.union(every), fill_value=0.0)
     rows = shares.rename("estimate").rename_axis("label").reset_index().sort_values("label", ignore_index=True)
     [ax] = panels(1)
     tens, fives = rows["label"] % 10 == 0, rows["label"] % 5 == 0
-    kinds = {"multiples of 10": tens, "other multiples of 5": fives & ~tens, "other scores": ~fives}
-    for color, (label, chosen) in zip(("black", PALETTE[0], "0.7"), kinds.items(), strict=True):
+    groups = {"multiples of 10": tens, "other multiples of 5": fives & ~tens, "other scores": ~fives}
+    for color, (label, chosen) in zip(("black", PALETTE[0], "0.7"), groups.items(), strict=True):
         ax.bar(rows.loc[chosen, "label"], rows.loc[chosen, "estimate"], width=1.0, color=color, label=label)
     ax.set(xlabel=f"score ({finest})", ylabel="share of answers")
-    items = given.drop_duplicates([*ITEM, "attribute"]) if exact else given
-    judge = str(given["judge"].iloc[0])
-    names = map(written, dict.fromkeys(given["dataset"]))
+    items = scored.drop_duplicates([*ITEM, "attribute"]) if exact else scored
+    judge = str(scored["judge"].iloc[0])
+    names = map(written, dict.fromkeys(scored["dataset"]))
     note(ax, " · ".join(filter(None, [marked(judge), *names, f"n = {len(items)} scores"])))
     fit_text(ax)
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
-    told = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
-    return close([ax], rows, name, out, told)
+    finding = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
+    return close([ax], rows, name, out, finding)

@@ -73,9 +73,9 @@ def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     """Return the offset of each estimate from the middle of its row, so that estimates in one row do not overlap."""
     offsets = np.zeros(len(places))
     for place in set(places.tolist()):
-        [here] = np.nonzero(places == place)
-        reach = _SPREAD * (1 - 1 / len(here))
-        offsets[here[np.argsort(ranks[here], kind="stable")]] = np.linspace(-reach, reach, len(here))
+        [same_place] = np.nonzero(places == place)
+        reach = _SPREAD * (1 - 1 / len(same_place))
+        offsets[same_place[np.argsort(ranks[same_place], kind="stable")]] = np.linspace(-reach, reach, len(same_place))
     return offsets
 
 

@@ -74,5 +74,7 @@ def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[st
         fit_text(ax)
     of_one = scored[scored["configuration"] == ways[0]].groupby(["attribute", "context_id", "candidate_id"])["value"]
     samples, apart = of_one.size().median(), (of_one.max() - of_one.min()).mean()
-    told = f"{samples:.0f} scores of one text by {judge_words(judge)} span {apart:.1f} points on average, on {ways[0]}"
-    return close(axes[: len(shown)], shares, name, out, told)
+    finding = (
+        f"{samples:.0f} scores of one text by {judge_words(judge)} span {apart:.1f} points on average, on {ways[0]}"
+    )
+    return close(axes[: len(shown)], shares, name, out, finding)

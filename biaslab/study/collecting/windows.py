@@ -161,8 +161,8 @@ def _each(seen: Seen, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _note_types(types: dict[str, set[type]], window: Sequence[Trial]) -> None:
     types["opponent_id"].update({type(trial.opponent_id) for trial in window} - {_NONE})
     conditions = [trial.condition for trial in window]
-    for names, kinds in dict.fromkeys([(tuple(each), tuple(map(type, each.values()))) for each in conditions]):
-        for name, kind in zip(names, kinds, strict=True):
+    for names, value_types in dict.fromkeys([(tuple(each), tuple(map(type, each.values()))) for each in conditions]):
+        for name, kind in zip(names, value_types, strict=True):
             types.setdefault(name, set()).update({kind} - {_NONE})
 
 

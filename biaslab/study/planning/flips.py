@@ -175,13 +175,13 @@ class Flips(Spread):
     def _of_contexts(self, share: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Draw the flip rate of each context, with the within-context correlation of the pilot."""
         share, size, net = min(max(share, 0.0), 1.0), float(self.pairs.mean()), self.first - self.second
-        more, together = _TOGETHER if self.pilot else (0, 0.0)
-        flips = float((self.first + self.second).sum()) + more
-        spread = (float((net**2).sum()) + more * (1 + together * (size - 1))) / max(flips, 1.0)  # 1: independent
-        together = min((spread - 1) / (size - 1), _MOST) if size > 1 else 0.0
-        if together <= 0:
+        added, shared = _TOGETHER if self.pilot else (0, 0.0)
+        flips = float((self.first + self.second).sum()) + added
+        spread = (float((net**2).sum()) + added * (1 + shared * (size - 1))) / max(flips, 1.0)  # 1: independent
+        shared = min((spread - 1) / (size - 1), _MOST) if size > 1 else 0.0
+        if shared <= 0:
             return np.full(shape, share)
-        scale, inside = 1 / together - 1, min(max(share, _FINE**2), 1 - _FINE**2)
+        scale, inside = 1 / shared - 1, min(max(share, _FINE**2), 1 - _FINE**2)
         return np.asarray(rng.beta(inside * scale, (1 - inside) * scale, size=shape), float)
 
 
@@ -212,22 +212,22 @@ def p_values(nets: Floats) -> Floats:
     return np.asarray(np.maximum(p, 2.0 ** (1 - contexts)), float)
 
 
-def flips_of(trials: pd.DataFrame, found: Spread) -> Flips:
+def flips_of(trials: pd.DataFrame, spread: Spread) -> Flips:
     """Return the flips of a pilot; for several cells, those of the cell with the largest variation between contexts.
 
     Parameters
     ----------
     trials : pandas.DataFrame
         Judgements of pairs in both orders.
-    found : Spread
+    spread : Spread
         The spread of the same pilot.
     """
     cells = [part for _, part in _outcomes(trials).groupby(_CELL, sort=False)]
     worst = max(cells, key=lambda part: float(((part["first"] - part["second"]) / part["pairs"]).var()))
     counts = [worst[name].to_numpy() for name in ("pairs", "first", "second")]
-    made = Flips(found.deviation, found.share, found.origin, *counts, pilot=len(worst))
-    made = replace(made, unflipped=found if isinstance(found, Unvarying) else None)
-    return replace(made, origin=f"{found.origin}; {made.rate:.2g} of pairs flip with the order")
+    flips = Flips(spread.deviation, spread.share, spread.origin, *counts, pilot=len(worst))
+    flips = replace(flips, unflipped=spread if isinstance(spread, Unvarying) else None)
+    return replace(flips, origin=f"{spread.origin}; {flips.rate:.2g} of pairs flip with the order")
 
 
 def assumed_flips(trials: pd.DataFrame, share: float) -> Flips:

@@ -80,9 +80,9 @@ class _Foreseen:
         self.first = self.first or len(listed)
         self.asked += listed
         keys = [request_key(request, self.id) for request in listed]
-        held = {} if self._store is None else self._store.get(keys)
+        stored = {} if self._store is None else self._store.get(keys)
         for key, (request, reply) in zip(keys, self._simulated.ask(listed), strict=True):
-            yield request, held.get(key, reply)
+            yield request, stored.get(key, reply)
 
 
 def _cost(judge: Judge, later: list[Request], store: Store | None, factor: float, present: float) -> Cost:

@@ -107,7 +107,7 @@ def foresee_all(
     """
     ledger = Ledger(judge, budget or budget_of(judge), announces=True)
     planned: set[Request] = set()
-    more = False
+    is_open = False
     with open_store(store, create=False) as kept:
         for design in designs:
             with suppress(InputError, JudgeError):
@@ -115,10 +115,10 @@ def foresee_all(
                 fresh = [each for each in dict.fromkeys(trial.request for trial in trials) if each not in planned]
                 planned.update(fresh)
                 ledger.plan(unanswered(judge, fresh, kept), trials)
-                more |= is_sequential(design)
+                is_open |= is_sequential(design)
     if budget is not None:
         ledger.require(begins=True)
-    return announcement_of(ledger, len(planned) - ledger.planned, more) if ledger.planned else None
+    return announcement_of(ledger, len(planned) - ledger.planned, is_open) if ledger.planned else None
 
 
 def _answerable(design: Design, judge: Judge, dataset: Dataset) -> list[Trial]:

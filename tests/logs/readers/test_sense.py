@@ -9,7 +9,7 @@ import pytest
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.told import reading_told
+from biaslab.logs.readers.summary import reading_summary
 
 VERDICTS = {"winner": "winner | A -> first, B -> second, tie -> tie"}
 SIDES = {"candidate_id": "model_a", "opponent_id": "model_b"}
@@ -95,9 +95,11 @@ def test_a_log_of_one_item_and_no_other_field_of_items_is_read():
 
 def test_pairs_that_were_judged_once_are_told():
     once = PAIRS.drop(index=[1, 3, 4])
-    lines = reading_told("log", read_judgements(once))
+    lines = reading_summary("log", read_judgements(once))
     assert "  3 of 30 pairs judged in one order only (not used where both orders are needed)" in lines
-    of_all, of_none = (reading_told("log", read_judgements(table)) for table in (PAIRS, PAIRS[PAIRS["model_a"] == "x"]))
+    of_all, of_none = (
+        reading_summary("log", read_judgements(table)) for table in (PAIRS, PAIRS[PAIRS["model_a"] == "x"])
+    )
     assert not any("one order" in line for line in of_all + of_none)
 
 

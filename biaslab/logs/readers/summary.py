@@ -10,7 +10,7 @@ from biaslab.logs.readers.log_columns import identity_of
 _LISTED = 10  # malformed lines shown; all are counted
 
 
-def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[str]:
+def reading_summary(file: str, trials: pd.DataFrame, humans: bool = False) -> list[str]:
     r"""Return lines that describe how a log was read.
 
     Parameters
@@ -28,7 +28,7 @@ def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[
     >>> trials.attrs = {"files": {"log.csv": "table"}, "tables": {"log.csv": "pairs: a and b on each q"},
     ...     "encodings": {}, "duplicates": 0, "left_out": {"the call failed": 1}, "unmatched": {}, "skipped": [],
     ...     "malformed": 0, "problems": []}
-    >>> print("\n".join(reading_told("log.csv", trials)))
+    >>> print("\n".join(reading_summary("log.csv", trials)))
     read as pairs: a and b on each q
     log.csv: 2 judgements (table), 1 of them readable
       1 left out: the call failed
@@ -36,7 +36,7 @@ def reading_told(file: str, trials: pd.DataFrame, humans: bool = False) -> list[
     facts = trials.attrs
     formats = ", ".join(sorted(set(facts["files"].values())))
     readable = int(trials["status"].isin(["ok", "tie"]).sum())
-    lines = [f"read as {told}" for told in facts["tables"].values()]
+    lines = [f"read as {note}" for note in facts["tables"].values()]
     read = f"{len(trials):,} judgements ({formats}), {readable:,} of them readable"
     lines.append(f"{file}: {f'{len(trials):,} items rated by people ({formats})' if humans else read}")
     lines += [f"  {name} is not in UTF-8: read as {encoding}" for name, encoding in facts["encodings"].items()]
