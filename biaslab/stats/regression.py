@@ -16,7 +16,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
-from biaslab.stats.inference import Resampling
+from biaslab.stats.inference import Resampling, grouped_codes
 from biaslab.stats.t_inference import effect_or_why_not, student
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ def linear_model(
     if kept:
         x = x[:, kept]
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
-        errors = jackknife_errors(x, y - x @ b, codes)
+        errors = jackknife_errors(x, y - x @ b, grouped_codes(codes))
         reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever the unit of x
         b, errors = (np.where(is_rounding(part * reach, np.abs(y).max()), 0.0, part) for part in (b, errors))
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
