@@ -17,7 +17,7 @@ from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling, grouped_codes
 from biaslab.stats.logistic import SEPARATED, fitted_log_odds
 from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable, without_each
-from biaslab.stats.regression import identified, jackknife_shifts
+from biaslab.stats.regression import identified, jackknife_shifts, sums_of_products
 
 Floats = NDArray[np.float64]
 _PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
@@ -89,12 +89,8 @@ def log_odds_at_equal(
     if naive is None:
         return lambda _: undefined(SEPARATED, contexts)
     p, codes = expit(x @ naive), grouped_codes(codes, resampling.seed)
-    units = int(codes.max()) + 1
     coefficients = np.concatenate([naive[None], naive + jackknife_shifts(x, y - p, codes, p * (1 - p))])
-    products = np.column_stack([x, np.ones(len(x))])
-    own = np.zeros((units, len(names) + 1, len(names) + 1))
-    np.add.at(own, codes, products[:, :, None] * products[:, None, :])
-    sums = without_each(own)
+    sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
     gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
     try:
         error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))

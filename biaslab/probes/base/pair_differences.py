@@ -16,6 +16,7 @@ from biaslab.stats import Ratio, has_value, usable
 from biaslab.stats.rating_error import rating_error
 
 _HUMANS = ("human", "ratings", "annotators")
+_WINNING = ("context_id", "value", "status", "p_both_orders", "human_gap", "words", "opponent_words")
 
 
 def add_perplexities(trials: pd.DataFrame, likelihood: str) -> pd.DataFrame:
@@ -79,6 +80,13 @@ def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ())
     return judged.assign(**columns)
 
 
+def seen_from_longer(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Re-express the comparisons of texts of different length that humans judged from the side of the longer one."""
+    used = pairs[[name for name in _WINNING if name in pairs]]  # of millions of pairs, a copy of all columns is large
+    differ = used[(used["words"] != used["opponent_words"]) & used["human_gap"].notna()]
+    return seen_from(differ, differ["words"] > differ["opponent_words"])
+
+
 def in_both_orders(judged: pd.DataFrame) -> pd.DataFrame:
     """Return the readable judgements of pairs judged in both orders."""
     whole: pd.DataFrame = judged[has_value(judged) & pairs.in_both_orders(judged, [])]
@@ -109,13 +117,22 @@ def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
         ``context_id``, the number of the judgement; ``score``, half the log odds, up or down; ``first``, 0 or 1; the
         terms; and the human scores of the text.
     """
-    half = log_odds(judged["one"].to_numpy(float)) / 2
-    first, number = judged["seen_first"].to_numpy(bool), np.arange(len(judged))
-    sides: dict[str, Any] = {"context_id": np.tile(number, 2), "score": np.concatenate([half, -half])}
-    sides["first"] = np.concatenate([first, ~first]).astype(float)
-    for name in dict.fromkeys((*_HUMANS, *terms)):
+    half, first = log_odds(judged["one"].to_numpy(float)) / 2, judged["seen_first"].to_numpy(bool)
+    columns = {"score": np.concatenate([half, -half]), "first": np.concatenate([first, ~first]).astype(float)}
+    return _of_both(judged, ("human", *terms)).assign(**columns)
+
+
+def human_scores(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return the human scores alone of what `by_side` returns: ``context_id``, ``human`` and any ratings."""
+    return _of_both(judged, ("human",))
+
+
+def _of_both(judged: pd.DataFrame, numbers: Sequence[str]) -> pd.DataFrame:
+    """Return numbers and ratings of both texts, one row per text and judgement, all first texts first."""
+    sides: dict[str, Any] = {"context_id": np.tile(np.arange(len(judged)), 2)}
+    for name in dict.fromkeys((*_HUMANS, *numbers)):
         both = [judged[f"{name}_{side}"] for side in ("here", "there") if f"{name}_{side}" in judged]
-        if name in ("human", *terms):
+        if name in numbers:
             sides[name] = np.concatenate([side.to_numpy(float) for side in both])
         elif any((side.fillna("") != "").any() for side in both):
             sides[name] = np.concatenate([side.to_numpy() for side in both])
@@ -153,7 +170,7 @@ def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
     x = as_verdicts(judged, terms)[["first", *terms[:-1], "human", terms[-1]]].to_numpy(float)
     known = np.isfinite(x).all(axis=1)
     gram = x[known].T @ x[known]
-    gram[-2, -2] -= 2 * rating_error(by_side(judged[known], terms)).error[0]
+    gram[-2, -2] -= 2 * rating_error(human_scores(judged[known])).error[0]
     effects = np.full(len(x), np.nan)
     effects[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
     return effects

@@ -186,7 +186,7 @@ class PairFeatureProbe(FeatureProbe):
         covariates = ["first", *terms[:-1]]
         known = verdicts[["won", "human", *covariates]].notna().all(axis=1) & verdicts[feature].notna()
         judged, verdicts = judged[known], verdicts[known]
-        sides = differences.by_side(judged, terms)
+        sides = differences.human_scores(judged)
 
         def at_equal(rated: pd.DataFrame) -> Corrected:
             return log_odds_at_equal(verdicts, "won", [*covariates, feature], rated, resampling)
