@@ -126,7 +126,7 @@ class _NormalEquations:
     def of(cls, y: Floats, x: Floats, codes: NDArray[np.intp], error: RatingError) -> _NormalEquations:
         contexts, scale = int(codes.max()) + 1, np.abs(x).max(axis=0)
         x = x / scale
-        score = np.column_stack([np.bincount(codes, column * y, contexts) for column in x.T])
+        score = np.column_stack([np.bincount(codes, column * y, contexts) for column in x.T]).astype(float)
         return cls(without_each(sums_of_products(x, codes)), without_each(score[:, :, None]), error, scale)
 
     def corrected(self, shared: float) -> Attenuated:

@@ -91,7 +91,7 @@ def fitted_log_odds(y: Floats, x: Floats) -> Floats | None:
     for _ in range(_STEPS):
         weighted = x * (mean * (1 - mean))[:, None]
         try:
-            b: Floats = np.linalg.solve(x.T @ weighted, weighted.T @ fitted + x.T @ (y - mean))
+            b = np.asarray(np.linalg.solve(x.T @ weighted, weighted.T @ fitted + x.T @ (y - mean)), float)
         except np.linalg.LinAlgError:
             return None
         before, fitted = fitted, x @ b

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import expit
 
 from biaslab.stats import Ratio, Resampling, linear_model, log_odds_at_equal, logistic_model
+from biaslab.stats.heaping import myers_estimate
 from biaslab.stats.inference import GROUPS, grouped_codes, in_groups, random_groups
 from biaslab.stats.permutation import sign_flip
 
@@ -93,3 +94,12 @@ def test_linear_errors_are_those_of_the_sandwich_over_all_contexts(verdicts):
     )
     assert found.se == pytest.approx(fit.bse["length"], rel=0.05)
     assert found.n_contexts == MANY
+
+
+def test_heaps_of_many_contexts_need_little_memory():
+    levels = range(1, 101)
+    scores = np.random.default_rng(5).integers(1, 101, 60_000)
+    found = myers_estimate(np.arange(len(scores)), np.eye(100)[scores - 1], levels, Resampling(n=200))
+    assert found.n_contexts == (scores < 100).sum()
+    assert found.estimate < 0.01
+    assert found.ci_high < 0.02
