@@ -38,7 +38,8 @@ def test_a_panel_for_each_value_of_col_and_row(estimates):
             rows = rows[rows["metric"] == "first_position_rate"]
             assert dots(ax) == pytest.approx(sorted(rows["estimate"]))
     grid = bl.plots.draw(estimates, "tie_rate", by="judge", row="template", col="attribute").axes
-    assert grid[1].get_title(loc="left").replace("\n", " ").startswith("graded (constructed) · template 1 · fluency")
+    above = grid[1].get_title(loc="left").replace("\n", " · ")
+    assert above.startswith("graded (constructed) · template 1 · fluency")
 
 
 def test_metrics_in_panels_have_their_own_axes(estimates):

@@ -33,7 +33,7 @@ def test_intervals_shows_estimates_and_their_intervals(estimates):
     assert [t.get_text() for t in ax.get_yticklabels()] == ["coherence", "fluency"]
     assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.5, 0.5]]
     assert "P(A)" in ax.get_xlabel()
-    above = ax.get_title(loc="left").replace("\n", " ")
+    above = ax.get_title(loc="left").replace("\n", " · ")
     assert above == "simulated judge · graded (constructed) · n = 8 contexts · 95 % intervals"
     assert len(ax.figure.legends[0].get_texts()) == 3
 
