@@ -46,14 +46,14 @@ def budget_needed(curves: pd.DataFrame, share: float = 0.9) -> pd.DataFrame:
         raise InputError("share", share, "above 0, at most 1")
     require_columns(curves, ["metric", "attribute", "debiasing", "strategy", "budget", "estimate"], "curves")
     rho = curves[(curves["metric"] == "spearman") & (curves["strategy"] != "no-repeat")]
-    several = [name for name in ("judge", "dataset", "template") if name in rho and rho[name].nunique() > 1]
+    several = [name for name in ("judge", "dataset", "template") if name in rho and len(set(rho[name])) > 1]
     index = [*several, "attribute", "debiasing"]
     rows = [
         dict(zip([*index, "strategy"], key, strict=True)) | {"budget": _reached(curve, share)}
         for key, curve in rho.groupby([*index, "strategy"], sort=False)
     ]
     table = pd.DataFrame(rows, columns=[*index, "strategy", "budget"])
-    wide = table.pivot(index=index, columns="strategy", values="budget")
+    wide = table.pivot_table("budget", index, "strategy")
     return wide.reindex(pd.MultiIndex.from_frame(table[index].drop_duplicates()), columns=table["strategy"].unique())
 
 

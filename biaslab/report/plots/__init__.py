@@ -2,9 +2,9 @@
 
 Published values and null edits have hollow marks.
 
-`draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares, `promises` what
-a validation found. `intervals` and `against` draw on given or new Axes and return them. Labels and nulls are declared by the probes
-(`biaslab.core.Metric`).
+`draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares, `promises`
+those of a validation. `intervals` and `against` draw on given or new Axes and return them. Labels and nulls are
+declared by the probes (`biaslab.core.Metric`).
 """
 
 from biaslab.report.plots.drawing import against, intervals

@@ -94,9 +94,9 @@ def _largest(shifts: pd.DataFrame, metric: str) -> str | None:
     shifts = shifts[shifts["estimate"].notna()]
     if shifts.empty:
         return None
-    tests = corrected(shifts, shifts["p_value"].notna()).reset_index(drop=True)
+    tests = corrected(shifts, shifts["p_value"].notna())
     found = sum(map(significant, tests["q_value"]))
-    largest = tests.loc[tests["estimate"].abs().idxmax()].to_dict()
+    largest = tests.iloc[int(tests["estimate"].abs().to_numpy().argmax())].to_dict()
     value = f"{with_interval(largest, 2)} over {largest['n_contexts']} contexts"
     if len(tests) > 1:
         what = "pairs of judges differ" if tests["compared"].is_unique else "differences are found"
@@ -156,8 +156,8 @@ def inherited(
     probes, attributes = (len(set(rows[name])) > 1 for name in ("probe", "attribute"))
     labels = []
     for of, probe, attribute in rows[["of", "probe", "attribute"]].itertuples(index=False):
-        name = (f"{probe}: " if probes else "") + find_metric(of, probe).label
-        labels.append(textwrap.fill(name + (f", {attribute}" if attributes else ""), _WIDE))
+        text = (f"{probe}: " if probes else "") + find_metric(of, probe).label
+        labels.append(textwrap.fill(text + (f", {attribute}" if attributes else ""), _WIDE))
     levels = list(dict.fromkeys(labels))
     places = np.array([levels.index(label) for label in labels], float)
     left, right = panels(2, 3.4 + 1.3 * len(levels), sharex=False)
