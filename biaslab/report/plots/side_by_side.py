@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _LONG = 40  # maximum number of characters of a judge's name
 _WIDE = 30  # characters per line of a row label
+#: Verdicts on an inherited share, as verbs of a sentence, if they are not so already.
+_VERBS = {"keeps a part": "keeps a part of", "cannot be told": "is not shown to keep or lose"}
 
 
 @checked
@@ -186,8 +188,10 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
     """Add a column ``finding``: one sentence on the share of each bias that the student inherits."""
     rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
-    verdicts = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
-    return shares.assign(finding=f"The student and its teacher's biases: {'; '.join(verdicts)}")
+    told = [
+        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}" for of, probe, verdict in rows
+    ]
+    return shares.assign(finding=f"The student {'; '.join(told)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:

@@ -247,6 +247,4 @@ def test_what_is_inherited_is_saved_by_its_name_with_the_rows_of_one_unit(tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {f"inheritance__mine.{kind}" for kind in ("csv", "pdf", "png")}
     saved = pd.read_csv(tmp_path / "inheritance__mine.csv")
     assert set(saved["unit"]) == {"SD"}
-    assert saved["finding"].unique().tolist() == [
-        "The student and its teacher's biases: keeps (score per nat of log perplexity)"
-    ]
+    assert saved["finding"].unique().tolist() == ["The student keeps its teacher's score per nat of log perplexity"]
