@@ -165,10 +165,10 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
     if len(rows) == 1:
         return with_interval(least, digits)
     low, high = (number(row["estimate"], digits) for row in (least, most))
+    if plain:
+        return f"{low} each" if low == high else f"{low} to {high}"
     if low == high:
         return f"{low} in {'both' if len(rows) == 2 else f'all {len(rows)}'}"
-    if plain:
-        return f"{low} to {high}"
     differ = _differing(rows)
     return f"from {low}{_where(least, differ)} to {high}{_where(most, differ)}"
 
