@@ -17,7 +17,11 @@ from biaslab.logs.readers.rows import Log
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
-_DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # a decimal comma, in files with semicolons or tabs between fields
+#: Decimal commas by separator; with tabs, 1,234 may be 1234 as well as 1.234, so it is no number.
+_DECIMAL = {
+    ";": re.compile(r"^([-+]?\d+),(\d+)$"),
+    "\t": re.compile(r"^(?![-+]?[1-9]\d{0,2},\d{3}$)([-+]?\d+),(\d+)$"),
+}
 _NOT_JSON = (ValueError, RecursionError)
 #: Names that promptfoo repeats, beside the outputs of each provider.
 _REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])
@@ -111,7 +115,7 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     separator = note[1] if note else separator_of(text)
     lines = islice(lines_of(text), int(bool(note)), None)  # a note for spreadsheets counts as a line
     reader = csv.reader(lines, delimiter=separator, strict=True)
-    decimal = separator in (";", "\t")
+    decimal = _DECIMAL.get(separator)
     names: list[str] | None = None
     while True:
         line = reader.line_num + 1 + bool(note)
@@ -135,7 +139,7 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         elif any(NO_TEXT.search(cell) for cell in row):
             log.refuse(line, _no_text(log))
         else:
-            cells = [_DECIMAL.sub(r"\1.\2", cell) for cell in row] if decimal else row
+            cells = [decimal.sub(r"\1.\2", cell) for cell in row] if decimal else row
             yield line, dict(zip(names, cells, strict=True))
 
 

@@ -318,6 +318,7 @@ FILES = {
     "bars.csv": WHOLE.to_csv(index=False, sep="|"),
     "told.csv": "sep=;\n" + WHOLE.to_csv(index=False, sep=";"),
     "comma.csv": WHOLE.assign(score=WHOLE["score"] / 1.0).to_csv(index=False, sep=";", decimal=","),
+    "comma.tsv": WHOLE.assign(score=WHOLE["score"] / 1.0).to_csv(index=False, sep="\t", decimal=","),
     "index.csv": WHOLE.to_csv(),
     "log.zip": zipped(WHOLE.to_csv(index=False)),
 }
@@ -331,6 +332,13 @@ def test_layouts_of_files(name, tmp_path):
     assert trials["value"].tolist() == WHOLE["score"].tolist()
     assert trials["candidate_id"].tolist() == WHOLE["model"].tolist()
     assert trials["context_id"].tolist() == WHOLE["question"].tolist()
+
+
+def test_a_comma_before_three_digits_may_separate_thousands(tmp_path):
+    file = tmp_path / "log.tsv"
+    WHOLE.assign(words=[f"1,{200 + n}" for n in range(len(WHOLE))]).to_csv(file, index=False, sep="\t")
+    words = read_judgements(file)["words"]
+    assert not ((words > 1) & (words < 2)).any()
 
 
 def test_what_stands_beside_a_list_is_of_all_its_records(tmp_path):
