@@ -13,6 +13,7 @@ PLAIN = frozenset({"judge", "llm", "the", "final", "model", "auto", "evaluator",
 _SCORES = named.SCORE | {"metrics", "metric", "feedback", "evals", "evaluations"}
 _REASONS = frozenset(["reason", "reasons", "reasoning", "rationale", "explanation", "justification", "critique",
                       "explained", "why"])  # fmt: skip
+_NO_NAMES = {"value", "score", "rating", "result"}  # of the number in an object of one score
 _BETWEEN = re.compile(r"[./]")
 
 
@@ -34,13 +35,14 @@ def within_scores(name: str) -> str:
 
     Examples
     --------
-    >>> within_scores("scores.depth"), within_scores("metrics/brand_voice"), within_scores("depth")
+    >>> within_scores("scores.depth"), within_scores("metrics/brand_voice"), within_scores("scores.gpt-4o")
     ('depth', 'brand_voice', '')
     """
     *heads, tail = _BETWEEN.split(name)
     for at, head in enumerate(heads):
         if set(named.tokens(head)) & _SCORES:
-            return (*heads, tail)[at + 1]
+            own = (*heads, tail)[at + 1]
+            return "" if own.lower() in _NO_NAMES or own.isdigit() or named.is_model(own) else own
     return ""
 
 

@@ -93,7 +93,11 @@ _MODELS = re.compile(
     re.IGNORECASE,
 )
 _OF_JUDGES = frozenset(["judge", "evaluator", "grader", "scorer"])
+JUDGES = frozenset(["judge", "judges", "evaluator", "evaluators", "grader", "graders", "llms", "jury", "jurors"])
+"""Words in names of objects that hold something for each judge."""
+
 CONVERSATIONS = frozenset(["conversation", "conv", "dialogue", "dialog", "transcript", "messages", "chat"])
+_PERSON_FIELDS = ("user_id", "annotator", "annotator_id", "worker_id", "completed_by", "annotated_by")
 _INPUTS, _OUTPUTS = ("input", "inputs"), ("output", "outputs")
 _OF_REFERENCES = frozenset(["reference", "expected", "gold", "ideal", "target", "truth"])
 
@@ -222,6 +226,12 @@ def like_judge(name: str) -> bool:
     judging = {"judge", "judging", "evaluator", "evaluation", "eval", "grader", "grading", "scorer", "scoring", "rater"}
     models = {"model", "llm", "name", "engine"}
     return bool(words & judging) and bool(words & models) and words <= judging | models
+
+
+def beside_a_person(names: Sequence[str], name: str) -> bool:
+    """Return whether the object with a judgement, such as ``responses.0.value``, also names a person."""
+    head, dot, _ = name.rpartition(".")
+    return bool(dot) and any(f"{head}.{person}" in names for person in _PERSON_FIELDS)
 
 
 def is_text(words: Iterable[str]) -> bool:

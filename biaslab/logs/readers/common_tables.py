@@ -17,6 +17,7 @@ from biaslab.logs.readers.refusing import Refusal
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_tables import of_scores
 from biaslab.logs.readers.table_columns import Table, TableReading
+from biaslab.logs.readers.winning_flags import by_flag
 
 
 def read_table(rows: Rows, mapping: Mapping[str, Any]) -> TableReading | Refusal | None:
@@ -38,7 +39,7 @@ def read_table(rows: Rows, mapping: Mapping[str, Any]) -> TableReading | Refusal
     }  # fmt: skip
     if candidates and (third := named.third_candidate(table.names, candidates)) is not None:
         return Refusal(f"it compares more than two candidates ({third}): split each row into one row per pair")
-    candidates = candidates or named_pair(table) or with_baseline(table)
+    candidates = candidates or named_pair(table) or with_baseline(table) or by_flag(table)
     if candidates and (reading := of_pairs(table, candidates)) is not None:
         return reading
     if (refusal := winner_and_loser(table)) is not None:

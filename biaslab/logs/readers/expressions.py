@@ -173,7 +173,9 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool):
         return float(value)
     text = (written(value) or "").strip().lower()
-    return {"true": 1.0, "false": 0.0}.get(text, float(text) if NUMERAL.fullmatch(text) else None)
+    return {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}.get(
+        text, float(text) if NUMERAL.fullmatch(text) else None
+    )
 
 
 def _interpolation(known: Mapping[str, str]) -> tuple[list[float], list[float]] | None:

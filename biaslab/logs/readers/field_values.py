@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import math
@@ -74,14 +75,55 @@ def at(record: Any, path: str) -> Any:
 
 def value_at(record: Any, path: str) -> Any:
     """Return the value at a dotted path of object keys and list indices, or `WRONG` if there is none."""
-    for step in path.split("."):
+    steps = path.split(".")
+    for at_, step in enumerate(steps):
         if isinstance(record, dict) and step in record:
             record = record[step]
+        elif isinstance(record, dict) and (key := _key_with_points(record, steps[at_:])) is not None:
+            rest = steps[at_ + key.count(".") + 1 :]
+            return value_at(record[key], ".".join(rest)) if rest else record[key]
         elif isinstance(record, list) and step.isascii() and step.isdigit() and int(step) < len(record):
             record = record[int(step)]
         else:
             return WRONG
     return record
+
+
+def _key_with_points(record: dict[str, Any], steps: Sequence[str]) -> str | None:
+    """Return the key with points, such as "gpt-4.1", with which the rest of a path starts; None if there is none."""
+    return next((key for end in range(len(steps), 1, -1) if (key := ".".join(steps[:end])) in record), None)
+
+
+def items_in(value: Any, textual: bool = False) -> list[tuple[Any, Any]] | None:
+    """Return the items of a list or an object, with their index or key; None for other values.
+
+    With ``textual``, as in CSV, a text may be a list or an object as JSON or Python writes them, or have signs between
+    its items.
+
+    Examples
+    --------
+    >>> items_in(["A", "B"]), items_in({"x": 1}), items_in("A;B") is None
+    ([(0, 'A'), (1, 'B')], [('x', 1)], True)
+    >>> items_in("['A', 'tie']", textual=True), items_in("A;B", textual=True)
+    ([(0, 'A'), (1, 'tie')], [(0, 'A'), (1, 'B')])
+    """
+    if textual and isinstance(value, str):
+        value = _from_text(value.strip())
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list) else None
+
+
+def _from_text(text: str) -> Any:
+    if text[:1] in ("[", "{"):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                return read(text)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+        return None
+    between = next((sign for sign in (";", "|", ",") if sign in text), None)
+    return [part.strip() for part in text.split(between)] if between and text else [text] if text else []
 
 
 def plain(text: str | None) -> str | None:

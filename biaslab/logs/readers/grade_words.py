@@ -50,6 +50,20 @@ def worth_of_two(values: Iterable[str]) -> dict[str, int] | None:
     return {value: int(place > 0) for value, place in places.items()}
 
 
+def worth_between(values: Iterable[str]) -> dict[str, float] | None:
+    """Return 0, 0.5 and 1 for words such as incorrect, partially correct and correct; None unless all three occur.
+
+    Examples
+    --------
+    >>> worth_between(["C", "P", "I"]), worth_between(["Poor", "Good", "Excellent"])
+    ({'I': 0, 'P': 0.5, 'C': 1}, None)
+    """
+    steps = {value: next((at for at, words in enumerate(_OF_TWO) if _plain(value) in words), -1) for value in values}
+    if set(steps.values()) != {0, 1, 2}:
+        return None
+    return {value: (0, 0.5, 1)[at] for value, at in sorted(steps.items(), key=lambda each: each[1])}
+
+
 def ranks(values: Iterable[str]) -> dict[str, int] | None:
     """Return the rank of each grade, from 1 for the worst; None unless all words are from one ladder, or all are stars.
 

@@ -107,5 +107,6 @@ def _flag(value: str, shown: tuple[str, str, int], distinct: Sequence[str]) -> s
     if low in ("swapped", "reversed", "reverse", "backward", "second", shown[1].lower(), "swap", "flipped"):
         return "true"
     words = named.tokens(low)
-    known = {one, two, "a", "b", "1", "2", "ab", "ba", "model", "answer", "response", "output", "first", "then"}
+    known = {one, two, "a", "b", "1", "2", "ab", "ba", "model", "answer", "response", "output", "first", "then",
+             "12", "21"}  # fmt: skip
     return places[marks[0]] if marks and set(words) <= known else None

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.context_columns import context_of, no_context
+from biaslab.logs.readers.listed_verdicts import refuse_listed
 from biaslab.logs.readers.pair_orders import order_of
 from biaslab.logs.readers.pair_verdicts import (
-    measure_of_sides,
     of_verdict,
     reply_columns,
     verdict_columns,
 )
 from biaslab.logs.readers.refusing import Entries, Refusal, either_order
+from biaslab.logs.readers.side_measures import measure_of_sides
 from biaslab.logs.readers.table_columns import (
     FEW,
     GIVEN_OUTCOMES,
@@ -25,9 +26,10 @@ from biaslab.logs.readers.table_columns import (
     people_or_judges,
     shared_entries,
 )
+from biaslab.logs.readers.winning_flags import judge_of_flag
 
 _SHOWN_THEN = {"shown", "presented", "position"}  # words in names of verdicts that refer to positions as shown
-_JUDGES = {"judge", "llm", "evaluator", "grader", "jury"}  # words in names of columns that each belong to a judge
+_JUDGES = named.JUDGES | {"llm"}  # words in names of columns that each belong to a judge
 _COUNTED = {"id", "len", "length", "words", "chars", "tokens", "score", "rating", "elo", "rank", "cost", "time"}
 
 
@@ -44,7 +46,7 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     if candidates is None:
         return None
     shown, entries = candidates
-    if (context := context_of(table)) is None:
+    if (context := context_of(table) or _first_turn(table, shown)) is None:
         return no_context(table, entries)
     entries = {"context_id": context, **entries, **shared_entries(table, "template")}
     if refusal := _who_judged(table, entries, shown) or judged_by_people(table, entries):
@@ -54,9 +56,19 @@ def of_pairs(table: Table, pairs: Mapping[named.Tokens, tuple[str, str, int]]) -
     return _in_one_order(table, entries, shown)
 
 
+def _first_turn(table: Table, shown: tuple[str, str, int]) -> str | None:
+    """Return the path to the question in two conversations that start with the same one, or None."""
+    pairs = [pair[:2] for pair in named.find_pairs(table.names).values()]
+    for one, two in dict.fromkeys((shown[:2], *pairs)):
+        asked = [table.rows.values(f"{name}.0.content") for name in (one, two)]
+        if asked[0] == asked[1] and all(isinstance(text, str) for text in asked[0]):
+            return f"{one}.0.content"
+    return None
+
+
 def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -> TableReading | Refusal:
     """Return how to read rows with the verdict in one order."""
-    verdicts, people = verdict_columns(table, entries)
+    verdicts, people = verdict_columns(table, entries, shown)
     if GIVEN_OUTCOMES & set(table.given):
         verdicts = [""]
     readings: dict[str, Any] = {name: of_verdict(table, name, entries, shown) for name in [*verdicts, *people] if name}
@@ -77,7 +89,11 @@ def _in_one_order(table: Table, entries: Entries, shown: tuple[str, str, int]) -
         table.notes.append(f"humans = {', '.join(people)}")
     if (refusal := _which_verdict(table, verdicts, entries, readings)) is not None:
         return refusal
-    mappings = tuple(_judge_mapping(table, entries, name, readings.get(name), len(verdicts)) for name in verdicts)
+    about = _by_attribute(verdicts)
+    mappings = tuple(
+        _judge_mapping(table, entries | about.get(name, {}), name, readings.get(name), len(verdicts) - len(about))
+        for name in verdicts
+    )
     place = _order_note(table, entries, readings.get(verdicts[0]), shown)
     table.note_unused(mappings)
     notes = [f"pairs: {shown[0]} and {shown[1]} on each {entries['context_id']}", place, *table.notes]
@@ -108,7 +124,7 @@ def _in_both_orders(
     if isinstance(verdict, Refusal) or isinstance(other, Refusal):
         return verdict if isinstance(verdict, Refusal) else Refusal(**vars(other))
     whole: Entries = {**entries, "winner": verdict, "winner_swapped": other}
-    if people := [name for name in verdict_columns(table, entries)[1] if name not in orders]:
+    if people := [name for name in verdict_columns(table, entries, shown)[1] if name not in orders]:
         readings = {name: of_verdict(table, name, entries, shown) for name in people}
         if refusals := [each for each in readings.values() if isinstance(each, Refusal)]:
             return refusals[0]
@@ -195,16 +211,32 @@ def _order_note(table: Table, entries: Entries, reading: Any, shown: tuple[str, 
 def _judge_mapping(table: Table, entries: Entries, name: str, reading: Any, judges: int) -> Entries:
     """Return the mapping of one verdict column."""
     outcome = {} if reading is None else reading if not name else {"winner": reading}
-    if judges > 1 or named.is_model(name):
-        table.notes.append(f"judge {judge_name(name)} = {name}")
-        return {"judge": f"={judge_name(name)}"} | entries | outcome
-    return entries | outcome
+    if "attribute" in entries and "attribute" not in table.given and str(entries["attribute"]).startswith("="):
+        table.notes.append(f"attribute {str(entries['attribute'])[1:]} = {name}")
+    judge = judge_of_flag(table, name)
+    if judge is None and (judges > 1 or named.is_model(name)):
+        judge = judge_name(name)
+    if not judge:
+        return entries | outcome
+    table.notes.append(f"judge {judge} = {name}")
+    return {"judge": f"={judge}"} | entries | outcome
+
+
+def _by_attribute(verdicts: Sequence[str]) -> dict[str, Entries]:
+    """Return the attribute of each of several verdicts by one judge, if all are named after different ones."""
+    words = [[word for word in named.tokens(name) if word in named.ATTRIBUTES] for name in verdicts]
+    about = [" ".join(dict.fromkeys(own)) for own in words]
+    if len(verdicts) < 2 or not all(about) or len(set(about)) < len(about) or any(map(named.is_model, verdicts)):
+        return {}
+    return {name: {"attribute": f"={attribute}"} for name, attribute in zip(verdicts, about, strict=True)}
 
 
 def _which_verdict(
     table: Table, verdicts: Sequence[str], entries: Entries, readings: Mapping[str, Any]
 ) -> Refusal | None:
     """Ask which of several verdict columns is the judge's, unless each names one, or for one if there is none."""
+    if not verdicts and (refusal := refuse_listed(table)) is not None:
+        return refusal
     if not verdicts:
         replies = reply_columns(table, entries)
         options = tuple((f"if {name} holds the judge's words", {**entries, "reply": name}) for name in replies[:2])
@@ -215,6 +247,10 @@ def _which_verdict(
         return Refusal("no column holds the judge's verdicts", options)
     if len(verdicts) < 2 or all(named.is_model(name) or set(named.tokens(name)) & _JUDGES for name in verdicts):
         return None
+    if _by_attribute(verdicts):
+        return None
+    if (refusal := refuse_listed(table, verdicts)) is not None:
+        return refusal
     others = [name for name in verdicts if not named.is_model(name)]
     if len(others) == 1 and len(verdicts) > 2:
         option = (f"if {others[0]} is people's, or the gold label", {"preference": readings[others[0]]})

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.field_values import NUMERAL, is_no_value
-from biaslab.logs.readers.pairs_of_columns import OUTCOMES
+from biaslab.logs.readers.pairs_of_columns import OUTCOMES, says_who_wins
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import FEW, KNOWN, Table, fields_of, mostly_sides
 from biaslab.logs.readers.unclear_verdicts import most_common, unclear
 from biaslab.logs.readers.verdict_words import meanings, side_of
+from biaslab.logs.readers.winning_flags import is_alone, sides_of_flag
 
 #: Words in names of columns that accompany a verdict.
 _BESIDE = {"reason", "reasons", "reasoning", "rationale", "explanation", "comment", "confidence", "strength", "why",
            "justification", "raw", "time", "count", "type", "prompt", "statement", "elaboration"}  # fmt: skip
 _ABOUT = {"id", "agent", "status", "user", "version", "at", "model"}  # other fields of an object with a verdict
-_PERSONS = {"user_id", "annotator", "annotator_id", "worker_id", "completed_by", "annotated_by"}
-_SIDE_MEASURES = {"prob", "probability", "p", "win", "wins", "won", "better", "preferred", "prefers", "pref", "winner",
-                  "score", "scores", "rating", "ratings", "reward", "rewards", "logprob", "likelihood", "votes",
-                  "vote"}  # fmt: skip
-_DEGREES = named.SCORE | named.VERDICT | {"strength", "margin", "degree", "gap", "difference", "diff", "delta"}
-_CHOSEN_WINS = ("results", "result", "correct", "accuracy", "is_correct")  # RewardBench's: 1 where the chosen one wins
 _REPLIES = {"raw", "reply", "output", "completion", "evaluation", "review", "judge", "critique", "explanation"}
-_SURE = 1e-6
 _LONG = 10  # mean characters above which texts may be replies
-_MOST_WORDS = 6  # of verdicts
+_MOST_WORDS, _LONGEST = 6, 20  # verdicts, and characters of one that may mean a tie
+_FROM_0_OR_TIES = {"0", "1", "2"}  # places in a list counted from 0, with 2 for a tie, or from 1, with 0 for a tie
 _NUMBERS_OF_SIDES = {"-1", "0", "1", "2"}
 
 
-def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str]]:
+def verdict_columns(table: Table, entries: Entries, shown: tuple[str, str, int]) -> tuple[list[str], list[str]]:
     """Return the columns of verdicts by judges, and those of verdicts by people.
 
-    A column counts as one by its name, or because its values name sides.
+    A column counts as one by its name, because its values name sides, or because it says whether one side wins.
     """
     taken = {*fields_of(entries), *table.used}
     verdicts, people, unread = [], [], []
+    flags = _flags_of_sides(table, shown)
     beside_texts = {
         name for *pair, place in named.find_pairs(table.names).values() if place == named.CHOSEN for name in pair
     }
@@ -45,13 +40,16 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
         words = set(named.tokens(name))
         if "judge" in words:
             words -= {"reference", "user"}
+        if name not in taken and (name in flags or (shown[2] == named.CHOSEN and says_who_wins(table, name))):
+            (people if words & named.HUMAN else verdicts).append(name)
+            continue
         if name in taken or name in beside_texts or _is_about(name, words) or _is_flag_of_ties(table, name):
             continue
         is_verdict = bool(words & named.VERDICT) or name.lower() == "gold"
         if not table.present(name) or (table.distinct(name) > FEW and not _names_systems(words)):
             continue
         sides = mostly_sides(table, name) or _names_both(table, name)
-        if (words & named.HUMAN or _has_person(table, name)) and (
+        if (words & named.HUMAN or named.beside_a_person(table.names, name)) and (
             is_verdict or sides or _names_candidates(table, name, entries) or _has_side_numbers(table, name, words)
         ):
             people.append(name)
@@ -66,17 +64,20 @@ def verdict_columns(table: Table, entries: Entries) -> tuple[list[str], list[str
     return ([name for name in verdicts if name not in words_only] if plain else verdicts), people
 
 
+def _flags_of_sides(table: Table, shown: tuple[str, str, int]) -> list[str]:
+    """Return the columns that say whether one side wins; a single one of 0 and 1 may be a probability."""
+    flags = [name for name in table.names if is_alone(table, name) and sides_of_flag(table, name, shown) is not None]
+    judged = [name for name in flags if not set(named.tokens(name)) & named.HUMAN]
+    if shown[2] != named.CHOSEN and len(judged) == 1 and table.is_numeric(judged[0]):
+        flags.remove(judged[0])
+    return flags
+
+
 def _is_about(name: str, words: set[str]) -> bool:
     """Return whether a column's name suggests a companion of a verdict: an order, a reason, one side, an index."""
     side = bool(words & {"a", "b"}) and len(words) > 1
     within = "." in name and bool(set(named.tokens(name.rpartition(".")[2])) & _ABOUT)
     return bool(words & (named.ORDER | _BESIDE)) or side or within or name.endswith("#")
-
-
-def _has_person(table: Table, name: str) -> bool:
-    """Return whether the object with a verdict also names a person."""
-    head, dot, _ = name.rpartition(".")
-    return bool(dot) and any(f"{head}.{person}" in table.names for person in _PERSONS)
 
 
 def _has_side_numbers(table: Table, name: str, words: set[str]) -> bool:
@@ -91,16 +92,18 @@ def _names_both(table: Table, name: str) -> bool:
     sides = {value: side_of(value) for value in values}
     others = [value for value, side in sides.items() if side is None]
     both = {"first", "second"} <= set(sides.values()) and not table.is_numeric(name)
-    return both and len(others) == 1 and len(values) <= _MOST_WORDS and len(others[0]) <= _LONG
+    return both and len(others) == 1 and len(values) <= _MOST_WORDS and len(others[0]) <= _LONGEST
 
 
 def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
     """Return the expression that reads a column of verdicts, or a refusal if they are ambiguous."""
+    if is_alone(table, name) and (flag := sides_of_flag(table, name, shown)) is not None:
+        return {"field": name, "values": flag}
     values = Counter(value for value in table.present(name) if side_of(value) is not None or not is_no_value(value))
     values = values or Counter(table.present(name))
     candidates = {*table.present(shown[0]), *table.present(shown[1])}
     by_name = sum(n for value, n in values.items() if value in candidates or side_of(value) == "tie")
-    sides = meanings(values, shown[2])
+    sides = None if shown[0].endswith(".0") and set(values) >= _FROM_0_OR_TIES else meanings(values, shown[2])
     by_side = 0 if sides is None else sum(n for value, n in values.items() if sides.get(value))
     total = sum(values.values())
     if by_name >= KNOWN * total and any(value in candidates for value in values):
@@ -121,63 +124,6 @@ def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str,
     return unclear(name, values, entries, shown)
 
 
-def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries) -> Entries | Refusal | None:
-    """Return how to read columns with a number or probability per side, or a flag of the winner; None without any."""
-    taken = {*fields_of(entries), *table.used}
-    free = [name for name in table.names if name not in taken and not set(named.tokens(name)) & named.HUMAN]
-    for words, (one, two, place) in named.find_pairs(free).items():
-        if place == shown[2] and set(words) & _SIDE_MEASURES and all(_is_measure(table, name) for name in (one, two)):
-            return _outcome_of_two(table, one, two, entries)
-    for name in free:
-        listed = [value for value in table.rows.values(name) if value is not None]
-        if listed and all(isinstance(value, list) and len(value) == 2 for value in listed):
-            numbers = [each for value in listed for each in value]
-            if all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
-                greater = {**entries, "winner": f"{name}.0 > {name}.1"}
-                reason = f"{name} has a number for each side"
-                return Refusal(reason, (("if the judge saw both, and the higher one wins", greater),))
-    if shown[2] == named.CHOSEN:
-        judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _is_between(table, name, 0, 1)]
-        if judged:
-            return {"p_first": judged[0], "order_known": "=false", "preference": "=candidate"}
-    if (of_one := _outcome_of_one(table, free, shown[2])) is not None:
-        return of_one
-    return _ranks(table, free, shown, entries) or _degrees(table, free, shown, entries)
-
-
-def _degrees(
-    table: Table, free: Sequence[str], shown: tuple[str, str, int], entries: Entries
-) -> Entries | Refusal | None:
-    """Return how to read a column of degrees of preference: numbers of both signs, or a few whole numbers."""
-    signed = [name for name in free if set(named.tokens(name)) & _DEGREES and _has_both_signs(table, name)]
-    degrees = signed or [name for name in free if set(named.tokens(name)) & _DEGREES and _is_scale(table, name)]
-    if len(degrees) != 1:
-        return None
-    reading = of_verdict(table, degrees[0], entries, shown)
-    return reading if isinstance(reading, Refusal) else {"winner": reading}
-
-
-def _ranks(table: Table, free: Sequence[str], shown: tuple[str, str, int], entries: Entries) -> Refusal | None:
-    """Ask whether the lower of two ranks wins."""
-    for words, (one, two, place) in named.find_pairs(free).items():
-        if place == shown[2] and set(words) & {"rank", "ranking"} and table.is_numeric(one) and table.is_numeric(two):
-            lower = ("if 1 is the best", entries | {"winner": f"{two} > {one}"})
-            return Refusal(f"{one} and {two} are ranks", (lower,))
-    return None
-
-
-def _is_scale(table: Table, name: str) -> bool:
-    """Return whether a column holds a few whole numbers, as degrees of preference do."""
-    numbers = [float(value) for value in table.valued(name) if NUMERAL.fullmatch(value)]
-    whole = bool(numbers) and all(number.is_integer() for number in numbers) and min(numbers) >= 0
-    return table.is_numeric(name) and whole and 2 <= len(set(numbers)) <= FEW and max(numbers) <= FEW
-
-
-def _has_both_signs(table: Table, name: str) -> bool:
-    numbers = [float(value) for value in table.present(name) if NUMERAL.fullmatch(value)]
-    return table.is_numeric(name) and bool(numbers) and min(numbers) < 0 < max(numbers)
-
-
 def reply_columns(table: Table, entries: Entries) -> list[str]:
     """Return the columns that may contain a judge's replies."""
     taken = {*fields_of(entries), *table.used}
@@ -189,60 +135,8 @@ def reply_columns(table: Table, entries: Entries) -> list[str]:
     ]  # fmt: skip
 
 
-def _outcome_of_two(table: Table, one: str, two: str, entries: Entries) -> Entries | Refusal:
-    """Return how to read two columns with a number per side: as probabilities, flags, or scores to compare."""
-    pairs = [(_value(a), _value(b)) for a, b in zip(table.columns[one], table.columns[two], strict=True) if a and b]
-    if all(abs(a + b - 1) < _SURE for a, b in pairs) and not all({a, b} == {0.0, 1.0} for a, b in pairs):
-        return {"p_first": one}
-    greater = {"winner": f"{one} > {two}"}
-    if {value for pair in pairs for value in pair} <= {0.0, 1.0} and (1.0, 1.0) not in pairs:
-        ties = [name for name in table.names if {"tie", "draw"} & set(named.tokens(name)) and _is_measure(table, name)]
-        marked = [table.columns[name] for name in ties[:1]]
-        empty = zip(table.columns[one], table.columns[two], *marked, strict=True)
-        if all(any(value and _value(value) for value in row) for row in empty):
-            return greater
-        reason = f"{one} and {two} are both 0 in some rows, and no column marks this as a tie"
-        return Refusal(reason, (("if it is one", entries | greater),))
-    reason = f"{one} and {two} are numbers for each side"
-    return Refusal(reason, (("if the judge saw both, and the higher one wins", entries | greater),))
-
-
-def _outcome_of_one(table: Table, names: Sequence[str], place: int) -> Entries | None:
-    """Return how to read a column with the probability or flag that one side wins, such as ``a_is_better``, or None."""
-    one, two = named.SIDES[place]
-    for name in names:
-        words = set(named.tokens(name))
-        if (
-            not words & _SIDE_MEASURES - named.SCORE
-            or len(words & {one, two}) != 1
-            or not _is_between(table, name, 0, 1)
-        ):
-            continue
-        if all(value.lower() in ("true", "false") for value in table.present(name)):
-            won, lost = ("first", "second") if one in words else ("second", "first")
-            sides = {value: won if value.lower() == "true" else lost for value in sorted(set(table.present(name)))}
-            return {"winner": {"field": name, "values": sides}}
-        return {"p_first": name if one in words else {"field": name, "values": {"0": "1", "1": "0"}}}
-    return None
-
-
-def _is_measure(table: Table, name: str) -> bool:
-    values = table.present(name)
-    return bool(values) and all(_value(value) is not None for value in values)
-
-
-def _is_between(table: Table, name: str, low: float, high: float) -> bool:
-    return _is_measure(table, name) and all(low <= _value(value) <= high for value in table.present(name))
-
-
-def _value(text: str) -> Any:
-    """Return a number, with 1 and 0 for true and false; None for other texts."""
-    word = text.lower()
-    return {"true": 1.0, "false": 0.0}.get(word, float(text) if NUMERAL.fullmatch(text) else None)
-
-
 def _is_flag_of_ties(table: Table, name: str) -> bool:
-    return bool({"tie", "ties", "draw"} & set(named.tokens(name))) and _is_measure(table, name)
+    return bool({"tie", "ties", "draw"} & set(named.tokens(name))) and is_measure(table, name)
 
 
 def _names_systems(words: set[str]) -> bool:
@@ -267,3 +161,17 @@ def _sides_by_name(values: Counter[str], shown: tuple[str, str, int], entries: E
     sides = {value: called[value.lower()] for value in values if value.lower() in called}
     ties = {value: "tie" for value in values if side_of(value) == "tie"}
     return ties | sides if sides else {}
+
+
+def is_measure(table: Table, name: str) -> bool:
+    """Return whether all values of a column are numbers or flags."""
+    values = table.present(name)
+    return bool(values) and all(measure_of(value) is not None for value in values)
+
+
+def measure_of(text: str) -> Any:
+    """Return a number, with 1 and 0 for true and false or yes and no; None for other texts."""
+    word = text.lower()
+    return {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}.get(
+        word, float(text) if NUMERAL.fullmatch(text) else None
+    )

@@ -60,7 +60,7 @@ def _named_by_verdicts(table: Table) -> Pairs:
 
 def with_baseline(table: Table) -> Pairs:
     """Return a column of texts or systems and its baseline's column, if a verdict column says which of them wins."""
-    if not any(_says_who_wins(table, name) for name in table.names):
+    if not any(says_who_wins(table, name) for name in table.names):
         return {}
     for two in table.names:
         words = set(named.tokens(two))
@@ -74,7 +74,8 @@ def with_baseline(table: Table) -> Pairs:
     return {}
 
 
-def _says_who_wins(table: Table, name: str) -> bool:
+def says_who_wins(table: Table, name: str) -> bool:
+    """Return whether nearly all values of a column say how a candidate fared against a baseline, as win and loss do."""
     values = [value.lower() for value in table.present(name)]
     known = sum(value in OUTCOMES or side_of(value) == "tie" for value in values)
     return bool(values) and known >= KNOWN * len(values) and bool(set(values) & set(OUTCOMES))

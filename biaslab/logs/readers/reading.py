@@ -71,6 +71,8 @@ class Reading:
             self.empty[_TABLE] = f"it has {len(frame)} rows and {len(frame.columns)} columns"
             return
         log = Log(_TABLE)
+        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        frame = frame.reset_index(level=named) if named else frame
         yield from self.of_rows(read_frame(frame, log), log)
 
     def of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:

@@ -148,8 +148,9 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
     context = _context_among(records, rest)
     rest = [name for name in rest if name != context]
     if candidates is None and (lists := _lists_of_scores(records)):
-        reason = "the scores are in lists, one for each part of an item"
-        return Refusal(reason, tuple(_list_mapping(records, name, context, rest) for name in lists[:3]))
+        reason = "the scores stand in lists"
+        parts = tuple(_list_mapping(records, name, context, rest) for name in lists[:3])
+        return Refusal(reason, (*_of_samples(lists, parts), *parts))
     if candidates is None:
         entries = _score_mapping(context, rest)
     else:
@@ -242,9 +243,21 @@ def _list_mapping(
     highest = max((item for record in records for item in record.get(name) or [] if item is not None), default=0)
     scale = next((scale for top, scale in _SCALES.items() if top >= highest), "=LOW-HIGH")
     entries = {"explode": name, "context_id": ", ".join([context, *about, f"{name}#"])}
-    return f"if {name} holds a judge's scores", {**entries, **_score_mapping(context, rest), "score": name,
+    said = f"if {name} holds a judge's scores of each part of an item"
+    return said, {**entries, **_score_mapping(context, rest), "score": name,
                                                "judge": f"={name}", "scale": scale,
                                                "context_id": entries["context_id"]}  # fmt: skip
+
+
+def _of_samples(lists: Sequence[str], parts: Sequence[tuple[str, Entries]]) -> tuple[tuple[str, Entries], ...]:
+    """Return the readings of a single list that is named after scores: of several judges, or repetitions by one."""
+    if len(lists) != 1 or not set(named.tokens(lists[0])) & named.SCORE:
+        return ()
+    (name,), ((_, entries),) = lists, parts
+    item = str(entries["context_id"]).removesuffix(f", {name}#")
+    rest = {column: said for column, said in entries.items() if column != "judge"} | {"context_id": item}
+    return ((f"if {name} holds the scores of several judges", rest | {"judge": f"{name}#"}),
+            (f"if {name} holds repetitions by one judge", rest | {"replicate": f"{name}#"}))  # fmt: skip
 
 
 def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, str, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,11 +14,13 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.documents import documents, read_frame, read_rows
+from biaslab.logs.readers.field_values import items_in
 from biaslab.logs.readers.nested_annotations import by_item, is_nested
 from biaslab.logs.readers.rows import Log, Rows
 
 TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
 _JOIN = re.compile(r"(?P<file>.+?)\s+on\s+(?P<left>[^=\s]+)(?:\s*=\s*(?P<right>\S+))?\s*")
+_TOGETHER = "+"  # between fields with parallel lists
 _NUMBER = "#"  # suffix of an exploded field: the index in its list, or the key in its object
 
 
@@ -30,7 +32,8 @@ class Shape:
     ----------
     explode : tuple of str
         Fields or paths to explode, one after the other: lists into one row per item, objects into one row per key. The
-        item replaces the list, and ``field#`` is its index, from 0, or its key.
+        item replaces the list, and ``field#`` is its index, from 0, or its key. ``answers+scores`` explodes two lists
+        of the same length together.
     joined : mapping of str to dict, optional
         Records of another file, by the value of the field to join on.
     on : str
@@ -136,7 +139,9 @@ def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
 
 def _exploded(rows: Rows, field: str) -> Rows:
     """Return one row per item of a list, or per key of an object; refuse records without either."""
-    items = pd.Series([_items(value) for value in rows.values(field)], dtype=object)
+    if _TOGETHER in field and not rows.has(field):
+        return _exploded_together(rows, [name.strip() for name in field.split(_TOGETHER)])
+    items = pd.Series([items_in(value, rows.textual) for value in rows.values(field)], dtype=object)
     rows.refuse(items.isna(), f"{field} is neither a list nor an object")
     exploded = items.explode().dropna()  # (key, item); empty lists give no row
     places = exploded.index.tolist()
@@ -147,10 +152,20 @@ def _exploded(rows: Rows, field: str) -> Rows:
     return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
 
 
-def _items(value: Any) -> list[tuple[Any, Any]] | None:
-    if isinstance(value, dict):
-        return list(value.items())
-    return list(enumerate(value)) if isinstance(value, list) else None
+def _exploded_together(rows: Rows, fields: Sequence[str]) -> Rows:
+    """Return one row per position in parallel lists; refuse records whose lists differ in length."""
+    lists = [[items_in(value, rows.textual) for value in rows.values(field)] for field in fields]
+    made: list[tuple[int, dict[str, Any]]] = []
+    alike = np.zeros(len(rows.records), bool)
+    for place, several in enumerate(zip(*lists, strict=True)):
+        alike[place] = None not in several and len({len(items or ()) for items in several}) == 1
+        for at, items in enumerate(zip(*(items or () for items in several), strict=True)) if alike[place] else ():
+            record = rows.records[place]
+            for field, (_, item) in zip(fields, items, strict=True):
+                record = {**_replaced(record, field, item), f"{field}{_NUMBER}": at}
+            made.append((place, record))
+    rows.refuse(~alike, f"{' and '.join(fields)} are not lists of the same length")
+    return Rows([row for _, row in made], [rows.lines[place] for place, _ in made], rows.log, rows.textual)
 
 
 def _replaced(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:

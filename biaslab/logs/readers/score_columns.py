@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.attribute_columns import PLAIN, attribute_of, is_attribute, is_explained, within_scores
-from biaslab.logs.readers.grade_words import is_graded, ranks, worth_of_two
+from biaslab.logs.readers.grade_words import is_graded, ranks, worth_between, worth_of_two
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import COUNTS, KNOWN, Table, judge_name
 from biaslab.logs.readers.verdict_words import side_of
 
 _OF_JUDGES = {"judge", "evaluation", "evaluator", "grader", "review", "critique", "raw", "reply"}
+_NUMBERED = re.compile(
+    r"(?:^|[\s_.-])(?:llm[\s_-]?)?(?:judge|evaluator|grader)[\s_-]?(?:\d+|[a-d])(?![a-z\d])", re.IGNORECASE
+)
+_BETWEEN = 0.5  # the worth of a grade between two
 _VERDICTS = 3  # maximum number of different verdicts
 _MOST_GRADES, _LONGEST = 14, 40  # maximum number of different grades in words, and characters of one
 
@@ -24,7 +29,8 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
         words = set(named.tokens(name))
         if name in table.used or words & COUNTS or name.endswith("#") or not table.is_numeric(name):
             continue
-        if words & named.HUMAN and not words & {"judge", "llm"}:
+        by_person = named.beside_a_person(table.names, name)
+        if by_person or (words & named.HUMAN and not words & {"judge", "llm"}):
             people.append(name)
         elif (
             words & (named.SCORE | named.ATTRIBUTES)
@@ -35,6 +41,11 @@ def score_columns(table: Table) -> tuple[list[str], list[str]]:
         elif words & {"judge", "evaluator", "grader", "llm", "ai"}:
             judges.append(name)
     return _without_copies(table, scores or [name for name in judges if table.distinct(name) > 1]), people
+
+
+def is_judge(name: str) -> bool:
+    """Return whether a column of scores is named after a judge: a model, or a numbered one such as ``judge_2``."""
+    return named.is_model(name) or _NUMBERED.search(name) is not None
 
 
 def _without_copies(table: Table, names: Sequence[str]) -> list[str]:
@@ -90,6 +101,9 @@ def graded_in_words(table: Table) -> Refusal | None:
             return Refusal(
                 f"{name} has grades in words", ((f"if {others} is no grade", _in_words(name, worth, "0-1")),)
             )
+        if (between := worth_between(values)) is not None:
+            reason = f"with {', '.join(value for value, worth in between.items() if worth == _BETWEEN)} halfway"
+            return Refusal(f"{name} has grades in words", ((reason, _in_words(name, between, "0-1")),))
         ordered = ranks(values)
         if ordered is not None and len(values) > 2:
             top = max(ordered.values())
@@ -117,7 +131,7 @@ def _worth_of_some(values: Sequence[str]) -> dict[str, int] | None:
     return known if known is not None and ranks(values) is None else None
 
 
-def _in_words(name: str, worth: Mapping[str, int], scale: str) -> Entries:
+def _in_words(name: str, worth: Mapping[str, float], scale: str) -> Entries:
     values = {value: str(number) for value, number in worth.items()}
     return {"score": {"field": name, "values": values}, "scale": f"={scale}"}
 
@@ -147,18 +161,19 @@ def unclear_scores(table: Table, columns: Sequence[str]) -> Refusal | None:
     """Ask which of several columns of scores to use if their names do not tell them apart; None if they do."""
     if len(columns) < 2:
         return None
-    plain = [name for name in columns if not named.is_model(name) and not is_attribute(table, name)]
+    plain = [name for name in columns if not is_judge(name) and not is_attribute(table, name)]
     unclear = [name for name in plain if not set(named.tokens(name)) <= named.SCORE | PLAIN]
     if unclear:
         each_alone = tuple((f"only {name}", {"score": name}) for name in columns[:3])
         return Refusal(f"{', '.join(unclear)} may be an attribute's or a judge's score", each_alone)
-    judges = [name for name in columns if named.is_model(name)]
+    judges = [name for name in columns if is_judge(name)]
     if plain and judges:
         options = ((f"if {plain[0]} is people's", {"ratings": plain[0]}), (f"only {plain[0]}", {"score": plain[0]}))
         return Refusal(f"{plain[0]} may be people's or a judge's, beside {', '.join(judges)}", options)
-    meaning = {name: (judge_name(name) if name in judges else "", attribute_of(table, name)) for name in columns}
-    counts = Counter(meaning.values())
-    twice = [name for name in columns if counts[meaning[name]] > 1]
+    whose = Counter((judge_name(name) if is_judge(name) else "", attribute_of(table, name)) for name in columns)
+    twice = [
+        name for name in columns if whose[judge_name(name) if is_judge(name) else "", attribute_of(table, name)] > 1
+    ]
     if twice:
         each_alone = tuple((f"only {name}", {"score": name}) for name in twice[:3])
         return Refusal(f"{', '.join(twice)} are scores of one attribute", each_alone)

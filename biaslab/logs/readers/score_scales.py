@@ -12,6 +12,7 @@ from biaslab.logs.readers.table_columns import FEW, Table
 
 _TOPS = (5, 10, 100, 7)  # maxima of scales that start at 1, or at 0 if a score is 0
 _ENDS = {1, 3, 4, *_TOPS}  # maxima of an attribute's own scale
+_FEW_BELOW = 5  # maximum number of steps below 0
 _NEGATIVE = 0.1  # share of scores that may be errors
 _SMALLER, _MANY = 0.75, 20  # ratio of maxima at which scales may differ, and scores needed for that
 
@@ -120,5 +121,10 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     options = tuple((f"if it ends at {top}", {"scale": f"={start}-{top}"}) for top in ends)
     none = ", if negative numbers are no scores" if low < 0 else ""
     if sum(value < 0 for value in values) > _NEGATIVE * len(values):
+        if whole and len(scores) == 1 and -low == high <= _FEW_BELOW:
+            ends = {f"{low:.0f}": "1", f"{high:.0f}": f"{2 * high + 1:.0f}"}
+            moved = {"score": {"field": scores[0], "values": ends}, "scale": f"=1-{2 * high + 1:.0f}"}
+            said = f"the scores range from {low:g} to {high:g}, and scales start at 0 or 1"
+            return Refusal(said, ((f"if they are steps, of which {low:g} is the lowest", moved),))
         return Refusal(f"the scores range from {low:g} to {high:g}: negative numbers, such as rewards, are on no scale")
     return Refusal(f"the scores range from {low:g} to {high:g}, which fits no common scale{none}", options)

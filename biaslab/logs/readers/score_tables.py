@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.attribute_columns import attribute_of, is_attribute
 from biaslab.logs.readers.context_columns import context_of, no_context
+from biaslab.logs.readers.grade_words import worth_of_two
+from biaslab.logs.readers.listed_verdicts import refuse_listed_scores
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.score_columns import (
     flags_within_scores,
     graded_in_words,
     grades_of_words,
+    is_judge,
     score_columns,
     score_texts,
     unclear_scores,
     verdict_numbers,
 )
 from biaslab.logs.readers.score_scales import add_scale, other_scale_of_people
+from biaslab.logs.readers.score_texts import of_texts, says_scores
 from biaslab.logs.readers.table_columns import (
     FEW,
     GIVEN_OUTCOMES,
@@ -33,10 +35,10 @@ from biaslab.logs.readers.table_columns import (
     people_or_judges,
     shared_entries,
 )
+from biaslab.logs.readers.winning_flags import refuse_flag
 
+_TWO = 2  # words of grades such as pass and fail
 _MOST = 101  # maximum number of different scores
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_OUT_OF = re.compile(r"\d\s*(?:/|out of)\s*(\d+)")
 
 
 class _Columns(NamedTuple):
@@ -54,6 +56,8 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     if isinstance(columns, Refusal):
         return columns
     answer, systems = _text_and_system_columns(table, columns)
+    if refusal := refuse_flag(table, [*columns.scores, *columns.grades], answer or systems):
+        return refusal
     if not any(columns):
         return _no_score(table)
     if not (answer or systems or "candidate_id" in table.given):
@@ -67,8 +71,11 @@ def of_scores(table: Table) -> TableReading | Refusal | None:
     ):
         entries["text"] = answer[0]
     if (context := context_of(table)) is None or context == candidate:
-        return no_context(table, entries)
+        refusal = no_context(table, entries)
+        own = ("if each of them is an item of its own", {"context_id": candidate, "candidate_id": "=answer"})
+        return refusal if refusal.options or not answer else Refusal(refusal.reason, (own,))
     entries = {"context_id": context} | entries | shared_entries(table, "configuration")
+    entries |= {} if "judge" in entries else _judge_beside(table, columns.scores)
     if about := named.first_named(table.names, named.ATTRIBUTE):
         entries["attribute"] = about[0]
     if refusal := _who_judged(table, entries, answer, systems) or judged_by_people(table, entries):
@@ -88,8 +95,28 @@ def _text_and_system_columns(table: Table, columns: _Columns) -> tuple[list[str]
     ]
     like = [name for name in table.names if name not in taken and not table.is_numeric(name) and table.present(name)]
     answer = answer or [name for name in like if named.like_answer(name)]
-    systems = [name for name in named.first_named(table.names, named.CANDIDATE) if table.distinct(name) >= 1]
+    judging = _agents(table, columns.scores)
+    systems = [
+        name
+        for name in named.first_named(table.names, named.CANDIDATE)
+        if table.distinct(name) >= 1 and name not in judging
+    ]
     return answer, systems or [name for name in like if named.like_system(name)]
+
+
+def _agents(table: Table, scores: Sequence[str]) -> list[str]:
+    """Return the columns of who gave a score, in its object: ``rating.agent`` beside ``rating.value``."""
+    heads = {name.rpartition(".")[0] for name in scores} - {""}
+    return [f"{head}.agent" for head in sorted(heads) if f"{head}.agent" in table.names]
+
+
+def _judge_beside(table: Table, scores: Sequence[str]) -> Entries:
+    """Return the mapping of the judge that stands in the object of the only score."""
+    agents = _agents(table, scores)
+    if len(agents) != 1 or len(scores) != 1:
+        return {}
+    table.notes.append(f"judge = {agents[0]}")
+    return {"judge": agents[0]}
 
 
 def _no_candidate(table: Table) -> Refusal | None:
@@ -114,11 +141,14 @@ def _is_verdict(table: Table, name: str) -> bool:
 def _no_score(table: Table) -> Refusal | None:
     """Ask which column has the scores if none is named so; None if none may have them."""
     free = [name for name in table.names if name not in table.used and table.distinct(name) > 1 and not is_called(name)]
-    flags = [name for name in free if {value.lower() for value in table.present(name)} == {"true", "false"}]
+    values = {name: sorted(set(table.present(name)), reverse=True) for name in free if table.distinct(name) == _TWO}
+    worth = {name: {"field": name, "values": {value: str(number) for value, number in reason.items()}}
+             for name, two in values.items() if (reason := worth_of_two(two)) is not None}  # fmt: skip
     numbers = [name for name in free if table.is_numeric(name) and table.distinct(name) <= _MOST]
-    worth = {name: {"field": name, "values": _truth(table, name)} for name in flags[:2]}
-    options = [(f"if {name} is the judge's grade", {"score": worth[name], "scale": "=0-1"}) for name in worth]
+    options = [(f"if {name} is the judge's grade", {"score": worth[name], "scale": "=0-1"}) for name in list(worth)[:2]]
     options += [(f"if {name} is the judge's score", {"score": name}) for name in numbers[:3]]
+    if not options and (said_in := [name for name in free if says_scores(table, name)]):
+        return of_texts(table, {}, said_in)
     reason = "no column has a common name for a score or a verdict"
     return Refusal(reason, tuple(options), is_guess=True) if options else None
 
@@ -162,7 +192,7 @@ def _mappings(table: Table, entries: Entries, columns: _Columns) -> tuple[Entrie
     scores, people, grades, texts = columns
     is_mapped = bool(GIVEN_OUTCOMES & set(table.given))
     if texts:
-        return _refuse_texts(table, entries, texts)
+        return of_texts(table, entries, texts)
     if grades and scores:
         table.own_scales |= dict.fromkeys(grades, "=0-1")
         table.notes.append(f"true and false of {', '.join(grades)} are 1 and 0")
@@ -176,7 +206,7 @@ def _mappings(table: Table, entries: Entries, columns: _Columns) -> tuple[Entrie
     if refusal := _with_people(table, entries, scores, people):
         return refusal
     names = [""] if is_mapped or not (scores or grades) else [*scores, *grades]
-    if refusal := unclear_scores(table, names):
+    if refusal := refuse_listed_scores(names) or unclear_scores(table, names):
         return refusal
     return tuple(_score_mapping(table, entries, name, people, grades.get(name)) for name in names)
 
@@ -233,7 +263,7 @@ def _score_mapping(
         return entries
     score = name if grades is None else {"field": name, "values": {value: str(n) for value, n in grades.items()}}
     mapping = entries | {"score": score} | ({"scale": table.own_scales[name]} if name in table.own_scales else {})
-    if named.is_model(name):
+    if is_judge(name):
         mapping["judge"] = f"={judge_name(name)}"
         table.notes.append(f"judge {judge_name(name)} = {name}")
     if is_attribute(table, name) and "attribute" not in entries:
@@ -249,29 +279,3 @@ def _judge_or_people(names: Sequence[str]) -> Refusal:
     both = ((names[0], names[1]), (names[1], names[0]))
     options = tuple((f"{one} is the judge's, {two} people's", {"score": one, "ratings": two}) for one, two in both)
     return Refusal(f"{' and '.join(names)} are both numbers", options)
-
-
-def _refuse_texts(table: Table, entries: Entries, names: Sequence[str]) -> Refusal:
-    options = tuple(
-        (f"if {name} is on a scale of {scale.removeprefix('=')}", {**entries, "reply": name, "scale": scale})
-        for name in names[:3] for scale in _scales_of_texts(table, name)
-    )  # fmt: skip
-    return Refusal(f"{', '.join(names)} {'holds' if len(names) == 1 else 'hold'} texts with numbers", options)
-
-
-def _scales_of_texts(table: Table, name: str) -> list[str]:
-    """Return the possible scales of scores in texts: the one that the texts name, or usual ones."""
-    if "scale" in table.given:
-        return [str(table.given["scale"])]
-    texts = table.present(name)
-    ends = Counter(match[1] for text in texts if (match := _OUT_OF.search(text)))
-    if ends:
-        return [f"=1-{ends.most_common(1)[0][0]}"]
-    if any("%" in text for text in texts):
-        return ["=0-100"]
-    highest = max((float(number) for text in texts for number in _NUMBER.findall(text)), default=0)
-    return [f"=1-{top}" for top in (5, 10, 100) if top >= highest][:2]
-
-
-def _truth(table: Table, name: str) -> dict[str, str]:
-    return {value: str(int(value.lower() == "true")) for value in sorted(set(table.present(name)), reverse=True)}

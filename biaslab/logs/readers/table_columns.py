@@ -26,6 +26,7 @@ FEW = 20
 """Maximum number of different verdicts, prompts or data sets; columns with more are texts."""
 
 GIVEN_OUTCOMES = frozenset({"winner", "p_first", "score", "reply"})
+_HOLD_JUDGES = named.JUDGES | named.VERDICT | named.SCORE | {"votes", "results", "evaluations", "evals"}
 _DEEPEST, _MOST = 6, 200  # maximum depth of nested objects, and maximum number of columns
 _IN_LISTS = (1, 2)  # lengths of lists whose items become columns: one object, or two candidates
 _TURN = frozenset(["role", "content"])  # fields of a turn in a conversation, which counts as a text
@@ -146,14 +147,19 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
         if objects and len(objects) == len(inner) and all(set(item) >= _TURN for item in objects):
             yield f"{path}{name}.content"  # a message; its other fields give the author
             continue
-        deeper = depth < _DEEPEST and "." not in name
-        if not objects or not deeper or any("." in str(key) for item in objects for key in item):
+        deeper = depth < _DEEPEST and ("." not in name or named.is_model(name))
+        if not objects or not deeper or any(map(_is_opaque, objects)):
             yield f"{path}{name}"
         else:
             yield from (() if len(objects) == len(inner) else (f"{path}{name}",))
             yield from _paths(objects, f"{path}{name}.", depth + 1)
         if deeper and inner and (size := _length(inner)):
             yield from _list_paths(inner, f"{path}{name}.", size, depth + 1)
+
+
+def _is_opaque(item: Mapping[str, Any]) -> bool:
+    """Return whether keys of an object have points, which paths cannot hold, unless they are models such as gpt-4.1."""
+    return any("." in str(key) and not named.is_model(str(key)) for key in item)
 
 
 def _length(values: Sequence[Any]) -> int:
@@ -252,8 +258,11 @@ def judge_name(column: str) -> str:
 
     >>> judge_name("gpt-4o_coherence_score"), judge_name("verdict (claude)"), judge_name("score")
     ('gpt-4o', 'claude', 'score')
+    >>> judge_name("votes.gpt-4.1"), judge_name("judges.strict.verdict")
+    ('gpt-4.1', 'strict')
     """
-    words = column
+    head, dot, tail = column.partition(".")
+    words = tail if dot and set(named.tokens(head)) & _HOLD_JUDGES else column
     known = "|".join(sorted(named.VERDICT | named.SCORE | named.ATTRIBUTES, key=len, reverse=True))
     while True:
         rest = re.sub(rf"(?:^|[\s_./:-])(?:{known})$|^(?:{known})[\s_./:-]+", "", words, flags=re.IGNORECASE)

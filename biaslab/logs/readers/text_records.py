@@ -16,7 +16,7 @@ from biaslab.logs.readers.rows import Log
 
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
-_DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # a decimal comma, in files with semicolons between fields
+_DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # a decimal comma, in files with semicolons or tabs between fields
 _NOT_JSON = (ValueError, RecursionError)
 #: Names that promptfoo repeats, beside the outputs of each provider.
 _REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])
@@ -112,7 +112,7 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     if note:  # the first line is a note for spreadsheets, which counts as a line
         source.readline()
     reader = csv.reader(source, delimiter=separator, strict=True)
-    decimal = separator == ";"
+    decimal = separator in (";", "\t")
     names: list[str] | None = None
     while True:
         line = reader.line_num + 1 + bool(note)

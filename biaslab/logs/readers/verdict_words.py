@@ -30,6 +30,8 @@ _TIE = re.compile(
     rf"|(?:(?:both|the two|they) )?(?:{_NOUN}s? )?(?:are )?(?:(?:about|roughly|nearly|almost|of) )*{_ALIKE}"
     rf"(?: (?:quality|good|bad|well|poor))?"
     rf"|(?:both|neither)(?: of them)?(?: {_NOUN}s?)?(?: (?:are |is )?(?:equally )?(?:good|bad|better|poor|fine|wrong))?"
+    r"|unentschieden|gleichstand|gleich(?: gut)?|empate|égalité|egalité|ex aequo|pareggio"
+    r"|gelijkspel|remis|ничья|平局|引き分け"
     r"|no (?:clear |strong )?(?:preference|difference)|a ?[=~≈] ?b|b ?[=~≈] ?a|a==b|1 ?= ?2|=|all bad|all good|bothbad"
 )
 _DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
