@@ -8,7 +8,8 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -23,6 +24,7 @@ from biaslab.core.unpacking import Allowance
 
 Record = Mapping[str, Any]
 T = TypeVar("T")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
 
@@ -226,10 +228,23 @@ def separator_of(text: str) -> str:
     return ","
 
 
+def lines_of(text: str) -> Iterator[str]:
+    r"""Yield the lines of a text with their ends: \n, \r or \r\n, as `csv.reader` needs them.
+
+    Unlike `io.StringIO`, which holds four bytes a character, this needs no copy of the text.
+
+    Examples
+    --------
+    >>> list(lines_of("a\r\nb\n\nc"))
+    ['a\r\n', 'b\n', '\n', 'c']
+    """
+    return (line[0] for line in _LINE.finditer(text))
+
+
 def _lengths(text: str, separator: str) -> list[int]:
     """Return the number of fields in the header and the first rows, as far as they can be parsed."""
     lengths: list[int] = []
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    reader = csv.reader(lines_of(text), delimiter=separator)
     with suppress(csv.Error):
         lengths.extend(len(row) for row in islice(reader, 20) if any(row))
     return lengths
@@ -263,7 +278,7 @@ def _require_different(names: list[str], where: str) -> None:
 
 def _read_separated(path: Path, text: str, separator: str) -> pd.DataFrame:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    reader = csv.reader(lines_of(text), delimiter=separator, strict=True)
     try:
         header, *rows = list(reader) or [[]]
     except csv.Error as error:

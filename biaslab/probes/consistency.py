@@ -291,5 +291,5 @@ class Consistency(SampledScores):
         contexts = scores["context_id"].nunique()
         if contexts <= _MANY_CONTEXTS:
             return Accepted(scores, probe=replace(self, levels=get_args(Measurement)))
-        why = f"ordinal alpha left out, because its computing time is quadratic in the {contexts} contexts"
+        why = f"ordinal alpha left out, because its computing time is quadratic in the {contexts:,} contexts"
         return Accepted(scores, why, replace(self, levels=("interval", "nominal")))

@@ -27,7 +27,7 @@ from biaslab.probes.base import (
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.logs import by_configuration, paired, rated
-from biaslab.probes.base.pair_differences import seen_from, win_excess
+from biaslab.probes.base.pair_differences import seen_from_longer, win_excess
 
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"
@@ -220,8 +220,7 @@ class Verbosity(PairFeatureProbe):
         logs = {name.replace("words", "doublings"): np.log2(n.where(n > 0)) for name, n in counted.items()}
         trials = cell.trials.assign(**counted, **logs)
         yield from self._per_doubling(replace(cell, trials=trials), "verbosity_logit", at)
-        differ = trials[(trials["words"] != trials["opponent_words"]) & trials["human_gap"].notna()]
-        from_longer = seen_from(differ, differ["words"] > differ["opponent_words"])
+        from_longer = seen_from_longer(trials)
         yield Part({"longer_wins_excess": partial(win_excess, from_longer)}, from_longer, at)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:

@@ -14,7 +14,7 @@ from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.heaping import myers_estimate, whipple_sums
-from biaslab.stats.inference import Resampling, draw_weights, in_order, percentile
+from biaslab.stats.inference import Resampling, draw_weights, in_groups, in_order, percentile
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.scale_use import effective_levels, tie_sums
@@ -157,7 +157,8 @@ class _Scores:
         value, nan, contexts = float(distance(sums.sum(axis=0, keepdims=True))[0]), float("nan"), len(sums)
         if contexts == 1:
             return without_interval(value, 1)
-        weights = draw_weights(contexts, self.resampling.n, self.resampling.seed)
+        sums = in_groups(sums, self.resampling.seed)
+        weights = draw_weights(len(sums), self.resampling.n, self.resampling.seed)
         drawn = np.concatenate([distance(chunk @ sums) for chunk in weights])
         low, high = percentile(drawn, self.resampling.level)  # the jackknife is inconsistent for percentiles
         method, note = "cluster bootstrap (percentile)", "the coverage of the interval is not established"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,14 +14,15 @@ from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.stats.attenuated import LEAST_BESIDE, Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
-from biaslab.stats.inference import Resampling
+from biaslab.stats.inference import Resampling, grouped_codes
 from biaslab.stats.leave_one_out import without_each
 from biaslab.stats.logistic import SEPARATED, fitted_log_odds
 from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable
-from biaslab.stats.regression import identified, jackknife_shifts
+from biaslab.stats.regression import identified, jackknife_shifts, sums_of_products
 
 Floats = NDArray[np.float64]
 _PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
+_METHOD = "logistic regression, errors in variables"
 _LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not human error
 
 
@@ -87,12 +89,9 @@ def log_odds_at_equal(
     naive = fitted_log_odds(y, x)
     if naive is None:
         return lambda _: undefined(SEPARATED, contexts)
-    p = expit(x @ naive)
+    p, codes = expit(x @ naive), grouped_codes(codes, resampling.seed)
     coefficients = np.concatenate([naive[None], naive + jackknife_shifts(x, y - p, codes, p * (1 - p))])
-    products = np.column_stack([x, np.ones(len(x))])
-    own = np.zeros((contexts, len(names) + 1, len(names) + 1))
-    np.add.at(own, codes, products[:, :, None] * products[:, None, :])
-    sums = without_each(own)
+    sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
     gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
     try:
         error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
@@ -108,7 +107,8 @@ def log_odds_at_equal(
         ratio = Attenuated.of(coefficients, gram, spent)
         factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / rows)
         corrected = Attenuated(ratio.product * factor, ratio.reliability)
-        return corrected.estimate(resampling.level, "logistic regression, errors in variables", asked)
+        estimate = corrected.estimate(resampling.level, _METHOD, asked)
+        return replace(estimate, n_contexts=contexts)
 
     return at
 

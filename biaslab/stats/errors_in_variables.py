@@ -15,7 +15,7 @@ from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.leave_one_out import grouped, without_each
 from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable
-from biaslab.stats.regression import demeaned, identified
+from biaslab.stats.regression import demeaned, identified, sums_of_products
 
 Floats = NDArray[np.float64]
 
@@ -127,8 +127,8 @@ class _NormalEquations:
     def of(cls, y: Floats, x: Floats, codes: NDArray[np.intp], error: RatingError) -> _NormalEquations:
         contexts, scale = int(codes.max()) + 1, np.abs(x).max(axis=0)
         x = x / scale
-        gram, score = (_sums(x[:, :, None] * right, codes, contexts) for right in (x[:, None, :], y[:, None, None]))
-        return cls(gram, score, error, scale)
+        score = np.column_stack([np.bincount(codes, column * y, contexts) for column in x.T]).astype(float)
+        return cls(without_each(sums_of_products(x, codes)), without_each(score[:, :, None]), error, scale)
 
     def corrected(self, shared: float) -> Attenuated:
         """Return the corrected slope on the second-to-last column, as a product and the reliability to divide by."""
@@ -137,10 +137,3 @@ class _NormalEquations:
         naive[fine] = np.linalg.solve(self.gram[fine], self.score[fine])[:, :, 0]
         attenuated = Attenuated.of(naive, self.gram, small_sample_error(self.error, shared) / self.scale[-1] ** 2)
         return Attenuated(attenuated.product / self.scale[-2], attenuated.reliability)
-
-
-def _sums(products: Floats, codes: NDArray[np.intp], contexts: int) -> Floats:
-    """Return sums of products for all contexts and leaving out each, shape (1 + contexts, columns, columns)."""
-    columns = products.reshape(len(products), -1).T
-    own: Floats = np.array([np.bincount(codes, column, contexts) for column in columns], float).T
-    return without_each(own.reshape(contexts, *products.shape[1:]))

@@ -34,7 +34,7 @@ from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, undefined, without_interval
-from biaslab.stats.inference import Resampling, draw_weights, in_order
+from biaslab.stats.inference import Resampling, draw_weights, in_groups, in_order
 from biaslab.stats.permutation import patterns
 
 Floats = NDArray[np.float64]
@@ -181,12 +181,15 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     value, nan = float(np.abs(share - 1 / _DIGITS).sum() / 2), float("nan")
     if contexts == 1:
         return without_interval(value, 1)
-    drawn = np.concatenate([weights @ sums for weights in draw_weights(contexts, resampling.n, resampling.seed)])
+    seed, sums = resampling.seed, in_groups(sums, resampling.seed)
+    drawn = np.concatenate([weights @ sums for weights in draw_weights(len(sums), resampling.n, seed)])
     distance = np.abs(drawn / drawn.sum(axis=1, keepdims=True) - share).sum(axis=1) / 2
     reach = float(np.quantile(distance, resampling.level))
     gap = sums - sums.mean(axis=1, keepdims=True)
-    flips = np.concatenate(list(patterns(contexts, resampling.seed)))  # all deviations of a context
-    fair = (np.abs(gap.sum(axis=0) - 2 * flips @ gap).sum(axis=1) / (2 * total)).mean()
+    flipped = [
+        gap.sum(axis=0) - 2 * flips @ gap for flips in patterns(len(sums), seed)
+    ]  # all of a context's deviations
+    fair = (np.abs(np.concatenate(flipped)).sum(axis=1) / (2 * total)).mean()
     low, high = max(value - reach, 0.0), min(value + reach, 1 - 1 / _DIGITS)
     method = "cluster bootstrap (total variation, conservative)"
     return Estimate(value, nan, low, high, nan, nan, contexts, method, f"expected for a fair judge: {fair:.3f}")

@@ -28,6 +28,8 @@ Weights = Literal["items", "contexts"]
 Smooth = Callable[[Floats], tuple[Floats, Floats]]
 #: Weights per chunk: half a megabyte stays in cache, and its memory is reused.
 _CHUNK = 1 << 16
+GROUPS = 8_192
+"""Number of random groups into which contexts are put if there are at least twice as many."""
 
 
 @checked(eager=True)
@@ -67,6 +69,11 @@ class Resampling:
     ------
     InputError
         If a value is out of range.
+
+    Notes
+    -----
+    From 16,384 contexts on, bootstraps, sign flips and the leave-one-out errors of logistic and linear regressions work
+    on 8,192 random groups of contexts, whose sums vary as those of contexts do (`in_groups`).
 
     Examples
     --------
@@ -134,6 +141,70 @@ def in_order(sums: Floats) -> Floats:
     return sums[np.lexsort(keys.T)]
 
 
+def random_groups(contexts: int, groups: int, seed: int) -> NDArray[np.intp]:
+    """Return the group of each context, at random; groups differ in size by one context at most.
+
+    Returns
+    -------
+    numpy.ndarray of int, shape (contexts,)
+        Numbers from 0 to groups − 1.
+
+    Examples
+    --------
+    >>> sorted(random_groups(5, 2, seed=0).tolist())
+    [0, 0, 0, 1, 1]
+    """
+    return np.random.default_rng(seed).permutation(contexts) % groups
+
+
+def in_groups(sums: Floats, seed: int) -> Floats:
+    """Add up the sums of `GROUPS` random groups of contexts if there are at least twice as many contexts.
+
+    Groups are as independent as contexts, so they can be resampled or flipped in their place. Their standard error
+    varies by 1 / √(2 × 8,192) = .8 % around that of contexts, less than the 1.6 % of 2,000 replicates.
+
+    Parameters
+    ----------
+    sums : numpy.ndarray, shape (contexts,) or (contexts, columns)
+        Each context's contribution.
+    seed : int
+        Random seed of the groups.
+
+    Returns
+    -------
+    numpy.ndarray, shape (contexts or `GROUPS`, …)
+
+    Examples
+    --------
+    >>> in_groups(np.ones(3), seed=0).tolist(), len(in_groups(np.ones((100_000, 2)), seed=0))
+    ([1.0, 1.0, 1.0], 8192)
+    """
+    if len(sums) < 2 * GROUPS:
+        return sums
+    group = random_groups(len(sums), GROUPS, seed)
+    columns = [np.bincount(group, column, GROUPS) for column in np.atleast_2d(sums.T)]
+    return np.column_stack(columns).astype(float).reshape(GROUPS, *sums.shape[1:])
+
+
+def grouped_codes(codes: NDArray[np.intp], seed: int = 0) -> NDArray[np.intp]:
+    """Replace each row's context by its random group if there are at least twice as many contexts as `GROUPS`.
+
+    Parameters
+    ----------
+    codes : numpy.ndarray of int, shape (rows,)
+        Number of each row's context, from 0.
+    seed : int
+        Random seed of the groups.
+
+    Examples
+    --------
+    >>> grouped_codes(np.array([0, 1, 1])).tolist(), int(grouped_codes(np.arange(100_000)).max())
+    ([0, 1, 1], 8191)
+    """
+    contexts = int(codes.max(initial=-1)) + 1
+    return codes if contexts < 2 * GROUPS else random_groups(contexts, GROUPS, seed)[codes]
+
+
 def bootstrap_smooth(sums: Floats, function: Smooth, n: int, seed: int) -> tuple[Floats, Floats]:
     """Resample contexts with replacement and recompute a smooth function of their sums.
 
@@ -162,6 +233,8 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Return the bootstrap interval of a smooth function of sums over contexts; their order does not matter.
 
+    Many contexts are resampled in random groups (`in_groups`).
+
     Parameters
     ----------
     sums : numpy.ndarray, shape (contexts, columns)
@@ -175,7 +248,7 @@ def bootstrap_interval(
     resampling : Resampling
         Resampling settings.
     """
-    sums = in_order(sums)
+    sums = in_groups(in_order(sums), resampling.seed)
     replicates, errors = bootstrap_smooth(sums, function, resampling.n, resampling.seed)
     finite = np.isfinite(replicates) & np.isfinite(errors)
     replicates, errors = replicates[finite], errors[finite]

@@ -33,7 +33,7 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
-from biaslab.stats.inference import Resampling, bca, draw_weights, percentile
+from biaslab.stats.inference import Resampling, bca, draw_weights, percentile, random_groups
 from biaslab.stats.permutation import evaluate, sign_flip
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
@@ -272,7 +272,7 @@ def _left_out(statistic: Statistic, contexts: int, seed: int) -> tuple[Floats, i
 
 def _leave_groups_out(statistic: Statistic, contexts: int, seed: int) -> Floats:
     """Return the statistic leaving out random groups of nearly equal size, several groups at a time."""
-    group = np.random.default_rng(seed).permutation(contexts) % GROUPS
+    group = random_groups(contexts, GROUPS, seed)
     rows = max(1, _CHUNK // contexts)
     values = []
     for start in range(0, GROUPS, rows):

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import is_rounding
+from biaslab.stats.inference import in_groups
 
 Floats = NDArray[np.float64]
 _EXACT_CONTEXTS = 12
@@ -24,7 +25,8 @@ def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
     added). If half of the contexts or more contribute 0, as for a judge that is rarely swayed, the test effectively
     uses the remaining contexts, and with few of them is far below its level; patterns as extreme as the observed one
     then count as half (mid-p). With 24 contexts this raises the type-I error from .005 to .017 if 4 of them
-    contribute, and from .019 to .039 if 8 do.
+    contribute, and from .019 to .039 if 8 do. Many contexts are flipped in random groups
+    (`biaslab.stats.inference.in_groups`), which are symmetric around 0 if contexts are.
 
     Parameters
     ----------
@@ -50,6 +52,7 @@ def sign_flip(contributions: ArrayLike, seed: int = 0) -> float:
     values = np.sort(np.asarray(contributions, float))
     size = float(np.abs(values).sum())
     rare = bool(len(values)) and float(np.mean(is_rounding(values, size))) >= _MOST and not is_rounding(size)
+    values = in_groups(values, seed)
     return swap_test(lambda flips: values.sum() - 2 * (flips @ values), len(values), seed, size, mid_p=rare)
 
 

@@ -113,6 +113,8 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     contexts, scores = len(names), frame["human"].to_numpy(float)
     scores = scores - scores.mean() if len(scores) else scores
     spread = _about_mean(scores, codes, contexts, within)
+    if "ratings" not in frame:
+        return RatingError(spread, np.zeros(1 + contexts), False)
     ratings = read_ratings(frame, frame["human"].to_numpy(float))
     count = np.bincount(ratings["item"], minlength=len(frame))
     several = count > 1

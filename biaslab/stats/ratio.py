@@ -27,7 +27,7 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
-from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_order
+from biaslab.stats.inference import Resampling, Smooth, bootstrap_interval, in_groups, in_order
 from biaslab.stats.permutation import sign_flip, swap_test
 from biaslab.stats.ratio_test import Excess, RatioTest
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
@@ -196,7 +196,7 @@ class Ratio:
             return undefined(self.missing)
 
         def swapped(*_: float) -> float:
-            rows = in_order(sums)
+            rows = in_groups(in_order(sums), resampling.seed)
             gap, total = rows[:, [2, 3, 0, 1]] - rows, rows.sum(axis=0)
             return swap_test(lambda swaps: _difference(total + swaps @ gap)[0], len(rows), resampling.seed)
 

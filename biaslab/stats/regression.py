@@ -16,7 +16,7 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
-from biaslab.stats.inference import Resampling
+from biaslab.stats.inference import Resampling, grouped_codes
 from biaslab.stats.t_inference import effect_or_why_not, student
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ def linear_model(
     if kept:
         x = x[:, kept]
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
-        errors = jackknife_errors(x, y - x @ b, codes)
+        errors = jackknife_errors(x, y - x @ b, grouped_codes(codes))
         reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever the unit of x
         b, errors = (np.where(is_rounding(part * reach, np.abs(y).max()), 0.0, part) for part in (b, errors))
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
@@ -133,15 +133,22 @@ def jackknife_shifts(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
     contexts, k = int(codes.max()) + 1, x.shape[1]
     scale = np.abs(x).max(axis=0)
     x = x / scale
-    gram = np.zeros((contexts, k, k))
-    for i, j in zip(*np.triu_indices(k), strict=True):
-        gram[:, i, j] = gram[:, j, i] = np.bincount(codes, weights * x[:, i] * x[:, j], contexts)
+    gram = sums_of_products(x, codes, weights)
     score = np.column_stack([np.bincount(codes, column * residuals, contexts) for column in x.T])
     without = gram.sum(axis=0) - gram
     if (np.linalg.cond(without) > 1e12).any():
         return np.full((contexts, k), np.nan)
     shifts: Floats = np.linalg.solve(without, -score[:, :, None])[:, :, 0] / scale
     return shifts
+
+
+def sums_of_products(x: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
+    """Return Σ w x xᵀ in each context, shape (contexts, columns, columns), without an array of all products."""
+    contexts, k = int(codes.max()) + 1, x.shape[1]
+    sums = np.zeros((contexts, k, k))
+    for i, j in zip(*np.triu_indices(k), strict=True):
+        sums[:, i, j] = sums[:, j, i] = np.bincount(codes, weights * x[:, i] * x[:, j], contexts)
+    return sums
 
 
 def coefficient_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:

@@ -1,6 +1,7 @@
 """Anyone's table: formats, layouts, derived identifiers, and errors that name file, row and column."""
 
 import gzip
+import io
 import json
 import math
 import tempfile
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.datasets import load_dataset, tabular
-from biaslab.datasets._files import separator_of
+from biaslab.datasets._files import lines_of, separator_of
 
 ROWS = [
     {"doc": "Sun.", "sys": "a", "summary": 'It "shines",\nbrightly.', "coh": 4, "flu": 5},
@@ -68,6 +69,11 @@ def test_a_csv_file_says_itself_what_separates_it(tmp_path, separator):
     pd.DataFrame(rows).to_csv(file, index=False, sep=separator)
     expected = tabular.load(write(tmp_path / "same.jsonl", rows), COLUMNS, ATTRIBUTES)
     assert content(tabular.load(file, COLUMNS, ATTRIBUTES)) == content(expected)
+
+
+@given(st.text("ab\r\n\u2028\x85"))
+def test_lines_are_those_of_the_standard_library(text):
+    assert list(lines_of(text)) == list(io.StringIO(text, newline=""))
 
 
 def test_a_separator_is_one_that_parts_header_and_rows_alike():

@@ -16,6 +16,7 @@ from biaslab.measures.ranking import pairs
 from biaslab.probes.base import Accepted, Part, paired
 from biaslab.stats import Ratio, usable
 
+_USED = ("context_id", "value", "status", "human_gap", "words", "opponent_words")
 _UNIT = (0.0, 1.0)
 _FEWEST = 2  # minimum decisions per kind
 Floats = NDArray[np.float64]
@@ -75,7 +76,8 @@ class PairLength(CellMeasure):
             & (comparisons["words"] != comparisons["opponent_words"])
         )
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
-        return Accepted(comparisons[known], _left_out(comparisons, known) if known.any() else why)
+        kept = comparisons.loc[known.to_numpy(), [*self.cell, *_USED]]  # of millions of rows, a copy of all is large
+        return Accepted(kept, _left_out(comparisons, known) if known.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell, each with its number of decisions."""

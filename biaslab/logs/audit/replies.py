@@ -178,8 +178,9 @@ def _system_rates(trials: pd.DataFrame, readable: pd.DataFrame) -> Iterator[tupl
     won, known = _won(readable), readable["order_known"].astype(bool)
     rated = bool((known & won.notna() & (readable["human_gap"].fillna(0) != 0)).any())
     groups = [readable.groupby(name, sort=False).groups for name in _SIDES]
+    used = readable[["context_id", "value", "human_gap"]]
     for system in _systems(trials):
-        shown, against = (readable.loc[places.get(system, [])] for places in groups)
+        shown, against = (used.loc[places.get(system, [])] for places in groups)
         context = pd.concat([shown["context_id"], against["context_id"]])
         wins = pd.concat([shown["value"], 1 - against["value"]])
         ratios = {"win_rate": Ratio(context, wins, np.ones(len(wins)), None, _UNIT, inference="score")}

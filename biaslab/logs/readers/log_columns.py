@@ -83,7 +83,8 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
     index : pandas.Index
         Position of each judgement's record among those read.
     """
-    prepared = {}
+    prepared: dict[str, pd.Series] = {}
+    constant: dict[tuple[Any, ...], pd.Series] = {}  # columns of equal text share their memory
     for name in COLUMNS[:-1]:
         value = columns.get(name, SCHEMA[name].default)
         dtype = "str" if SCHEMA[name].kind in ("text", "name") else None
@@ -92,7 +93,8 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
             if isinstance(SCHEMA[name].default, str):  # probes read these, and tables store empty text as missing
                 prepared[name] = prepared[name].fillna(SCHEMA[name].default)
         else:
-            prepared[name] = pd.Series(value, index=index, dtype=dtype)
+            same = (dtype, value) if dtype else (name,)
+            prepared[name] = constant.setdefault(same, pd.Series(value, index=index, dtype=dtype))
     return pd.DataFrame(prepared, index=index)
 
 

@@ -214,8 +214,7 @@ def _inspected(document: Document, log: Log, scale: str | None) -> Iterator[Rows
 
 def _with_positions(trials: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame:
     """Drop the trials of refused records, and add file and line of the others as their key."""
-    places = trials.index.to_numpy()
-    kept = trials[rows.good[places]]
+    kept = trials[rows.good[trials.index.to_numpy()]]
     lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")
     whole = kept.reset_index(drop=True).assign(key=f"{file}:" + lines)
     whole = whole.assign(replicate=whole["replicate"].astype("int64"))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from biaslab.core.strict_json import DECODER, RepeatedKeyError
-from biaslab.datasets._files import separator_of
+from biaslab.datasets._files import lines_of, separator_of
 from biaslab.logs.readers.encodings import NO_TEXT
 from biaslab.logs.readers.rows import Log
 
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
 _DECIMAL = re.compile(r"^([-+]?\d+),(\d+)$")  # a decimal comma, in files with semicolons or tabs between fields
@@ -52,7 +53,7 @@ def _one_object(text: str, log: Log) -> dict[str, Any] | None:
 def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     damaged = NO_TEXT.search(text) is not None
     decode_line = DECODER.decode
-    for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
+    for number, line in enumerate((line[0] for line in _LINE.finditer(text)), start=1):
         try:
             record = decode_line(line)
             if damaged and NO_TEXT.search(line):
@@ -108,10 +109,8 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     text = text.replace("\0", "\udc80")
     note = _SEPARATOR.match(text)
     separator = note[1] if note else separator_of(text)
-    source = io.StringIO(text, newline="")
-    if note:  # the first line is a note for spreadsheets, which counts as a line
-        source.readline()
-    reader = csv.reader(source, delimiter=separator, strict=True)
+    lines = islice(lines_of(text), int(bool(note)), None)  # a note for spreadsheets counts as a line
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     decimal = separator in (";", "\t")
     names: list[str] | None = None
     while True:

@@ -16,6 +16,7 @@ from biaslab.stats import Ratio, has_value, usable
 from biaslab.stats.rating_error import rating_error
 
 _HUMANS = ("human", "ratings", "annotators")
+_WINNING = ("context_id", "value", "status", "p_both_orders", "human_gap", "words", "opponent_words")
 
 
 def add_perplexities(trials: pd.DataFrame, likelihood: str) -> pd.DataFrame:
@@ -79,6 +80,13 @@ def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ())
     return judged.assign(**columns)
 
 
+def seen_from_longer(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Re-express the comparisons of texts of different length that humans judged from the side of the longer one."""
+    used = pairs[[name for name in _WINNING if name in pairs]]  # of millions of pairs, a copy of all columns is large
+    differ = used[(used["words"] != used["opponent_words"]) & used["human_gap"].notna()]
+    return seen_from(differ, differ["words"] > differ["opponent_words"])
+
+
 def in_both_orders(judged: pd.DataFrame) -> pd.DataFrame:
     """Return the readable judgements of pairs judged in both orders."""
     whole: pd.DataFrame = judged[has_value(judged) & pairs.in_both_orders(judged, [])]
@@ -90,8 +98,8 @@ def is_exact(judged: pd.DataFrame) -> bool:
     return len(judged) > 0 and not is_counted(judged)
 
 
-def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> tuple[pd.DataFrame, dict[int, Any]]:
-    """Return one row per text and judgement, and the context of each judgement.
+def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
+    """Return one row per text and judgement.
 
     The difference between the two rows of a judgement is its log odds, so a regression within judgements regresses
     log odds on differences in human scores, terms and position.
@@ -105,20 +113,30 @@ def by_side(judged: pd.DataFrame, terms: Sequence[str]) -> tuple[pd.DataFrame, d
 
     Returns
     -------
-    tuple of pandas.DataFrame and dict
+    pandas.DataFrame
         ``context_id``, the number of the judgement; ``score``, half the log odds, up or down; ``first``, 0 or 1; the
-        terms; and the human scores of the text. The dict maps judgements to contexts.
+        terms; and the human scores of the text.
     """
-    half = log_odds(judged["one"].to_numpy(float)) / 2
-    first, number = judged["seen_first"].to_numpy(bool), np.arange(len(judged))
-    parts = []
-    for side, sign in (("here", 1.0), ("there", -1.0)):
-        names = [name for name in dict.fromkeys((*_HUMANS, *terms)) if f"{name}_{side}" in judged]
-        known = {name: judged[f"{name}_{side}"].to_numpy() for name in names}
-        known |= {name: np.asarray(known[name], float) for name in names if name in ("human", *terms)}
-        columns = {"context_id": number, "score": sign * half, "first": (first == (side == "here")).astype(float)}
-        parts.append(pd.DataFrame(columns | known))
-    return pd.concat(parts, ignore_index=True), dict(zip(number.tolist(), judged["context_id"], strict=True))
+    half, first = log_odds(judged["one"].to_numpy(float)) / 2, judged["seen_first"].to_numpy(bool)
+    columns = {"score": np.concatenate([half, -half]), "first": np.concatenate([first, ~first]).astype(float)}
+    return _of_both(judged, ("human", *terms)).assign(**columns)
+
+
+def human_scores(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return the human scores alone of what `by_side` returns: ``context_id``, ``human`` and any ratings."""
+    return _of_both(judged, ("human",))
+
+
+def _of_both(judged: pd.DataFrame, numbers: Sequence[str]) -> pd.DataFrame:
+    """Return numbers and ratings of both texts, one row per text and judgement, all first texts first."""
+    sides: dict[str, Any] = {"context_id": np.tile(np.arange(len(judged)), 2)}
+    for name in dict.fromkeys((*_HUMANS, *numbers)):
+        both = [judged[f"{name}_{side}"] for side in ("here", "there") if f"{name}_{side}" in judged]
+        if name in numbers:
+            sides[name] = np.concatenate([side.to_numpy(float) for side in both])
+        elif any((side.fillna("") != "").any() for side in both):
+            sides[name] = np.concatenate([side.to_numpy() for side in both])
+    return pd.DataFrame(sides)
 
 
 def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
@@ -152,7 +170,7 @@ def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
     x = as_verdicts(judged, terms)[["first", *terms[:-1], "human", terms[-1]]].to_numpy(float)
     known = np.isfinite(x).all(axis=1)
     gram = x[known].T @ x[known]
-    gram[-2, -2] -= 2 * rating_error(by_side(judged[known], terms)[0]).error[0]
+    gram[-2, -2] -= 2 * rating_error(human_scores(judged[known])).error[0]
     effects = np.full(len(x), np.nan)
     effects[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
     return effects

@@ -171,8 +171,8 @@ class PairFeatureProbe(FeatureProbe):
     def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
         """Regress the log odds for a text on its differences from the other; return the last term's coefficient."""
         if differences.is_exact(judged):
-            sides, contexts = differences.by_side(judged, terms)
-            clusters = dict(zip(contexts, resampling.cluster_of([*contexts.values()]), strict=True))
+            sides = differences.by_side(judged, terms)
+            clusters = dict(enumerate(resampling.cluster_of([*judged["context_id"]])))
             within = replace(resampling, clusters=clusters)
             return self._slope_given_quality(sides, within, covariates=["first", *terms[:-1]], feature=terms[-1])
         return self._verdict_log_odds(judged, terms, resampling)
@@ -186,7 +186,7 @@ class PairFeatureProbe(FeatureProbe):
         covariates = ["first", *terms[:-1]]
         known = verdicts[["won", "human", *covariates]].notna().all(axis=1) & verdicts[feature].notna()
         judged, verdicts = judged[known], verdicts[known]
-        sides = differences.by_side(judged, terms)[0]
+        sides = differences.human_scores(judged)
 
         def at_equal(rated: pd.DataFrame) -> Corrected:
             return log_odds_at_equal(verdicts, "won", [*covariates, feature], rated, resampling)
