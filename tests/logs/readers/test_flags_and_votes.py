@@ -1,4 +1,4 @@
-"""Flags of winning, lists and objects of votes and scores, and unusual numbers: read, or refused with lines that work."""
+"""Flags of winning, lists and objects of votes or scores, unusual numbers: read, or refused with lines that work."""
 
 import json
 
@@ -74,6 +74,14 @@ def test_a_flag_without_the_other_answer_is_asked_for(tmp_path):
     assert compared["opponent_id"].notna().all()
     assert graded["opponent_id"].isna().all()
     assert values(compared) == values(graded) == worth(DECIDED)
+
+
+def test_a_winner_of_0_and_1_may_be_a_place(tmp_path):
+    given = said(1, 0, sides=DECIDED)
+    read, was_read = readings(saved(tmp_path, pairs("output", "reference_output", winner=given), "csv"))
+    assert not was_read
+    assert sorted(map(values, read)) == sorted([worth(DECIDED), worth(OTHERS)])
+    assert not any(each["order_known"].any() for each in read)
 
 
 def test_flags_of_several_judges_and_of_people(tmp_path):
