@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from biaslab.core.trials import Scalar
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a judge answers with: a verdict on a pair, a score, a ranking of several; "" if it does not matter.
 Form = Literal["", "pair", "score", "list"]
@@ -94,6 +97,9 @@ class Figure:
         Label of the horizontal axis.
     log : bool
         Whether the axis of the estimates is logarithmic.
+    finding : callable, optional
+        Returns the headline for the estimates of the probe, or None if they allow none; by default the sentence of
+        `biaslab.plots.finding`.
 
     Examples
     --------
@@ -111,6 +117,7 @@ class Figure:
     where: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     log: bool = False
+    finding: Callable[[pd.DataFrame], str | None] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@
 `examples`              turns trials of any scorer, probe or log into texts with labels
 `train`                 trains an `Evaluator`: an encoder with a feed-forward head (Eqs. 7 and 8)
 `cross_fit`             trains `Evaluators`, one per fold of contexts; each judges contexts it was not trained on
-`students`              the same for several attributes; `scores_of` students, `rated_by` their teacher
+`students`              the same for several attributes; `scores_of` students, `ratings` by their teacher and humans
 `learning_curve`        students trained on fewer texts (Figures 3 and 5)
 `EvaluatorJudge`        an evaluator as a judge: answers `biaslab.core.Score`
 `load_evaluator`        loads an evaluator from safetensors and JSON only
@@ -17,6 +17,7 @@
 `reinforce`             minimum-risk training (Eqs. 3, 4 and 9), or REINFORCE (Eq. 2)
 `measure_texts`         reward, length and overlap of each text; `compare_texts` compares ways of writing
 `add_overshoot`         gain in reward that another judge does not confirm; `most_changed` texts
+`reward_slopes`         what the reward gains per doubling of the words and per nat of log perplexity
 `best_of_n`             other measures of the text with the highest reward among n, by n
 `bias_inheritance`      share of the teacher's biases that the student inherited
 ======================= ===========================================================================================

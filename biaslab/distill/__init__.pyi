@@ -18,12 +18,14 @@ from .labelling import annotate as annotate, examples as examples
 from .policy import Policy as Policy, load_policy as load_policy
 from .reinforce import reinforce as reinforce
 from .rerank import evaluate as evaluate, rerank as rerank, tune_weights as tune_weights
+from .reward_slopes import reward_slopes as reward_slopes
 from .risk import MinimumRisk as MinimumRisk
 from .sampling import collect_samples as collect_samples
 from .settings import Settings as Settings
 from .students import (
     learning_curve as learning_curve,
     rated_by as rated_by,
+    ratings as ratings,
     scores_of as scores_of,
     students as students,
 )

@@ -174,6 +174,42 @@ def rated_by(examples: pd.DataFrame, dataset: Dataset, annotator: str, label: bo
 
 
 @checked
+def ratings(examples: pd.DataFrame, dataset: Dataset, teacher: str = "teacher") -> dict[str, Dataset]:
+    """Return the data set once as the teacher rated it and, if its texts have human scores, once as humans did.
+
+    Parameters
+    ----------
+    examples, dataset
+        As in `rated_by`.
+    teacher : str
+        Name of the annotator of the labels.
+
+    Returns
+    -------
+    dict of str to Dataset
+        For `biaslab.scoring.agreement`: "teacher", and "humans" or, of a constructed data set, "reference scores".
+
+    Raises
+    ------
+    InputError
+        If an attribute of the examples is not in the data set.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> labelled = bl.distill.annotate(bl.SimulatedJudge(data), data, ["fluency"], progress=False)
+    >>> list(ratings(labelled, data))
+    ['teacher', 'reference scores']
+    """
+    rated = {"teacher": rated_by(examples, dataset, teacher)}
+    if examples["human"].notna().any():
+        humans = "reference scores" if "constructed" in dataset.name else "humans"
+        rated[humans] = rated_by(examples, dataset, humans, label=False)
+    return rated
+
+
+@checked
 def learning_curve(
     examples: pd.DataFrame,
     dataset: Dataset,

@@ -40,6 +40,16 @@ _FLAT = 1e-12
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 
 
+def later_after_high(estimates: pd.DataFrame) -> str | None:
+    """Say how much higher the next score is after a high first one, over all pairs; None without both means."""
+    means = ["mean_after_high", "mean_after_low"]
+    rows = estimates[estimates["metric"].isin(means) & estimates["estimate"].notna()]
+    after = rows.pivot_table("estimate", ["after", "attribute", "position"], "metric").reindex(columns=means)
+    more = (after["mean_after_high"] - after["mean_after_low"]).dropna()
+    words = f"{more.min():.1f} to {more.max():.1f} points above that after a low one"
+    return f"After a high score the next is {words}" if len(more) else None
+
+
 @dataclass(frozen=True)
 class Joint:
     """A first score x and a later score y in one output, item by item.

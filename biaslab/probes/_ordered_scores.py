@@ -35,6 +35,14 @@ _POINTS = 10  # number of scale values for `score_share`
 Wording = Literal["own", "printed"]
 
 
+def mean_by_order(estimates: pd.DataFrame) -> str | None:
+    """Say what the mean score is alone, before and after reasons; None if one of them is missing."""
+    means = estimates[estimates["metric"] == "mean_score"].groupby("order")["estimate"].mean()
+    means = means.reindex(["s", "sr", "rs"])
+    told = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
+    return told if means.notna().all() else None
+
+
 @dataclass(frozen=True)
 class OrderedScores(Probe):
     """Base of `biaslab.probes.OutputOrder`, which documents the parameters: everything about scores."""

@@ -23,6 +23,15 @@ GIVEN = {"candidate": "log_perplexity", "source": "source_log_perplexity"}
 READER = "likelihood_judge"
 
 
+def widest_range(estimates: pd.DataFrame) -> str | None:
+    """Say by what factor the mean perplexity differs between scores, for each scorer; None without estimates."""
+    rows = estimates[(estimates["metric"] == "mean_perplexity") & estimates["estimate"].notna()]
+    means = rows.groupby(["scorer", "attribute"])["estimate"]
+    widest = (means.max() / means.min()).groupby("scorer").max()
+    told = " and ".join(f"{times:.1f} between {scorer} scores" for scorer, times in widest.items())
+    return f"Mean perplexity differs by a factor of up to {told}" if told else None
+
+
 @dataclass(frozen=True)
 class ReadTexts(PairFeatureProbe):
     """Base of `biaslab.probes.Familiarity`, which documents the parameters: texts and their perplexity."""

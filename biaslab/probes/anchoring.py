@@ -144,7 +144,13 @@ class Anchoring(ScoreProbe):
     figures = (
         Figure("anchor_slope", "anchor_slope", by=("attribute", "after")),
         Figure("correlations", ("correlation_joint", "correlation_alone"), by=("attribute", "after")),
-        Figure("next_score", ("share_after_low", "share_after_high"), x="score", col=("attribute", "after")),
+        Figure(
+            "next_score",
+            ("share_after_low", "share_after_high"),
+            x="score",
+            col=("attribute", "after"),
+            finding=joint_scores.later_after_high,
+        ),
         Figure("table_3", "kendall_dataset", x="position", col="attribute"),
     )
 

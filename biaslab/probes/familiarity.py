@@ -14,7 +14,7 @@ from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.probes._ordered_pairs import ordered_pairs
-from biaslab.probes._read_texts import GIVEN, READER, ReadTexts, log_perplexities, with_given
+from biaslab.probes._read_texts import GIVEN, READER, ReadTexts, log_perplexities, widest_range, with_given
 from biaslab.probes.base import (
     LABEL_MASS,
     Accepted,
@@ -178,7 +178,15 @@ class Familiarity(ReadTexts):
         Metric("source_perplexity", "mean perplexity of the source", "per token", form="score"),
     )
     figures = (
-        Figure("mean_perplexity", "mean_perplexity", x="score", hue="scorer", col="attribute", log=True),
+        Figure(
+            "mean_perplexity",
+            "mean_perplexity",
+            x="score",
+            hue="scorer",
+            col="attribute",
+            log=True,
+            finding=widest_range,
+        ),
         Figure(
             "scores",
             ("familiarity_slope", "familiarity_excess", "familiarity_correlation"),

@@ -11,7 +11,7 @@ from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.ranking.verdicts import Verdicts
-from biaslab.probes._ordered_scores import REASONS, SHIFTS, OrderedScores, failures
+from biaslab.probes._ordered_scores import REASONS, SHIFTS, OrderedScores, failures, mean_by_order
 from biaslab.probes._pairs_too import (
     ACCURACY,
     ASKS,
@@ -200,7 +200,7 @@ class OutputOrder(OrderedScores):
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by=("form", "order"), col="rules"),
-        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules")),
+        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), finding=mean_by_order),
         Figure("parse_failures", "parse_failure_rate", by="order", hue="form", col="rules"),
         Figure(
             "pairs",

@@ -21,6 +21,7 @@ from biaslab.report.macros import to_macros
 from biaslab.report.overview import crossed as crossed, overview, replies
 from biaslab.report.page import page
 from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
+from biaslab.report.verdict_table import verdict_table
 from biaslab.report.verdicts import findings, verdicts
 from biaslab.report.wording import with_intervals
 
@@ -40,6 +41,7 @@ __all__ = [
     "to_latex",
     "to_macros",
     "to_markdown",
+    "verdict_table",
     "verdicts",
     "with_intervals",
     "write",

@@ -192,3 +192,20 @@ def test_what_stands_beside_a_data_set_is_printed_of_it_where_a_paper_has_it():
     assert set(bl.published.of_dataset(rows, "topicalchat")["dataset"]) == {"topicalchat"}
     for other in ("graded", "somebody's own (table)", ""):
         assert set(bl.published.of_dataset(rows, other)["dataset"]) == {"summeval"}
+
+
+def test_scorers_stand_beside_the_rows_of_the_same_method_and_averages_alone_where_there_are_some():
+    names = ["comparative 1, wins", "comparative 1, mean P", "BERTScore F1 (reference)", "chrF (reference)"]
+    ours = pd.DataFrame({"scorer": names, "attribute": "coherence"})
+    theirs = bl.published.of_scorers(ours, "summeval")
+    printed = bl.published.load("liusie2024", table=1)
+    assert set(theirs["scorer"].dropna()) == set(names[:3])
+    one = theirs[theirs["scorer"] == "BERTScore F1 (reference)"]["value"]
+    rows = printed[printed["row"].str.contains("BERTScore") & (printed["attribute"] == "coherence")]
+    assert one.tolist() == (rows["value"] / 100).tolist()
+    assert set(theirs["label"]) == {"Table 1"}
+    assert set(theirs["row"]) == set(printed["row"])  # rows without a counterpart stay, for the table
+    both = pd.concat([ours, pd.DataFrame({"scorer": ["comparative (both prompts), wins"], "attribute": "coherence"})])
+    kept = set(bl.published.of_scorers(both, "summeval")["scorer"].dropna())
+    assert kept == {"comparative (both prompts), wins", "BERTScore F1 (reference)"}
+    assert bl.published.of_scorers(ours, "somebody's own").empty

@@ -190,6 +190,24 @@ def test_the_figure_shows_both_and_their_difference(both):
     assert left.get_xlabel()
 
 
+@pytest.mark.parametrize(("position", "verb"), [(0.0, "is not shown to differ"), (3.0, "differs")])
+def test_a_saved_figure_says_whether_two_judges_differ(data, tmp_path, position, verb):
+    two = [judged(data, context_noise=1.0).assign(judge="old"), judged(data, position=position, seed=1, noise=0.5)]
+    found = bl.compare([two[0], two[1].assign(judge="new")], metrics=METRIC, progress=False)
+    bl.plots.compared(found, name="compare__own", out=tmp_path)
+    [told] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
+    value = bl.report.with_intervals(pd.DataFrame([shift(found)]), 2)[0]
+    assert told == f"new {verb} from old in P(A): {value} over 12 contexts"
+
+
+def test_a_saved_figure_of_several_judges_names_the_largest_difference(data, tmp_path):
+    places = {"fair": 0.0, "first": 1.5, "second": -3.0}
+    trials = [judged(data, position=size, noise=0.5).assign(judge=name) for name, size in places.items()]
+    bl.plots.compared(bl.compare(trials, metrics=METRIC, progress=False), name="compare__own", out=tmp_path)
+    [told] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
+    assert told.startswith("2 of 2 pairs of judges differ; second − fair: −0.")
+
+
 def test_the_command_line_compares_saved_trials(tmp_path, both):
     files = [tmp_path / f"{name}.csv" for name in ("last_month", "today")]
     for file, trials in zip(files, both, strict=True):

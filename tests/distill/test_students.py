@@ -73,3 +73,11 @@ def test_curves_teach_with_fewer_texts_and_score_all(tiny_encoder, graded, label
     assert sizes.index.tolist() == used
     again = learning_curve(one, graded, counts, fewer, folds=4, encoder=str(tiny_encoder), **QUICK)
     pd.testing.assert_frame_equal(curve, again)
+
+
+def test_ratings_are_those_of_the_teacher_and_of_humans_where_there_are_some(graded, labelled):
+    rated = bl.distill.ratings(labelled, graded, "t")
+    assert list(rated) == ["teacher", "reference scores"]
+    expected = rated_by(labelled, graded, "reference scores", label=False)
+    pd.testing.assert_frame_equal(rated["reference scores"].human, expected.human)
+    assert list(bl.distill.ratings(labelled.assign(human=np.nan), graded)) == ["teacher"]

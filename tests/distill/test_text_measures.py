@@ -129,3 +129,18 @@ def test_what_changed_most_is_shown_from_both_ends():
     assert list(table.columns) == ["a", "c", "b"]
     assert table["a"].tolist() == ["source", "", "before", "after", "0.10 → 0.50"]
     assert list(most_changed(one, now.iloc[:1])) == ["a"]
+
+
+def test_slopes_of_the_reward_are_those_that_made_it_whatever_the_level_of_a_source():
+    rng = np.random.default_rng(0)
+    sources = np.repeat([f"c{i}" for i in range(40)], 5)
+    frame = pd.DataFrame({"context_id": sources, "words": rng.integers(5, 60, 200) * 1.0})
+    frame["log_perplexity"] = rng.normal(3, 1, 200) + 0.5 * np.log2(frame["words"])
+    level = np.repeat(rng.normal(0, 5, 40), 5)
+    reward = 0.3 * np.log2(frame["words"]) - 0.2 * frame["log_perplexity"]
+    found = bl.distill.reward_slopes(frame.assign(reward=reward + level + rng.normal(0, 0.1, 200)), judge="j")
+    assert found["metric"].tolist() == ["reward_per_doubling_of_words", "reward_per_nat"]
+    assert ((found["estimate"] - [0.3, -0.2]).abs() < 3 * found["se"]).all()
+    assert (found["se"] < 0.01).all()
+    assert found["q_value"].max() < 0.001
+    assert set(found["n_contexts"]) == {40}

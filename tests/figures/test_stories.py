@@ -7,7 +7,7 @@ import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 STORIES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
-_MOST = 1561  # lines of code in all notebooks, with what four papers draw; 1,500 is the aim
+_MOST = 1500  # lines of code in all notebooks, with what four papers draw; 1,500 is the aim
 
 
 def code_of(name):

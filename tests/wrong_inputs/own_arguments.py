@@ -119,6 +119,10 @@ OWN = {
         for name in ("before", "after")
     }
     | {"by": value(["reward"])},
+    "distill.ratings": {"examples": lambda w: w.examples},
+    "distill.reward_slopes": {
+        "texts": lambda w: w.many.assign(reward=w.many["one"], words=2.0, log_perplexity=w.many["one"]),
+    },
     "distill.rated_by": {"examples": lambda w: w.examples, "annotator": value("judge")},
     "distill.scores_of": {"examples": lambda w: w.examples, "given": value("label")},
     "distill.examples": {"trials": lambda w: w.rated, "scale": value(None)},
@@ -142,6 +146,7 @@ OWN = {
     "plots.Hover": {"svg": value("<svg></svg>")},
     "plots.against": {"x": value("template"), "metric": value("first_position_rate")},
     "plots.compared": {
+        "out": lambda w: w.path(),
         "estimates": lambda w: bl.compare(w.two_judges(), metrics=["first_position_rate"], progress=False),
     },
     "plots.draw": {
@@ -151,9 +156,16 @@ OWN = {
         "out": lambda w: w.path(),
     },
     "plots.finding": {},
+    "plots.promises": {
+        "shares": lambda w: w.estimates.assign(
+            quantity="coverage", metric="coverage", promised=0.95, low=0.93, high=0.97, kept=True
+        ),
+        "out": lambda w: w.path(),
+    },
     "plots.spread": {"trials": lambda w: w.trials_of("Consistency"), "out": lambda w: w.path()},
     "plots.heaps": {"trials": lambda w: w.trials_of("ScoreDistribution"), "out": lambda w: w.path()},
     "plots.inherited": {
+        "out": lambda w: w.path(),
         "unit": value("share"),
         "estimates": lambda w: bl.distill.bias_inheritance(
             w.probe, w.trials, w.trials.assign(judge="student"), ["first_position_rate"], progress=False
@@ -173,6 +185,10 @@ OWN = {
     "published.experiments": {"paper": value("chen2024")},
     "published.load": {},
     "published.of_dataset": {"printed": lambda w: bl.published.load(), "dataset": value("summeval")},
+    "published.of_scorers": {
+        "agreement": value(pd.DataFrame({"scorer": ["G-Eval"], "attribute": ["coherence"]})),
+        "dataset": value("summeval"),
+    },
     "ranking.Comparisons": {
         name: (lambda each: lambda w: getattr(w.comparisons, each))(name)
         for name in ("context_id", "candidate_id", "first", "second", "p")
@@ -205,6 +221,12 @@ OWN = {
         "strategies": value(["random"]),
         "resampling": lambda w: w.resampling,
         "human": value(None),
+    },
+    "ranking.budget_needed": {
+        "curves": lambda w: bl.ranking.agreement_by_budget(
+            w.comparative, [10], strategies=["random"], draws=2, resampling=w.resampling
+        ),
+        "share": value(0.9),
     },
     "ranking.compare_remedies": {
         "trials": lambda w: w.comparative,

@@ -27,6 +27,7 @@ Printed along with recorded judgements (`biaslab.atlas`) in their authors' repos
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -34,11 +35,12 @@ from typing import TYPE_CHECKING
 from biaslab.atlas.published.experiments import experiments
 from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
+from biaslab.stats import require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BESIDE_DATA", "PAPERS", "experiments", "load", "of_dataset"]
+__all__ = ["BESIDE_DATA", "PAPERS", "experiments", "load", "of_dataset", "of_scorers"]
 
 #: Names of the papers that biaslab follows, in the order returned by `load`.
 PAPERS = ("liusie2024", "stureborg2024", "wang2023", "chen2024")
@@ -52,6 +54,19 @@ _ATTRIBUTES = {"semantic equivalence": "semantics", "overall quality": "overall"
 #: UniEval's coherence.
 _OF_TOPICALCHAT = {"coherence": "understandability", "continuity": "coherence"}
 _USUAL = "summeval"
+#: Liusie et al.'s table of agreement by data set; ``graded`` is beside SummEval.
+_AGREEMENT = {"summeval": 1, "graded": 1, "podcast": 2, "topicalchat": 3, "webnlg": 4, "webnlg_2017": 4}
+#: Beginnings of its rows, and of the names of the same scorers here.
+_SCORERS = {
+    "Comparative Assessment": "comparative",
+    "Prompt Scoring": "prompt scoring",
+    "G-Eval": "G-Eval",
+    "Baselines | GPTScore": "GPTScore",
+    "Baselines | BLEU": "BLEU (ref",
+    "Baselines | METEOR": "METEOR (ref",
+    "Baselines | BERTScore": "BERTScore F1 (ref",
+}
+_ONE_PROMPT = r" [12](?=$|,)|mean P"
 
 
 @checked
@@ -129,6 +144,57 @@ def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
     rows = rows if len(rows) else printed[printed["dataset"] == _USUAL]
     renamed = _ATTRIBUTES | (_OF_TOPICALCHAT if name == "topicalchat" else {})
     return rows.assign(attribute=rows["attribute"].map(lambda attribute: renamed.get(attribute, attribute)))
+
+
+@checked
+def of_scorers(agreement: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """Return the agreement within contexts that Liusie et al. (2024) print for the same scorers (Tables 1-4).
+
+    Parameters
+    ----------
+    agreement : pandas.DataFrame
+        Result of `biaslab.scoring.agreement`, with names of scorers as in the notebook *baselines*. If it has averages
+        over both prompts, only these are compared, because the paper's values are such averages.
+    dataset : str
+        Name of the data set; only its first word matters.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The printed rows as `load` returns them, with the loaders' attribute names and ``value`` as a fraction. Further
+        columns: ``scorer``, the scorer of the frame that is set beside the row, missing if there is none (and a row
+        for each if there are several); ``label``, such as "Table 1". No rows if the paper has no such data set.
+
+    Raises
+    ------
+    TrialsError
+        If the frame names no scorers or attributes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> ours = pd.DataFrame({"scorer": ["prompt scoring 1"], "attribute": ["coherence"]})
+    >>> theirs = of_scorers(ours, "graded").dropna(subset="scorer")
+    >>> theirs[["scorer", "judge", "value"]].round(3).head(2).to_numpy().tolist()
+    [['prompt scoring 1', 'FlanT5-220M', 0.04], ['prompt scoring 1', 'FlanT5-770M', -0.036]]
+    """
+    require_columns(agreement, ["scorer", "attribute"], "agreement")
+    table = _AGREEMENT.get((dataset.split() or [""])[0])
+    printed = load("liusie2024", table=table or 1)
+    printed = of_dataset(printed[printed["column"] != "System-lvl"], dataset)
+    printed = printed if table else printed.head(0)
+    ours = agreement[["scorer", "attribute"]].drop_duplicates()
+    if ours["scorer"].str.contains("(both", regex=False).any():
+        ours = ours[~ours["scorer"].str.contains(_ONE_PROMPT)]
+    ours = ours.assign(kind=_beginning(ours["scorer"], list(_SCORERS.values())))
+    rows = printed.assign(kind=_beginning(printed["row"], list(_SCORERS)).map(_SCORERS))
+    rows = rows.merge(ours.dropna(subset="kind"), on=["kind", "attribute"], how="left").drop(columns="kind")
+    return rows.assign(value=rows["value"] / 100, label=f"Table {table}")
+
+
+def _beginning(names: pd.Series, beginnings: list[str]) -> pd.Series:
+    """Return the one of several beginnings that each name has; missing if it has none."""
+    return names.str.extract(f"^({'|'.join(map(re.escape, beginnings))})")[0]
 
 
 @cache

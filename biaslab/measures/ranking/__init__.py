@@ -16,6 +16,7 @@ Examples
 from biaslab.measures.ranking.adaptive import most_informative
 from biaslab.measures.ranking.balanced_orders import balanced_orders
 from biaslab.measures.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
+from biaslab.measures.ranking.budget_needed import budget_needed
 from biaslab.measures.ranking.comparisons import Comparisons, comparisons_of
 from biaslab.measures.ranking.conditionals import Conditionals, fit_conditionals
 from biaslab.measures.ranking.debiasing import (
@@ -54,6 +55,7 @@ __all__ = [
     "agreement",
     "agreement_by_budget",
     "balanced_orders",
+    "budget_needed",
     "compare_remedies",
     "comparisons_of",
     "content_free",

@@ -2,9 +2,9 @@
 
 Published values and null edits have hollow marks.
 
-`draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares. `intervals`
-and `against` draw on given or new Axes and return them. Labels and nulls are declared by the probes
-(`biaslab.core.Metric`).
+`draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares, `promises`
+those of a validation. `intervals` and `against` draw on given or new Axes and return them. Labels and nulls are
+declared by the probes (`biaslab.core.Metric`).
 """
 
 from biaslab.report.plots.drawing import against, intervals
@@ -12,6 +12,7 @@ from biaslab.report.plots.figure import Drawn, draw, facets as facets, standard
 from biaslab.report.plots.headline import finding
 from biaslab.report.plots.heaps import heaps
 from biaslab.report.plots.hover import Hover, hover
+from biaslab.report.plots.promises import promises
 from biaslab.report.plots.saving import save
 from biaslab.report.plots.side_by_side import compared, inherited
 from biaslab.report.plots.spread import spread
@@ -33,6 +34,7 @@ __all__ = [
     "intervals",
     "note",
     "panels",
+    "promises",
     "save",
     "share_legend",
     "spread",

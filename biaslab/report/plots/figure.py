@@ -220,7 +220,9 @@ def standard(
             raise InputError("names", name, allowed, did_you_mean(name, list(figures)))
     drawn = []
     for name in names or figures:
-        look = {**vars(figures[name]), "name": f"{probe.name}__{name}", **options}
+        declared = vars(figures[name])
+        told = {"finding": declared["finding"](estimates)} if declared["finding"] else {}
+        look = {**declared, **told, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
     return Drawn(
         *(tuple(each for one in drawn for each in getattr(one, part)) for part in ("axes", "paths", "missing"))

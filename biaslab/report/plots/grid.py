@@ -96,9 +96,10 @@ def fit_text(ax: Axes) -> None:
 
 
 def _fill(line: str, width: int) -> str:
-    """Wrap a line between its facts, and within a fact only if it is longer than a line."""
+    """Wrap a line between its facts, where the line's end separates them, and within a fact only if it is too long."""
     facts = [fact if len(fact) > width - 2 else fact.replace(" ", "\xa0") for fact in line.split(" · ")]
-    return textwrap.fill("\xa0· ".join(facts), width).replace("\xa0", " ")
+    lines = textwrap.wrap("\xa0· ".join(facts), width)
+    return "\n".join(part.removesuffix("\xa0·") for part in lines).replace("\xa0", " ")
 
 
 def values_of(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:

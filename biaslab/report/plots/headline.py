@@ -71,7 +71,7 @@ def finding(estimates: pd.DataFrame) -> str:
         _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), place == 0 or several)
         for place, ((probe, metric), rows) in enumerate(defined.groupby(["probe", "metric"], sort=False))
     ]
-    whole = "; ".join(parts[:_METRICS])
+    whole = "; ".join(parts[:_METRICS]).replace("; Judges ", "; judges ")
     judges = tuple(judge_words(str(judge)) for judge in defined["judge"].unique() if judge)
     is_name = whole.startswith(judges) and not whole.startswith(_BEGINS)
     return whole if is_name or not whole[:2].islower() else whole[:1].upper() + whole[1:]
@@ -165,10 +165,10 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
     if len(rows) == 1:
         return with_interval(least, digits)
     low, high = (number(row["estimate"], digits) for row in (least, most))
+    if plain:
+        return f"{low} each" if low == high else f"{low} to {high}"
     if low == high:
         return f"{low} in {'both' if len(rows) == 2 else f'all {len(rows)}'}"
-    if plain:
-        return f"{low} to {high}"
     differ = _differing(rows)
     return f"from {low}{_where(least, differ)} to {high}{_where(most, differ)}"
 

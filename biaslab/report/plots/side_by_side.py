@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from biaslab.core import find_metric
 from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.report.plots.drawing import caption, intervals
+from biaslab.report.plots.figure import close
 from biaslab.report.plots.headline import remember_rows
 from biaslab.report.plots.naming import named
-from biaslab.report.plots.style import NULL, dots, note, panels, share_legend, styled
-from biaslab.report.wording import varying
-from biaslab.stats import require_columns
+from biaslab.report.plots.style import NULL, dots, note, panels, styled
+from biaslab.report.wording import varying, with_interval
+from biaslab.stats import corrected, require_columns, significant
 from biaslab.stats.together import condition_names
 
 if TYPE_CHECKING:
@@ -24,11 +26,20 @@ if TYPE_CHECKING:
 
 _LONG = 40  # maximum number of characters of a judge's name
 _WIDE = 30  # characters per line of a row label
+#: Verdicts on an inherited share, as verbs of a sentence, if they are not so already.
+_VERBS = {"keeps a part": "keeps a part of", "cannot be told": "is not shown to keep or lose"}
 
 
 @checked
 @styled
-def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | None = None) -> list[Axes]:
+def compared(
+    estimates: pd.DataFrame,
+    metric: str | None = None,
+    title: str | None = None,
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+    finding: str | None = None,
+) -> list[Axes]:
     """Plot the result of `biaslab.compare` for one metric: estimates on the left, differences on the right.
 
     Parameters
@@ -39,6 +50,10 @@ def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | No
         Metric to plot; default: the first in the frame.
     title : str, optional
         Title above n; default: the data set's name before n.
+    name, out
+        As in `biaslab.plots.draw`: with a name, save the figure and its estimates.
+    finding : str, optional
+        Headline; default: how many pairs of judges differ, and the largest difference.
 
     Returns
     -------
@@ -72,8 +87,25 @@ def compared(estimates: pd.DataFrame, metric: str | None = None, title: str | No
     by = ["cell", "who"] if names else ["who"]
     intervals(shown, metric, by=by, hue="metric", ax=left, title=title)
     intervals(apart, f"{metric}_difference", by=by, hue="metric", ax=right, title="difference")
-    share_legend([left, right])
-    return [left, right]
+    finding = _largest(apart, metric) if finding is None else finding
+    return list(close([left, right], estimates, name, out, finding).axes)
+
+
+def _largest(shifts: pd.DataFrame, metric: str) -> str | None:
+    """Say how many of several differences are found and which one is largest, or what a single one shows."""
+    shifts = shifts[shifts["estimate"].notna()]
+    if shifts.empty:
+        return None
+    tests = corrected(shifts, shifts["p_value"].notna())
+    found = sum(map(significant, tests["q_value"]))
+    largest = tests.iloc[int(tests["estimate"].abs().to_numpy().argmax())].to_dict()
+    value = f"{with_interval(largest, 2)} over {largest['n_contexts']} contexts"
+    if len(tests) > 1:
+        what = "pairs of judges differ" if tests["compared"].is_unique else "differences are found"
+        return f"{found} of {len(tests)} {what}; {largest['compared']}: {value}"
+    other, _, reference = str(largest["compared"]).partition(" − ")
+    label = find_metric(metric, str(largest["probe"])).label.split(",")[0]
+    return f"{other} {'differs' if found else 'is not shown to differ'} from {reference} in {label}: {value}"
 
 
 def _short(name: str) -> str:
@@ -82,7 +114,14 @@ def _short(name: str) -> str:
 
 @checked
 @styled
-def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = None) -> list[Axes]:
+def inherited(
+    estimates: pd.DataFrame,
+    unit: str = "SD",
+    title: str | None = None,
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+    finding: str | None = None,
+) -> list[Axes]:
     """Plot the result of `biaslab.distill.bias_inheritance`: estimates on the left, inherited shares on the right.
 
     Parameters
@@ -94,6 +133,8 @@ def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = Non
         Plot the rows in this unit.
     title : str, optional
         Title above n; default: the data set's name before n.
+    name, out, finding
+        As in `biaslab.plots.draw`: with a name, save the figure and its estimates.
 
     Returns
     -------
@@ -117,8 +158,8 @@ def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = Non
     probes, attributes = (len(set(rows[name])) > 1 for name in ("probe", "attribute"))
     labels = []
     for of, probe, attribute in rows[["of", "probe", "attribute"]].itertuples(index=False):
-        name = (f"{probe}: " if probes else "") + find_metric(of, probe).label
-        labels.append(textwrap.fill(name + (f", {attribute}" if attributes else ""), _WIDE))
+        text = (f"{probe}: " if probes else "") + find_metric(of, probe).label
+        labels.append(textwrap.fill(text + (f", {attribute}" if attributes else ""), _WIDE))
     levels = list(dict.fromkeys(labels))
     places = np.array([levels.index(label) for label in labels], float)
     left, right = panels(2, 3.4 + 1.3 * len(levels), sharex=False)
@@ -130,8 +171,7 @@ def inherited(estimates: pd.DataFrame, unit: str = "SD", title: str | None = Non
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
     note(left, caption(rows, title))
-    share_legend([left, right])
-    return [left, right]
+    return list(close([left, right], estimates[estimates["unit"] == unit], name, out, finding).axes)
 
 
 def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> None:
@@ -148,8 +188,10 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
     """Add a column ``finding``: one sentence on the share of each bias that the student inherits."""
     rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
-    verdicts = [f"{verdict} ({find_metric(of, probe).label})" for of, probe, verdict in rows]
-    return shares.assign(finding=f"The student and its teacher's biases: {'; '.join(verdicts)}")
+    told = [
+        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}" for of, probe, verdict in rows
+    ]
+    return shares.assign(finding=f"The student {'; '.join(told)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:

@@ -227,3 +227,19 @@ def test_bad_curves_are_refused(trials, graded, options):
         agreement_by_budget(trials, **{"budgets": [6], "human": graded.human_means, **options})
     with pytest.raises(InputError):
         self_consistency(trials, [1], graded.human_means)
+
+
+def test_the_budget_needed_is_read_off_the_curve_made_monotone():
+    def curve(strategy, values, attribute="fluency"):
+        rows = {"metric": "spearman", "attribute": attribute, "debiasing": "none", "strategy": strategy}
+        return [rows | {"budget": budget, "estimate": rho} for budget, rho in zip((2, 10, 20, 30), values, strict=True)]
+
+    rows = [*curve("random", (0.1, 0.4, 0.3, 0.5)), *curve("symmetric", (-0.2, -0.1, -0.1, -0.1))]
+    rows += curve("no-repeat", (0.5, 0.5, 0.5, 0.5))
+    found = bl.ranking.budget_needed(pd.DataFrame(rows), 0.8).loc["fluency", "none"]
+    assert found["random"] == 20  # .4 is reached at 10, and held by the curve until 20
+    assert np.isnan(found["symmetric"])  # nothing to reach where all comparisons agree in nothing
+    assert list(found.index) == ["random", "symmetric"]
+    for share in (0, 1.1):
+        with pytest.raises(InputError, match="share"):
+            bl.ranking.budget_needed(pd.DataFrame(rows), share)

@@ -38,7 +38,8 @@ def test_a_panel_for_each_value_of_col_and_row(estimates):
             rows = rows[rows["metric"] == "first_position_rate"]
             assert dots(ax) == pytest.approx(sorted(rows["estimate"]))
     grid = bl.plots.draw(estimates, "tie_rate", by="judge", row="template", col="attribute").axes
-    assert grid[1].get_title(loc="left").replace("\n", " ").startswith("graded (constructed) · template 1 · fluency")
+    above = grid[1].get_title(loc="left").replace("\n", " · ")
+    assert above.startswith("graded (constructed) · template 1 · fluency")
 
 
 def test_metrics_in_panels_have_their_own_axes(estimates):
@@ -188,3 +189,62 @@ def test_spread_shows_the_shares_of_sampled_scores_by_human_score_and_says_how_f
     assert told == f"5 scores of one text by the simulated judge span {apart:.1f} points on average, on 1-5"
     nothing = bl.plots.spread(trials.assign(human=float("nan")))
     assert (nothing.axes, nothing.missing) == ((), ("Not drawn: no score of a text that people scored",))
+
+
+def test_promises_have_a_panel_for_each_quantity_with_its_band(tmp_path):
+    rows = [
+        {"quantity": quantity, "n_contexts": n, "promised": promised, "low": low, "high": high, "kept": kept}
+        | {
+            "estimate": share,
+            "ci_low": share - 0.01,
+            "ci_high": share + 0.01,
+            "metric": "tie_rate",
+            "probe": "position",
+        }
+        for n in (8, 24)
+        for quantity, promised, low, high, share, kept in (
+            ("coverage", 0.95, 0.93, 0.97, 0.94, True),
+            ("type_i_error", 0.05, 0.03, 0.07, 0.2, False),
+        )
+    ]
+    drawn = bl.plots.promises(pd.DataFrame(rows), title="ties", name="calibration__ties", out=tmp_path)
+    assert [ax.get_ylabel() for ax in drawn.axes] == ["type-I error (share of studies)", "coverage (share)"]
+    dashed = [next(line for line in ax.lines if line.get_linestyle() == "--") for ax in drawn.axes]
+    assert [set(line.get_ydata()) for line in dashed] == [{0.05}, {0.95}]
+    [told] = pd.read_csv(tmp_path / "calibration__ties.csv")["finding"].unique()
+    assert told == "2 of 4 shares keep their band, within the error of the simulation"
+
+
+def test_a_probe_gives_its_figure_a_headline_unless_another_is_given(tmp_path):
+    rows = [
+        {"probe": "output_order", "metric": metric, "order": order, "form": "ex", "rules": True, "score": score}
+        | {"judge": "j", "dataset": "d", "estimate": value, "ci_low": value, "ci_high": value, "n_contexts": 9}
+        for order, mean in (("s", 3.0), ("sr", 3.25), ("rs", 3.75))
+        for metric, score, value in (("mean_score", np.nan, mean), ("score_share", 3.0, 0.5), ("score_share", 4.0, 0.5))
+    ]
+    probe = bl.probes.OutputOrder()
+    for given, said in (
+        ({}, "The mean score is 3.0 alone, 3.2 before reasons and 3.8 after them"),
+        ({"finding": "Mine"}, "Mine"),
+    ):
+        bl.plots.standard(probe, pd.DataFrame(rows), "scores", out=tmp_path, **given)
+        assert set(pd.read_csv(tmp_path / "output_order__scores.csv")["finding"]) == {said}
+
+
+def test_what_is_inherited_is_saved_by_its_name_with_the_rows_of_one_unit(tmp_path):
+    rows = [
+        {"probe": "familiarity", "of": "familiarity_slope", "metric": metric, "unit": unit, "role": role, "judge": role}
+        | {"dataset": "d", "attribute": "a", "verdict": "keeps", "estimate": value, "n_contexts": 9}
+        | {"ci_low": value - 0.1, "ci_high": value + 0.1, "ci_level": 0.95}
+        for unit in ("SD", "points")
+        for role, metric, value in (
+            ("teacher", "familiarity_slope", 0.5),
+            ("student", "familiarity_slope", 0.4),
+            ("share", "bias_share", 0.8),
+        )
+    ]
+    bl.plots.inherited(pd.DataFrame(rows), name="inheritance__mine", out=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"inheritance__mine.{kind}" for kind in ("csv", "pdf", "png")}
+    saved = pd.read_csv(tmp_path / "inheritance__mine.csv")
+    assert set(saved["unit"]) == {"SD"}
+    assert saved["finding"].unique().tolist() == ["The student keeps its teacher's score per nat of log perplexity"]

@@ -33,7 +33,7 @@ def test_intervals_shows_estimates_and_their_intervals(estimates):
     assert [t.get_text() for t in ax.get_yticklabels()] == ["coherence", "fluency"]
     assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.5, 0.5]]
     assert "P(A)" in ax.get_xlabel()
-    above = ax.get_title(loc="left").replace("\n", " ")
+    above = ax.get_title(loc="left").replace("\n", " · ")
     assert above == "simulated judge · graded (constructed) · n = 8 contexts · 95 % intervals"
     assert len(ax.figure.legends[0].get_texts()) == 3
 
@@ -261,9 +261,10 @@ def test_the_line_above_ends_where_the_figure_does_and_breaks_between_facts(esti
     assert ax._left_title.get_window_extent().x1 <= ax.figure.bbox.x1
     assert ax._left_title.get_fontfamily()[0] == "Roboto Condensed"
     lines = ax.get_title(loc="left").splitlines()
-    facts = [fact for line in lines for fact in line.removesuffix(" ·").split(" · ")]
+    facts = [fact for line in lines for fact in line.split(" · ")]
     assert [facts[0], facts[-1]] == ["toy judge (SmolLM2-135M)", "95 % intervals"]  # each of them whole
-    assert lines[0].endswith(" ·")
+    assert len(lines) > 1
+    assert "·" not in {line[end] for line in lines for end in (0, -1)}  # a line's end separates facts by itself
 
 
 def test_figures_are_set_in_the_face_that_comes_with_the_package_and_what_it_lacks_in_matplotlibs(tmp_path):
@@ -300,11 +301,15 @@ def row(value, low, high, p=0.001, **more):
         ([row(0.52, 0.4, 0.6, 0.3)], "The interval of j's P(A) includes 0.5 (0.52 [0.40, 0.60])"),
         (
             [row(0.52, 0.4, 0.6, 0.3, attribute=name) for name in "ab"],
-            "No interval of j's P(A) excludes 0.5 (0.52 in both)",
+            "No interval of j's P(A) excludes 0.5 (0.52 each)",
         ),
         (
             [row(0.6, 0.51, 0.7, p, attribute=name) for p, name in ((0.04, "a"), (0.06, "b"), (0.9, "c"))],
-            "None of 3 estimates of j's P(A) is found after correction (0.60 in all 3)",
+            "None of 3 estimates of j's P(A) is found after correction (0.60 each)",
+        ),
+        (
+            [row(1.0, 0.9, 1.0, attribute=name) for name in "abc"],
+            "j prefers the candidate shown first in all 3 attributes (1.00 each)",
         ),
         ([row(0.6, 0.5, 0.7, 0.01)], "The interval of j's P(A) includes 0.5 (0.60 [0.50, 0.70])"),
         ([row(0.7, 0.6, 0.8, np.nan)], "j prefers the candidate shown first: 0.70 [0.60, 0.80]"),
@@ -321,6 +326,18 @@ def row(value, low, high, p=0.001, **more):
             "j's correlation of the two scores in one output exceeded 0: 0.40 [0.30, 0.50]",
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
+        (
+            [
+                row(0.7, 0.6, 0.8, judge=name, attribute=attribute, metric=metric)
+                for metric in ("first_position_rate", "comparative_accuracy")
+                for name in "ab"
+                for attribute in "xy"
+            ],
+            (
+                "Judges prefer the candidate shown first in all 4 (0.70 each); "
+                "judges order pairs as the reference scores do in all 4 (0.70 each)"
+            ),
+        ),
         (
             [row(0.7, 0.6, 0.8, judge=name) for name in ("a", "b")] + [row(0.2, 0.1, 0.3, judge="c")],
             "2 of 3 judges prefer the candidate shown first, 1 prefers the candidate shown second (0.20 to 0.70)",
