@@ -54,7 +54,7 @@ def write_rows(rows: pd.DataFrame, file: Path) -> None:
 def names() -> dict[tuple[str, str, str], str]:
     """Map source, data set and judge of the carried rows to the judge's name: ``atlas:JUDGE@SOURCE``."""
     called = {}
-    for source, rows in _asked().items():
+    for source, rows in _conditions().items():
         meant = {source} if (rows["dataset"] == source).any() else set(rows["dataset"])
         for dataset, judge in rows[["dataset", "judge"]].drop_duplicates().itertuples(index=False):
             where = "" if dataset in meant else f"?dataset={dataset}"
@@ -66,7 +66,7 @@ def names() -> dict[tuple[str, str, str], str]:
 def ways() -> frozenset[tuple[str, str, str, str, str]]:
     """Return all values of `WAYS` in the carried rows, as source, data set, judge, column and value."""
     pairs = set()
-    for source, rows in _asked().items():
+    for source, rows in _conditions().items():
         for way in WAYS:
             of_way = rows[["dataset", "judge", way]].drop_duplicates()
             pairs |= {(source, *one[:2], way, one[2]) for one in of_way.itertuples(index=False)}
@@ -74,7 +74,7 @@ def ways() -> frozenset[tuple[str, str, str, str, str]]:
 
 
 @cache
-def _asked() -> dict[str, pd.DataFrame]:
+def _conditions() -> dict[str, pd.DataFrame]:
     """Return the distinct judges, data sets and ways of asking of each carried source."""
     import pyarrow.parquet as pq
 

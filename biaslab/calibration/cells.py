@@ -178,7 +178,7 @@ def _refused(cell: Cell) -> str:
     if cell.declared or cell.generator not in JUDGES:
         return ""
     try:
-        probe, judge, dataset = _asked(replace(cell, population=2), AnswerMode(cell.mode))
+        probe, judge, dataset = _probe_judge_and_data(replace(cell, population=2), AnswerMode(cell.mode))
         judge.check([trial.request for trial in probe.design(dataset)])
     except _REFUSED_BY_DESIGN as error:
         return str(error)
@@ -189,11 +189,11 @@ def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> 
     """Return the probe and the full population, by default in the cell's mode."""
     answer = AnswerMode(mode or cell.mode)
     if cell.generator == JUDGE:
-        probe, judge, dataset = _asked(cell, answer, refusals)
+        probe, judge, dataset = _probe_judge_and_data(cell, answer, refusals)
         return probe, Population.judged(probe, cell.metric.name, judge, dataset)
     if cell.generator == TWO:
-        probe, judge, dataset = _asked(replace(cell, planted=False), answer)
-        _, other, _ = _asked(cell, answer, like=weaker)
+        probe, judge, dataset = _probe_judge_and_data(replace(cell, planted=False), answer)
+        _, other, _ = _probe_judge_and_data(cell, answer, like=weaker)
         return probe, judged_by_two(probe, cell.metric.name, (judge, other), dataset, planned=cell.planted)
     return _generated(cell, *_adapted(cell))
 
@@ -206,7 +206,7 @@ def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, 
     return probe, Population.of(probe, cell.metric.name, trials, generator.twins)
 
 
-def _asked(
+def _probe_judge_and_data(
     cell: Cell, answer: AnswerMode, refusals: bool = False, like: Callable[[Mapping[str, Any]], Any] = dict
 ) -> tuple[Probe, Any, Any]:
     """Return the probe, the simulated judge in an answer mode, optionally with other settings, and the data set."""

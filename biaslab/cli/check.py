@@ -72,7 +72,7 @@ def check(
         checked = check_limits(read_estimates(estimates), wanted)
     else:
         stores = [store, *(store.with_name(f"{store.stem}.run{k}{store.suffix}") for k in range(2, runs + 1))]
-        frames = [_asked(str(judge), wanted, dataset, path, contexts, param, each) for each in stores]
+        frames = [_ask_judge(str(judge), wanted, dataset, path, contexts, param, each) for each in stores]
         each_run = [check_limits(frame, wanted) for frame in frames]
         checked = each_run[0] if runs == 1 else check_runs(each_run)
     for words in checked["sentence"]:
@@ -108,7 +108,7 @@ def _of_file(file: Path) -> Mapping[str, str]:
     return table
 
 
-def _asked(
+def _ask_judge(
     name: str,
     wanted: Mapping[str, Limit],
     dataset: str,

@@ -83,21 +83,21 @@ def checked_fields(kind: type[Any]) -> None:
     own = kind.__post_init__
 
     def checks(self: Any) -> None:
-        tried(self)
+        check(self)
         if type(self) is kind:
-            told(self)
+            compare(self)
 
-    def told(self: Any) -> None:
+    def compare(self: Any) -> None:
         changed = {name: value for name, value in vars(self).items() if value is not getattr(kind, name, _PASSES)}
         blame(kind.__init__, (self,), changed)
 
-    def tried(self: Any) -> None:
+    def check(self: Any) -> None:
         try:
             own(self)
         except _PASSES:
             raise
         except Exception:
-            told(self)
+            compare(self)
             raise
 
     kind.__post_init__ = checks

@@ -46,7 +46,7 @@ class Allowance:
     """
 
     def __init__(self, name: str, size: int) -> None:
-        allowed = _told()
+        allowed = _limit_in_environment()
         self._name = name
         self._whole = self._left = min(_MOST, max(_SURE, _RATIO * size)) if allowed is None else allowed
 
@@ -80,7 +80,7 @@ class Allowance:
             raise InputError("path", self._name, allowed, f"if you trust it, set {LIMIT} to a larger size in GB")
 
 
-def _told() -> int | None:
+def _limit_in_environment() -> int | None:
     """Return the size limit set in the environment, in bytes."""
     setting = os.environ.get(LIMIT, "").strip()
     try:

@@ -117,7 +117,7 @@ class FunctionJudge(BaseJudge):
 
     def _answer(self, request: Request) -> Reply:
         """Call the function, retrying if it raises, and parse its result."""
-        arguments = {name: value for name, value in _given(request).items() if name in self._arguments}
+        arguments = {name: value for name, value in _available_arguments(request).items() if name in self._arguments}
         for attempt in range(self.retries + 1):
             if attempt:
                 time.sleep(_FIRST_WAIT * 2 ** (attempt - 1))
@@ -249,7 +249,7 @@ def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
     return asked[0]
 
 
-def _given(request: Request) -> dict[str, Any]:
+def _available_arguments(request: Request) -> dict[str, Any]:
     """Return the argument values available for a request, by name."""
     if isinstance(request, Completion):
         return {"prompt": "\n\n".join(message.content for message in request.messages)}

@@ -51,7 +51,7 @@ def combine_lists(
     >>> combine_lists(Rank(("one", "two", "three")), said, [1 / 3] * 3, Reply).text  # mean ranks 2, 1.33, 2.67
     '[2] > [1] > [3]'
     """
-    protocol, texts = _asked(request)
+    protocol, texts = _protocol_and_texts(request)
     of_members = [_ballot(request, protocol, reply, len(texts)) for reply in replies]
     voting = [place for place, ballot in enumerate(of_members) if ballot is not None and weights[place] > 0]
     if not voting:
@@ -79,7 +79,7 @@ class _Ballot(NamedTuple):
         return [int(place) for place in np.argsort(self.ranks, kind="stable")[: self.named]]
 
 
-def _asked(request: Rank | Completion) -> tuple[Protocol, tuple[str, ...]]:
+def _protocol_and_texts(request: Rank | Completion) -> tuple[Protocol, tuple[str, ...]]:
     """Return the parser of replies, and the texts of the list."""
     if isinstance(request, Rank):
         return list_protocol(ranks=True), request.texts

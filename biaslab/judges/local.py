@@ -271,9 +271,11 @@ class LocalJudge(LocalModel, BaseJudge):
         rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
         with naming_index(list(prompts)):
             for batch in self._generator.generate(rows):
-                yield [(rows[index].request, self._written(rows[index], ids, stopped)) for index, ids, stopped in batch]
+                yield [
+                    (rows[index].request, self._generated(rows[index], ids, stopped)) for index, ids, stopped in batch
+                ]
 
-    def _written(self, row: Prompted, ids: list[int], stopped: bool) -> Reply:
+    def _generated(self, row: Prompted, ids: list[int], stopped: bool) -> Reply:
         usage = Usage(prompt_tokens=len(row.prompt), completion_tokens=len(ids))
         return answered(
             Reply(text=self._encoder.decode(ids), finish_reason="stop" if stopped else "length", usage=usage)

@@ -243,7 +243,7 @@ class Comparative(PairProbe):
         size = len(names)
         if self.strategy != "adaptive":
             return select(size, self.strategy, self.budget, int(draw_of(self.seed, context_id).integers(2**31)))
-        so_far = _asked(names, before)
+        so_far = _comparisons_so_far(names, before)
         budget = min(self.budget or size * (size - 1), size * (size - 1))
         batch = min(math.ceil(budget / self.rounds), budget - len(so_far))
         key = zlib.crc32(f"{context_id}\0{attribute}".encode())
@@ -261,7 +261,7 @@ def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
     return explained
 
 
-def _asked(names: list[str], before: pd.DataFrame | None) -> Comparisons:
+def _comparisons_so_far(names: list[str], before: pd.DataFrame | None) -> Comparisons:
     """Return the comparisons of one context asked so far; refused ones are NaN, so that they are not asked again."""
     shown = np.empty((2, 0), np.intp), np.empty(0)
     if before is not None:

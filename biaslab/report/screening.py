@@ -172,7 +172,7 @@ def screen(
     measured = Measured(
         missing=missing, everything=True, say=say or (_write_line if progress else _ignore), progress=progress
     )
-    with _kept(store) as path, warnings.catch_warnings():
+    with _store_path(store) as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", NearestDesignWarning)  # shown on the card
         _see_how_it_answers(asked, probes, data, path)
         planned = measure_all(asked, probes, data, path, measured, budget or budget_of(asked))
@@ -221,7 +221,7 @@ def plan_screen(
     require_study(Position(), asked, dataset)
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, _ = choose_probes(asked, data, protocol, attributes, own, seed)
-    with _kept(store) as path:
+    with _store_path(store) as path:
         return foresee_all(probes, asked, data, path, budget or budget_of(asked))
 
 
@@ -252,7 +252,7 @@ def _screened(measured: Measured, planned: Announcement | None, reference: str |
 
 
 @contextmanager
-def _kept(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
+def _store_path(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
     """Yield the path of the store, or of a temporary one."""
     if store is not None:
         yield Path(store.path if isinstance(store, Store) else store)

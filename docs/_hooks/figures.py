@@ -243,5 +243,5 @@ def _thumbnail(question: str, title: str, name: str) -> str:
     picture = (
         f'<img src="biases/bias__{name}.png" alt="{finding or escape(title)}" loading="lazy">' if name in _WORDS else ""
     )
-    told = f"<p>{finding}</p><p><small>{whom}</small></p>" if name in _WORDS else ""
-    return f'<a href="biases/{name}.html"><b>{escape(question)}</b>{picture}{told}</a>'
+    caption = f"<p>{finding}</p><p><small>{whom}</small></p>" if name in _WORDS else ""
+    return f'<a href="biases/{name}.html"><b>{escape(question)}</b>{picture}{caption}</a>'

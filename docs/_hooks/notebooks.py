@@ -66,8 +66,8 @@ class Page:
 
     def _facts(self) -> str:
         link = f"[Download the notebook]({self.name}.ipynb)"
-        told = self.notebook["metadata"].get("biaslab", {}).get("parameters", {})
-        judge, contexts, data = (told.get(key) for key in ("judge", "n_contexts", "dataset"))
+        parameters = self.notebook["metadata"].get("biaslab", {}).get("parameters", {})
+        judge, contexts, data = (parameters.get(key) for key in ("judge", "n_contexts", "dataset"))
         of = f" `{judge}`" if judge else " recorded judges"
         on = f", {contexts} contexts of `{data}`" if judge and contexts and data else ""
         run = f"`biaslab figures --only {self.name.removeprefix('00_')}`"

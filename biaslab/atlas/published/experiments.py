@@ -108,7 +108,7 @@ def _all() -> tuple[Experiment, ...]:
             tuple(items),
             run["notebook"],
             dataset,
-            {name: _written(value) for name, value in run["settings"].items()},
+            {name: _as_text(value) for name, value in run["settings"].items()},
             tuple(run.get("not_stated", ())),
         )
         for run in runs["run"]
@@ -116,5 +116,5 @@ def _all() -> tuple[Experiment, ...]:
     )
 
 
-def _written(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -61,7 +61,7 @@ class Refusals:
     def __init__(self) -> None:
         self.left_out: dict[str, str] = {}
         self.temperature: float | None = None
-        self._told = 0
+        self._warned = 0
 
     async def send(self, connection: Connection, path: str, body: Mapping[str, Any]) -> Any:
         """Send a body without rejected fields, learning which these are."""
@@ -103,9 +103,9 @@ class Refusals:
 
     def warning(self) -> str:
         """Return the new message, or an empty string."""
-        if len(self.left_out) == self._told:
+        if len(self.left_out) == self._warned:
             return ""
-        self._told = len(self.left_out)
+        self._warned = len(self.left_out)
         return "the server rejects parts of the requests: " + "; ".join(self.left_out.values())
 
     def _refuses(self, name: str, words: str) -> bool:

@@ -146,8 +146,8 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: set[asyncio.TimerHandle] = set()
         self._wake: asyncio.TimerHandle | None = None
-        self._arrived = self._taken = 0  # written by the loop's thread, and by the caller's
-        self._held = 0  # number of ready replies already yielded
+        self._arrived = self._consumed = 0  # written by the loop's thread, and by the caller's
+        self._yielded = 0  # number of ready replies already yielded
         self._full = self._ending = self._ended = self._over = False
         self._last_reply = 0.0
         self._error: JudgeError | None = None
@@ -156,12 +156,12 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
 
     def __next__(self) -> list[tuple[Request, Reply]]:
         """Wait for at least one reply, and return all that have arrived."""
-        for _ in range(self._held):
+        for _ in range(self._yielded):
             self._ready.popleft()
-        self._taken += self._held
-        if self._held and self._full:
+        self._consumed += self._yielded
+        if self._yielded and self._full:
             self._loop.call(self._fill)
-        self._held = 0
+        self._yielded = 0
         if self._over:
             raise StopIteration
         self._news.get()
@@ -170,11 +170,11 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
             if self._error is not None:
                 raise self._error
             raise StopIteration
-        self._held = 1
-        while self._held < len(self._ready):
+        self._yielded = 1
+        while self._yielded < len(self._ready):
             self._news.get()  # one item per reply
-            self._held += 1
-        answers = [self._ready[at] for at in range(self._held)]
+            self._yielded += 1
+        answers = [self._ready[at] for at in range(self._yielded)]
         for _, reply in answers:
             self._taking(reply)
         return answers
@@ -187,7 +187,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         if self._over:
             return
         self._loop.call(self._end, None)
-        self._held = 0
+        self._yielded = 0
         while True:
             ended = self._ended  # read first: a reply may arrive between the last look at `_ready` and this one
             while self._ready:
@@ -216,7 +216,7 @@ class Answers(Iterator[list[tuple[Request, Reply]]]):
         if (self._pending or self._again) and (until := self._endpoints.until(now)) > now:
             self._wake_at(until)
         while (self._pending or self._again) and len(self._tasks) < self._endpoints.limit(now):
-            self._full = self._arrived - self._taken + len(self._tasks) >= self._endpoints.most
+            self._full = self._arrived - self._consumed + len(self._tasks) >= self._endpoints.most
             waiting = self._waiting()
             kind = type(waiting[0].request)
             alone = {kind, self._trying or kind} - self._proven

@@ -68,7 +68,7 @@ class Sender:
             if len(self._endpoints.members) > 1 and not endpoint.is_asked:
                 self._endpoints.note_models(endpoint, await link.models(), self._wire.model, request)
             exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
-            reply = await self._written(request, post) if exact is None else exact
+            reply = await self._generated(request, post) if exact is None else exact
         except faults.Filtered:
             return declined(request, "content_filter")
         except UnsupportedRequestError as error:
@@ -86,7 +86,7 @@ class Sender:
             raise ServerError(f"{words}; request that model, or use another fingerprint", request)
         return reply
 
-    async def _written(self, request: Request, post: Post) -> Reply:
+    async def _generated(self, request: Request, post: Post) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
         room, spent = thoughts.room, Usage()

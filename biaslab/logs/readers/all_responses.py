@@ -42,7 +42,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     texts = rows.take_texts("source", "system_output", "prompt")
     context, system = rows.take("context", "text"), rows.take("system_id", "id", "unknown")
     responses, scores = rows.take("all_responses", "list"), rows.take("scores", "any")
-    asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in texts["prompt"]]
+    asked = [_question(prompt) if isinstance(prompt, str) else None for prompt in texts["prompt"]]
     rows.refuse(pd.Series([each is None for each in asked]), "the prompt names no attribute with a scale")
     no_text = [not all(isinstance(reply, str | None) for reply in samples) for samples in responses]
     rows.refuse(pd.Series(no_text), "a response is not text")
@@ -71,7 +71,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     return trials.assign(source_key=strings(keys).to_numpy())  # a recorded judge finds the context by this
 
 
-def _asked(prompt: str) -> tuple[str, str, str, str] | None:
+def _question(prompt: str) -> tuple[str, str, str, str] | None:
     """Return attribute, scale, form and output order; None if the prompt names no attribute with a scale."""
     ends = _ATTRIBUTE.search(prompt)
     spans = [span for span in _CRITERION.finditer(prompt) if ends is None or span["name"] == ends["name"]]

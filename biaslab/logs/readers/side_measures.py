@@ -43,11 +43,24 @@ def measure_of_sides(table: Table, shown: tuple[str, str, int], entries: Entries
                 return Refusal(said, (("if the judge saw both, and the higher one wins", greater), *alone))
     if shown[2] == named.CHOSEN:
         judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _within(table, name, 0, 1)]
+        judged = judged or [name for name in free if "correct" in named.tokens(name) and _within(table, name, 0, 1)]
         if judged:
-            return {"p_first": judged[0], "order_known": "=false", "preference": "=candidate"}
+            return _of_agreement(table, judged[0])
     if (of_one := _of_one(table, free, shown[2])) is not None:
         return of_one
     return _ranks(table, free, shown, entries) or _degrees(table, free, shown, entries)
+
+
+def _of_agreement(table: Table, name: str) -> Entries:
+    """Return how to read a number or a flag that says whether the judge agrees with people's choice."""
+    known: Entries = {"order_known": "=false", "preference": "=candidate"}
+    if table.is_numeric(name):
+        return {"p_first": name, **known}
+    words = {1.0: "candidate", 0.0: "opponent"}
+    return {
+        "winner": {"field": name, "values": {v: words[measure_of(v)] for v in sorted(set(table.present(name)))}},
+        **known,
+    }
 
 
 def _scored_in_lists(name: str, entries: Entries) -> list[tuple[str, Entries]]:

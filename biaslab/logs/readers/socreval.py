@@ -31,7 +31,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     """Return one score trial per sample."""
     identity, prompts = rows.take("id", "id"), rows.take("prompt", "text")
     human, responses = rows.take("human", "number"), rows.take("responses", "list")
-    asked = [_asked(prompt) if isinstance(prompt, str) else None for prompt in prompts]
+    asked = [_name_and_scale(prompt) if isinstance(prompt, str) else None for prompt in prompts]
     rows.refuse(pd.Series([each is None for each in asked]), "the prompt shows no scale, or no example of a score")
     no_text = [not all(isinstance(reply, str | None) for reply in samples) for samples in responses]
     rows.refuse(pd.Series(no_text), "a response is not text")
@@ -50,7 +50,7 @@ def read(rows: Rows, source: Source) -> pd.DataFrame:
     return trials_of_several(trials, _COLUMNS, judge=judge or "unknown", dataset=dataset, candidate_id="response")
 
 
-def _asked(prompt: str) -> tuple[str, str] | None:
+def _name_and_scale(prompt: str) -> tuple[str, str] | None:
     """Return the name of the score and the scale; None if the prompt lacks one of them."""
     scale, name = _SCALE.search(prompt), _NAME.search(prompt)
     if scale is None or name is None or not int(scale[1]) < int(scale[2]):

@@ -79,7 +79,7 @@ class Table:
         self.names = [path for path in paths if path][:_MOST]  # a column without a name cannot be mapped
         for name in self.names:
             context = bool(named.first_named([name], named.CONTEXT) or set(named.tokens(name)) & named.CONVERSATIONS)
-            values = [written(keyed(value) if context else value) for value in self.rows.values(name)]
+            values = [written(keyed(v) if context or _is_conversation(v) else v) for v in self.rows.values(name)]
             self.columns[name] = [None if value is None or not value.strip() else whole(value) for value in values]
         self.used = set(fields_of(self.given))
 
@@ -155,6 +155,12 @@ def _paths(values: Sequence[Any], path: str = "", depth: int = 0) -> Iterator[st
             yield from _paths(objects, f"{path}{name}.", depth + 1)
         if deeper and inner and (size := _length(inner)):
             yield from _list_paths(inner, f"{path}{name}.", size, depth + 1)
+
+
+def _is_conversation(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(turn, dict) and set(turn) >= _TURN for turn in value)
+    )
 
 
 def _is_opaque(item: Mapping[str, Any]) -> bool:

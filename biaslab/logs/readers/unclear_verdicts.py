@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from biaslab.logs.readers.common_names import CHOSEN
 from biaslab.logs.readers.field_values import NUMERAL
 from biaslab.logs.readers.refusing import Entries, Refusal
 from biaslab.logs.readers.table_columns import FEW, KNOWN
@@ -30,6 +31,8 @@ def unclear(name: str, values: Counter[str], entries: Entries, shown: tuple[str,
     shown : tuple of (str, str, int)
         The two candidate columns, and the index in `common_names.SIDES` of the words that distinguish their names.
     """
+    if shown[2] == CHOSEN:  # names that say nothing about the order
+        entries = entries | {"order_known": "=false"}
     numbers = sorted({float(value.removesuffix("%")) for value in values if NUMERAL.fullmatch(value.removesuffix("%"))})
     counted = sum(n for value, n in values.items() if NUMERAL.fullmatch(value.removesuffix("%")))
     if counted >= KNOWN * values.total():

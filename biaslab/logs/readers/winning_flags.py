@@ -18,6 +18,7 @@ _CHALLENGERS = frozenset(["candidate", "new", "treatment", "ours", "challenger",
 _PREFERS = frozenset(["prefers", "prefer", "preferred", "favors", "favours", "favored", "favoured"])
 _BEATS = frozenset(["beats", "beat", "outperforms"])
 _WINS = frozenset(["better", "wins", "win", "won", "superior", "winner", "winning"]) | _PREFERS | _BEATS
+_NOUNS = ("winner", "better", "preferred", "winning")
 _OVER = frozenset(["than", "over", "against", "vs", "versus", "to"])
 _FILLING = frozenset(["is", "was", "does", "did", "has", "the", "overall", "flag"]) | named.HUMAN
 _NO_TEXT = named.VERDICT | named.HUMAN | {"reason", "reasoning", "rationale", "explanation", "comment", "judge",
@@ -56,7 +57,7 @@ def sides_of_flag(table: Table, name: str, shown: tuple[str, str, int]) -> dict[
     shown : tuple of (str, str, int)
         The two candidate columns, and the index in `common_names.SIDES` of the words that distinguish their names.
     """
-    if not is_flag(table, name):
+    if not is_flag(table, name) or (name.lower() in _NOUNS and table.is_numeric(name)):  # 1 may be a place
         return None
     claim, places = _claim(name), named.SIDES[shown[2]]
     one, two = (_own_words(mine, other) for mine, other in (shown[:2], shown[1::-1]))
@@ -162,7 +163,7 @@ def _meant(values: Iterable[str], won: str, lost: str) -> dict[str, str]:
 
 def _may_be_compared(table: Table, name: str, claim: _Claim) -> bool:
     words = set(named.tokens(name))
-    if not words or table.is_numeric(name) or not table.present(name) or words & _NO_TEXT - named.TEXT:
+    if not words or table.is_numeric(name) or not table.present(name) or words & _NO_TEXT - named.TEXT - BASELINES:
         return False
     if is_flag(table, name) or named.first_named([name], named.CONTEXT) or named.like_question(name):
         return False

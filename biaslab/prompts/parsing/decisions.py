@@ -43,7 +43,9 @@ def _on_the_whole(sentences: Sequence[str]) -> set[int]:
         return set(places)
     if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in verdicts):
         return set(places) - {TIE}
-    in_one_respect = len(sentences) > _BRIEF or any(_found(sentence, phrases.COMPARED) for sentence in sentences)
+    in_one_respect = len(sentences) > _BRIEF or any(
+        _matching_labels(sentence, phrases.COMPARED) for sentence in sentences
+    )
     return set() if in_one_respect and not _concludes(verdicts[-1][0], sentences) else set(places)
 
 
@@ -54,7 +56,7 @@ def _concludes(sentence: str, sentences: Sequence[str]) -> bool:
 
 def _verdicts(sentence: str) -> list[int]:
     """Return the overall verdicts of one sentence; a tie that it retracts does not count."""
-    places = _found(sentence, phrases.OVERALL)
+    places = _matching_labels(sentence, phrases.OVERALL)
     if (turn := phrases.TURN.search(sentence)) and re.search(MENTION, sentence[turn.end() :]):
         return places
     ties = (match for match in phrases.TIED.finditer(sentence) if not phrases.NO_TIE.search(sentence[: match.start()]))
@@ -64,8 +66,8 @@ def _verdicts(sentence: str) -> list[int]:
 def _compared(sentences: Sequence[str]) -> set[int]:
     if len(sentences) > _BRIEF:
         sentences = [sentence for sentence in sentences if phrases.CONCLUDES.match(sentence)]
-    places = {place for sentence in sentences for place in _found(sentence, phrases.COMPARED)}
-    good = {place for sentence in sentences for place in _found(sentence, phrases.COMPARED_WELL)}
+    places = {place for sentence in sentences for place in _matching_labels(sentence, phrases.COMPARED)}
+    good = {place for sentence in sentences for place in _matching_labels(sentence, phrases.COMPARED_WELL)}
     if len(places) > 1 and (len(good) > 1 or any(phrases.BOTH.search(sentence) for sentence in sentences)):
         return places
     return good
@@ -89,7 +91,7 @@ def _implied(text: str, sentences: Sequence[str]) -> set[int]:
     return fine - blamed if len(fine - blamed) == 1 and (blamed or phrases.PRAISE.search(text)) else set()
 
 
-def _found(sentence: str, patterns: Sequence[re.Pattern[str]]) -> list[int]:
+def _matching_labels(sentence: str, patterns: Sequence[re.Pattern[str]]) -> list[int]:
     """Return the places of labels for which a sentence matches the patterns, neither negated nor conditional."""
     return [
         place

@@ -69,7 +69,7 @@ def _of_row(row: Mapping[str, Any], trials: pd.DataFrame) -> tuple[pd.DataFrame,
         if name not in cell:
             unused.append(f"{name} {row[name]}")
             continue
-        cell = cell[cell[name].astype(str) == _written(row[name], cell[name])]
+        cell = cell[cell[name].astype(str) == _as_in_column(row[name], cell[name])]
     if not pd.isna(row.get("human_gap")):
         cell = _of_bin(cell, float(row["human_gap"]))
     return trials.loc[trials.index.isin(cell.index)], unused
@@ -88,7 +88,7 @@ def _accepted(probe: str, trials: pd.DataFrame) -> pd.DataFrame:
         return trials.iloc[:0]
 
 
-def _written(value: Any, column: pd.Series) -> str:
+def _as_in_column(value: Any, column: pd.Series) -> str:
     """Format a value like the column's: integers in a frame with gaps became floats."""
     if isinstance(value, float) and value.is_integer() and not pd.api.types.is_float_dtype(column.dtype):
         return str(int(value))

@@ -169,7 +169,7 @@ def _side(
     request, reply = evidence.requests.get(key), evidence.replies.get(key)
     names = [str(row["candidate_id"]), str(row.get("opponent_id", ""))]
     shown = tuple(letters[name] for name in names if name in letters)
-    thought, text = _said(row, reply)
+    thought, text = _thought_and_answer(row, reply)
     return Side(
         shown,
         _conditions(row, differ),
@@ -212,7 +212,7 @@ def _prompt(
     return [(role, tuple(marked(text, texts))) for role, text in turns if text]
 
 
-def _said(row: pd.Series, reply: Reply | None) -> tuple[str | None, str | None]:
+def _thought_and_answer(row: pd.Series, reply: Reply | None) -> tuple[str | None, str | None]:
     """Return thinking and answer, also if the text holds both, separated by tags."""
     text = reply.text if reply is not None else row.get("reply")
     if not isinstance(text, str):

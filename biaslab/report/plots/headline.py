@@ -71,7 +71,7 @@ def finding(estimates: pd.DataFrame) -> str:
         _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), place == 0 or several)
         for place, ((probe, metric), rows) in enumerate(defined.groupby(["probe", "metric"], sort=False))
     ]
-    whole = "; ".join(parts[:_METRICS])
+    whole = "; ".join(parts[:_METRICS]).replace("; Judges ", "; judges ")
     judges = tuple(judge_words(str(judge)) for judge in defined["judge"].unique() if judge)
     is_name = whole.startswith(judges) and not whole.startswith(_BEGINS)
     return whole if is_name or not whole[:2].islower() else whole[:1].upper() + whole[1:]

@@ -144,7 +144,7 @@ class TokenCounter:
 
     def _plain(self, requests: Sequence[Request]) -> tuple[Floats, Floats]:
         characters = np.array([float(len(_text(request))) for request in requests])
-        written = np.array([_written(request, self._judge.thought_tokens) for request in requests], float)
+        written = np.array([_output_tokens(request, self._judge.thought_tokens) for request in requests], float)
         few = requests[: max(self._most - self._counted, 0)]
         if self._judge.encodes:
             encoded = [[np.array(sequence) for sequence in self._judge.encode(request)] for request in few]
@@ -197,7 +197,7 @@ def _thought(request: Request, thought: int) -> int:
     return thought if budget is None else thinking_tokens(budget)
 
 
-def _written(request: Request, thought: int) -> int:
+def _output_tokens(request: Request, thought: int) -> int:
     """Return the maximum number of output tokens of a generated reply, including thinking."""
     if isinstance(request, Completion):
         return request.max_tokens + _thought(request, thought)

@@ -327,6 +327,18 @@ def row(value, low, high, p=0.001, **more):
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
         (
+            [
+                row(0.7, 0.6, 0.8, judge=name, attribute=attribute, metric=metric)
+                for metric in ("first_position_rate", "comparative_accuracy")
+                for name in "ab"
+                for attribute in "xy"
+            ],
+            (
+                "Judges prefer the candidate shown first in all 4 (0.70 each); "
+                "judges order pairs as the reference scores do in all 4 (0.70 each)"
+            ),
+        ),
+        (
             [row(0.7, 0.6, 0.8, judge=name) for name in ("a", "b")] + [row(0.2, 0.1, 0.3, judge="c")],
             "2 of 3 judges prefer the candidate shown first, 1 prefers the candidate shown second (0.20 to 0.70)",
         ),
