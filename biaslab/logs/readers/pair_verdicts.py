@@ -31,7 +31,7 @@ def verdict_columns(table: Table, entries: Entries, shown: tuple[str, str, int])
     A column counts as one by its name, because its values name sides, or because it says whether one side wins.
     """
     taken = {*fields_of(entries), *table.used}
-    verdicts, people, unread = [], [], []
+    verdicts, people, unread = list[str](), list[str](), list[str]()
     flags = _flags_of_sides(table, shown)
     beside_texts = {
         name for *pair, place in named.find_pairs(table.names).values() if place == named.CHOSEN for name in pair
