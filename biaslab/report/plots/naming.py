@@ -94,6 +94,8 @@ def named(column: str, value: object) -> str:
     if words is not None:
         return words
     text = _in_words(column, f"{value:g}" if isinstance(value, float) else str(value))
+    if column == "k":  # candidates of a list
+        return f"lists of {text}"
     return text if column in _SPEAKING else f"{column.replace('_', ' ').strip(':')} {text}"
 
 
