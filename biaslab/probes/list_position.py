@@ -65,7 +65,7 @@ def place_called_best(estimates: pd.DataFrame) -> str | None:
     rows = estimates[(estimates["metric"] == "place_rate") & estimates["estimate"].notna()]
     if rows.empty:
         return None
-    most = rows.loc[rows["estimate"].idxmax()]
+    most = rows.iloc[int(rows["estimate"].to_numpy().argmax())]
     where = f"The candidate in place {most['place']:.0f} of {most['k']:.0f} is called best"
     return f"{where} in {percent(most['estimate'], 2)} of lists (fair: {percent(1 / most['k'], 2)})"
 
