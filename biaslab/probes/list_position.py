@@ -9,6 +9,7 @@ from os import PathLike
 from typing import ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 
 from biaslab.core import (
     EACH_ALONE,
@@ -27,6 +28,7 @@ from biaslab.core import (
 )
 from biaslab.core.checks import require_sampling, require_some_of, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.output import percent
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.balanced_orders import balanced_orders
 from biaslab.measures.ranking.list_blocks import LIST, ListBlocks, list_blocks
@@ -56,6 +58,16 @@ _LONGEST = 20
 _PREFERS_FIRST = planted({"position": 0.6}, {"k": 3}, {"quality": 1.0, "noise": 1.0})
 _VERDICTS = Comparison("verdicts on lists", ("k",))
 _OFTEN, _SELDOM = "picks a place more often than one in k", "picks a place less often than one in k"
+
+
+def place_called_best(estimates: pd.DataFrame) -> str | None:
+    """Say which place of the list wins most often, and how often; None without estimates."""
+    rows = estimates[(estimates["metric"] == "place_rate") & estimates["estimate"].notna()]
+    if rows.empty:
+        return None
+    most = rows.iloc[int(rows["estimate"].to_numpy().argmax())]
+    where = f"The candidate in place {most['place']:.0f} of {most['k']:.0f} is called best"
+    return f"{where} in {percent(most['estimate'], 2)} of lists (fair: {percent(1 / most['k'], 2)})"
 
 
 @dataclass(frozen=True)
@@ -176,7 +188,7 @@ class ListPosition(Probe):
         LABEL_MASS,
     )
     figures = (
-        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k"),
+        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", finding=place_called_best),
         Figure("same_best", ("same_best", "resampling_same_best"), by="attribute"),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, get_args
 
 import krippendorff
@@ -18,15 +17,15 @@ from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
-from biaslab.stats.estimate import ROUNDING_OF_SQUARES, Estimate, Inference, undefined
+from biaslab.stats.estimate import Estimate, Inference, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
+from biaslab.stats.weighted_alpha import WeightedAlpha
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
-_CHUNK = 1 << 18
 _TWO = 2  # minimum number of annotators
 
 
@@ -280,70 +279,7 @@ class _Rated:
         starts = np.r_[0, np.flatnonzero(np.diff(unit)) + 1]
         counts = np.bincount(codes * len(values) + at, minlength=len(order) * len(values)).reshape(len(order), -1)
         centred = values - values.mean()
-        parts = _Parts(counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts])
-        return {"interval": parts.interval, "ordinal": parts.ordinal, "nominal": parts.nominal}[level]
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Alpha as a function of the weights of contexts, at each level.
-
-    ``counts`` says how often each distinct score occurs in each context (contexts, scores), and ``values`` lists these
-    scores; ``at`` is the index of each rating's score, with ratings sorted by unit, ``starts`` where units start, and
-    ``context`` the context of each unit.
-    """
-
-    counts: Floats
-    values: Floats
-    at: Codes
-    starts: Codes
-    context: Codes
-
-    @cached_property
-    def sizes(self) -> Floats:
-        """Ratings of each unit."""
-        sizes: Floats = np.diff(np.r_[self.starts, len(self.at)]).astype(float)
-        return sizes
-
-    def interval(self, weights: Floats) -> Floats:
-        """Distance is the squared difference of scores."""
-        x = self.values[self.at]
-        observed = np.bincount(self.context, self._within(x[None, :])[0], len(self.counts))
-        n, first, second = (weights @ (self.counts @ power) for power in (self.values**0, self.values, self.values**2))
-        return _one_minus(weights @ observed, 2 * (n * second - first**2), n)
-
-    def nominal(self, weights: Floats) -> Floats:
-        """Distance is 1 between different scores."""
-        units = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(int))
-        pairs, times = np.unique(units * len(self.values) + self.at, return_counts=True)
-        equal = np.bincount(pairs // len(self.values), times * (times - 1.0))
-        differing = (self.sizes * (self.sizes - 1) - equal) / (self.sizes - 1)
-        totals = weights @ self.counts
-        n = totals.sum(axis=1)
-        observed = weights @ np.bincount(self.context, differing, len(self.counts))
-        return _one_minus(observed, n**2 - np.sum(totals**2, axis=1), n)
-
-    def ordinal(self, weights: Floats) -> Floats:
-        """Distance is the squared difference of midranks, which depend on the weights."""
-        values, rows = [], max(1, _CHUNK // max(len(self.at), weights.shape[1]))
-        for start in range(0, len(weights), rows):
-            chunk = weights[start : start + rows]
-            totals = chunk @ self.counts
-            n = totals.sum(axis=1)
-            ranks = np.cumsum(totals, axis=1) - totals / 2 - n[:, None] / 2
-            observed = np.sum(self._within(ranks[:, self.at]) * chunk[:, self.context], axis=1)
-            values.append(_one_minus(observed, 2 * n * np.sum(totals * ranks**2, axis=1), n))
-        return np.concatenate(values)
-
-    def _within(self, x: Floats) -> Floats:
-        """Return each unit's sum of squared pairwise differences over its scores minus one; (rows, units)."""
-        first, second = (np.add.reduceat(power, self.starts, axis=1) for power in (x, x**2))
-        within: Floats = 2 * (self.sizes * second - first**2) / (self.sizes - 1)
-        return within
-
-
-def _one_minus(observed: Floats, expected: Floats, n: Floats) -> Floats:
-    """Return 1 − observed / expected disagreement; NaN if the expected disagreement is 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alpha: Floats = np.where(expected > ROUNDING_OF_SQUARES * n**2, 1 - observed * (n - 1) / expected, np.nan)
-    return alpha
+        weighted = WeightedAlpha(
+            counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts]
+        )
+        return {"interval": weighted.interval, "ordinal": weighted.ordinal, "nominal": weighted.nominal}[level]

@@ -14,6 +14,7 @@ from biaslab.logs.readers.verdict_words import side_of
 
 _SEEN = 50  # records examined
 _LONGEST = 30  # maximum characters of a verdict
+_RANKS = {"rank", "ranks", "ranking", "rankings", "order"}
 _SEVERAL = 2  # scores of an object
 _ORDERS = 2  # verdicts in both orders
 
@@ -34,7 +35,8 @@ def refuse_listed(table: Table, outcomes: Sequence[str] = ()) -> Refusal | None:
     if "explode" in table.given:
         return None
     names = dict.fromkeys(str(name) for record in table.rows.records[:_SEEN] for name in record)
-    return next((said for name in names if name not in table.used and (said := _ask(table, name))), None)
+    free = [name for name in names if name not in table.used and not set(named.tokens(name)) & _RANKS]
+    return next((said for name in free if (said := _ask(table, name))), None)
 
 
 def refuse_listed_scores(columns: Sequence[str]) -> Refusal | None:

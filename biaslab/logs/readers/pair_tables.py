@@ -26,6 +26,7 @@ from biaslab.logs.readers.table_columns import (
     people_or_judges,
     shared_entries,
 )
+from biaslab.logs.readers.verdict_words import side_of
 from biaslab.logs.readers.winning_flags import judge_of_flag
 
 _SHOWN_THEN = {"shown", "presented", "position"}  # words in names of verdicts that refer to positions as shown
@@ -242,6 +243,7 @@ def _which_verdict(
         options = tuple((f"if {name} holds the judge's words", {**entries, "reply": name}) for name in replies[:2])
         people = [(f"to audit the people of {name} as a judge", {**_without(entries, "preference"), "judge": "=people",
                    **_outcome(readings[name])}) for name in readings if name]  # fmt: skip
+        options = (*_names_winners(table, entries), *options)
         guess = {**entries, "winner": {"field": "FIELD", "values": {"A": "first", "B": "second", "tie": "tie"}}}
         options = (*options, *people[:1]) or (("with the field that does", guess),)
         return Refusal("no column holds the judge's verdicts", options)
@@ -263,6 +265,17 @@ def _which_verdict(
         for name, other in (verdicts[:2], verdicts[1::-1])
     )
     return Refusal(f"{' and '.join(verdicts)} are {'both' if len(verdicts) == 2 else 'all'} verdicts", options)
+
+
+def _names_winners(table: Table, entries: Entries) -> list[tuple[str, Entries]]:
+    """Return the reading of a column taken for the judge as its verdicts, if all values name candidates or ties."""
+    name = str(entries.get("judge", ""))
+    if name not in table.columns or table.distinct(name) < len(named.SIDES[0]):
+        return []
+    shown = {value for which in ("candidate_id", "opponent_id") for value in table.columns.get(str(entries[which]), [])}
+    if not all(value in shown or side_of(value) == "tie" for value in table.present(name)):
+        return []
+    return [(f"if {name} holds its verdicts", {**entries, "judge": f"={name}", "winner": name})]
 
 
 def _without(entries: Entries, name: str) -> Entries:

@@ -31,7 +31,9 @@ def verdict_columns(table: Table, entries: Entries, shown: tuple[str, str, int])
     A column counts as one by its name, because its values name sides, or because it says whether one side wins.
     """
     taken = {*fields_of(entries), *table.used}
-    verdicts, people, unread = list[str](), list[str](), list[str]()
+    verdicts: list[str] = []
+    people: list[str] = []
+    unread: list[str] = []
     flags = _flags_of_sides(table, shown)
     beside_texts = {
         name for *pair, place in named.find_pairs(table.names).values() if place == named.CHOSEN for name in pair
@@ -66,7 +68,7 @@ def verdict_columns(table: Table, entries: Entries, shown: tuple[str, str, int])
 
 def _flags_of_sides(table: Table, shown: tuple[str, str, int]) -> list[str]:
     """Return the columns that say whether one side wins; a single one of 0 and 1 may be a probability."""
-    flags = [name for name in table.names if is_alone(table, name) and sides_of_flag(table, name, shown) is not None]
+    flags = [name for name in table.names if sides_of_flag(table, name, shown) is not None and is_alone(table, name)]
     judged = [name for name in flags if not set(named.tokens(name)) & named.HUMAN]
     if shown[2] != named.CHOSEN and len(judged) == 1 and table.is_numeric(judged[0]):
         flags.remove(judged[0])
@@ -97,7 +99,7 @@ def _names_both(table: Table, name: str) -> bool:
 
 def of_verdict(table: Table, name: str, entries: Entries, shown: tuple[str, str, int]) -> Entries | str | Refusal:
     """Return the expression that reads a column of verdicts, or a refusal if they are ambiguous."""
-    if is_alone(table, name) and (flag := sides_of_flag(table, name, shown)) is not None:
+    if (flag := sides_of_flag(table, name, shown)) is not None and is_alone(table, name):
         return {"field": name, "values": flag}
     values = Counter(value for value in table.present(name) if side_of(value) is not None or not is_no_value(value))
     values = values or Counter(table.present(name))

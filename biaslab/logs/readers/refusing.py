@@ -156,13 +156,14 @@ def suggestion(records: Sequence[Mapping[str, Any]]) -> Refusal:
     else:
         entries = {"context_id": context, "candidate_id": candidates[0], "opponent_id": candidates[1]}
         verdict = next((name for name in rest if set(named.tokens(name)) & named.VERDICT), None)
+        verdict = verdict or next((name for name in rest if _name_sides(_values(records, name), candidates)), None)
         if winner:
             entries["winner"] = winner[0]
         elif orders:
             for name, column in zip(("winner", "winner_swapped"), orders, strict=True):
                 entries |= {name: _outcome(column, _values(records, column)).get("winner", column)}
         else:
-            entries |= _outcome(verdict, _values(records, verdict) if verdict else [])
+            entries |= _outcome(verdict, _values(records, verdict) if verdict else [], candidates)
     reason = "map context_id, candidate_id, and either opponent_id and winner (pairs) or score and scale (scores)"
     if isinstance(entries.get("winner_swapped"), dict):
         return Refusal(reason, either_order(entries, "the first", "the second"))
@@ -275,10 +276,17 @@ def _winner_among(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
     return None
 
 
-def _outcome(verdict: str | None, values: Sequence[str | None]) -> Entries:
-    """Return the mapping of verdicts that name positions, or of texts that contain them."""
+def _name_sides(values: Sequence[str | None], columns: Sequence[str]) -> bool:
+    """Return whether all values name a position or one of two columns."""
+    given = {value for value in values if value}
+    return len(given) > 1 and all(value in columns or side_of(value) is not None for value in given)
+
+
+def _outcome(verdict: str | None, values: Sequence[str | None], columns: Sequence[str] = ()) -> Entries:
+    """Return the mapping of verdicts that name positions or columns, or of texts that contain them."""
     known = Counter(value for value in values if value)
     sides = {value: side for value in known if (side := side_of(value)) is not None}
+    sides |= {value: side for value, side in zip(columns, ("first", "second"), strict=False) if value in known}
     for one, two in (*named.SIDES, ("a>b", "b>a")):  # values missing from the first records
         for pair in ({one: "first", two: "second"}, {one.upper(): "first", two.upper(): "second"}):
             sides |= pair if any(sides.get(value) == side for value, side in pair.items()) else {}

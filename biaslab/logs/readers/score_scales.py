@@ -122,8 +122,8 @@ def _scale(table: Table, scores: Sequence[str]) -> str | Refusal:
     none = ", if negative numbers are no scores" if low < 0 else ""
     if sum(value < 0 for value in values) > _NEGATIVE * len(values):
         if whole and len(scores) == 1 and -low == high <= _FEW_BELOW:
-            lowest_and_highest = {f"{low:.0f}": "1", f"{high:.0f}": f"{2 * high + 1:.0f}"}
-            moved = {"score": {"field": scores[0], "values": lowest_and_highest}, "scale": f"=1-{2 * high + 1:.0f}"}
+            steps = {f"{low:.0f}": "1", f"{high:.0f}": f"{2 * high + 1:.0f}"}
+            moved = {"score": {"field": scores[0], "values": steps}, "scale": f"=1-{2 * high + 1:.0f}"}
             said = f"the scores range from {low:g} to {high:g}, and scales start at 0 or 1"
             return Refusal(said, ((f"if they are steps, of which {low:g} is the lowest", moved),))
         return Refusal(f"the scores range from {low:g} to {high:g}: negative numbers, such as rewards, are on no scale")

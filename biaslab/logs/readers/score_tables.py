@@ -142,8 +142,8 @@ def _no_score(table: Table) -> Refusal | None:
     """Ask which column has the scores if none is named so; None if none may have them."""
     free = [name for name in table.names if name not in table.used and table.distinct(name) > 1 and not is_called(name)]
     values = {name: sorted(set(table.present(name)), reverse=True) for name in free if table.distinct(name) == _TWO}
-    worth = {name: {"field": name, "values": {value: str(number) for value, number in scores.items()}}
-             for name, two in values.items() if (scores := worth_of_two(two)) is not None}  # fmt: skip
+    worth = {name: {"field": name, "values": {value: str(number) for value, number in grade.items()}}
+             for name, two in values.items() if (grade := worth_of_two(two)) is not None}  # fmt: skip
     numbers = [name for name in free if table.is_numeric(name) and table.distinct(name) <= _MOST]
     options = [(f"if {name} is the judge's grade", {"score": worth[name], "scale": "=0-1"}) for name in list(worth)[:2]]
     options += [(f"if {name} is the judge's score", {"score": name}) for name in numbers[:3]]

@@ -116,9 +116,8 @@ def refuse_flag(table: Table, names: Iterable[str], answer: Sequence[str]) -> Re
         return None
     values = table.present(name)
     sides = _meant(values, "candidate", "opponent")
-    winner = {"field": name, "values": sides}
     candidate: Entries = {"candidate_id": answer[0]} if answer else {"candidate_id": "=candidate"}
-    pair = candidate | {"opponent_id": "=baseline", "winner": winner, "order_known": "=false"}
+    pair = candidate | {"opponent_id": "=baseline", "winner": {"field": name, "values": sides}, "order_known": "=false"}
     worth = {value: {"candidate": "1", "opponent": "0"}.get(side, "0.5") for value, side in sides.items()}
     grade: Entries = {"score": {"field": name, "values": worth}, "scale": "=0-1"}
     said = f"{name} says whether something wins, but not over which column"

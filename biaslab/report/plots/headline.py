@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _METRICS = 2  # maximum number of metrics in a headline
 _CONDITIONS = 2  # maximum number of conditions that name a row
 _NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
-_BEGINS = "the "  # beginning of a subject that is not a name and is therefore capitalised
+_BEGINS = ("the ", "humans")  # beginnings of a subject that is not a name and is therefore capitalised
 _NOUNS = {"attribute": " attributes", "template": " templates", "dataset": " data sets", "edit": " edits"}
 _NOUNS |= {"scale": " scales", "configuration": " configurations", "order": " orders", "own": " systems"}
 _LONG = 40  # maximum number of characters that name a row
@@ -105,7 +105,8 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
     label = metric.label.partition(", ")[0]
     name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
-    subject = f"{judge_words(judges[0])}'s {name}" if len(judges) == 1 and names else name
+    who = judge_words(judges[0]) if len(judges) == 1 else "the judges" if judges and "scorer" not in rows else ""
+    subject = f"{who}{_possessive(who)} {name}" if who and names else name
     several, reach = len(rows) > 1, _reach(rows, plain=True)
     if metric.null is None:
         reach = _reach(rows)
@@ -122,6 +123,10 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
         verdict = f"no interval of {subject} excludes" if several else f"the interval of {subject} includes"
         return f"{verdict} {fair(metric.null)} ({reach})"
     return f"none of {len(rows)} estimates of {subject} is found after correction ({reach})"
+
+
+def _possessive(who: str) -> str:
+    return "'" if who in ("the judges", "humans") else "'s"
 
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:

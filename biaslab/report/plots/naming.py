@@ -94,6 +94,8 @@ def named(column: str, value: object) -> str:
     if words is not None:
         return words
     text = _in_words(column, f"{value:g}" if isinstance(value, float) else str(value))
+    if column == "k":  # candidates of a list
+        return f"lists of {text}"
     return text if column in _SPEAKING else f"{column.replace('_', ' ').strip(':')} {text}"
 
 
@@ -139,9 +141,12 @@ def plural(verb_phrase: str) -> str:
     --------
     >>> plural("prefers its own texts"), plural("has a higher value"), plural("loses more often than it wins")
     ('prefer their own texts', 'have a higher value', 'lose more often than they win')
+    >>> plural("distinguishes attributes more than humans do")
+    'distinguish attributes more than humans do'
     """
     verb, space, rest = verb_phrase.partition(" ")
-    verb = {"has": "have", "is": "are"}.get(verb, verb.removesuffix("s"))
+    ending = "es" if verb.endswith(("shes", "ches", "sses", "xes")) else "s"
+    verb = {"has": "have", "is": "are"}.get(verb, verb.removesuffix(ending))
     for one, several in _PLURALS:
         rest = one.sub(several, rest)
     return f"{verb}{space}{rest}"

@@ -240,6 +240,23 @@ def test_the_question_within_two_conversations_is_the_context(tmp_path):
     assert values(trials) == worth(DECIDED)
 
 
+def test_a_column_named_after_the_judge_may_hold_its_verdicts(tmp_path):
+    log = rows(lambda n: {"question": ASKED[n], "model_a": "acme", "model_b": "zeta", "llm_judge": said("acme", "zeta")[n],
+                          "human": said("acme", "zeta", sides=AGAIN)[n]})  # fmt: skip
+    (trials, *_), was_read = readings(saved(tmp_path, log, "csv"))
+    assert not was_read
+    assert values(trials) == worth()
+    assert set(trials["judge"]) == {"llm_judge"}
+
+
+def test_a_table_in_another_language_whose_verdicts_name_its_columns(tmp_path):
+    log = rows(lambda n: {"Frage": ASKED[n], "Antwort A": ONE[n], "Antwort B": TWO[n],
+                          "Gewinner": said("Antwort A", "Antwort B", "Unentschieden")[n]})  # fmt: skip
+    (trials,), was_read = readings(saved(tmp_path, log, "csv"))
+    assert not was_read
+    assert values(trials) == worth()
+
+
 def test_names_of_an_index_are_columns():
     table = pd.DataFrame(scores(score=FIVE)).set_index("question")
     assert read_judgements(table)["context_id"].nunique() == N

@@ -248,3 +248,41 @@ def test_what_is_inherited_is_saved_by_its_name_with_the_rows_of_one_unit(tmp_pa
     saved = pd.read_csv(tmp_path / "inheritance__mine.csv")
     assert set(saved["unit"]) == {"SD"}
     assert saved["finding"].unique().tolist() == ["The student keeps its teacher's score per nat of log perplexity"]
+
+
+@pytest.mark.parametrize(
+    ("probe", "figure", "rows", "said"),
+    [
+        (
+            bl.probes.ListPosition,
+            "place_rate",
+            [
+                {"metric": "place_rate", "place": place, "k": 3, "estimate": x}
+                for place, x in ((1, 0.2), (2, 0.5), (3, 0.3))
+            ],
+            "The candidate in place 2 of 3 is called best in 50 % of lists (fair: 33 %)",
+        ),
+        (
+            bl.probes.Anchoring,
+            "next_score",
+            [
+                {"metric": f"mean_after_{way}", "after": "a", "attribute": to, "position": 2, "estimate": x}
+                for to, way, x in (("b", "low", 2.0), ("b", "high", 2.5), ("c", "low", 2.0), ("c", "high", 3.25))
+            ],
+            "After a high score the next is 0.5 to 1.2 points above that after a low one",
+        ),
+        (
+            bl.probes.Familiarity,
+            "mean_perplexity",
+            [
+                {"metric": "mean_perplexity", "scorer": "judge", "attribute": "a", "score": score, "estimate": x}
+                for score, x in ((1, 10.0), (2, 25.0), (3, 20.0))
+            ],
+            "Mean perplexity differs by a factor of up to 2.5 between judge scores",
+        ),
+    ],
+)
+def test_headlines_of_probes_have_the_numbers_of_the_estimates(probe, figure, rows, said):
+    [declared] = [each for each in probe.figures if each.name == figure]
+    assert declared.finding(pd.DataFrame(rows)) == said
+    assert declared.finding(pd.DataFrame(rows).assign(estimate=np.nan)) is None

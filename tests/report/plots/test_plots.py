@@ -327,6 +327,15 @@ def row(value, low, high, p=0.001, **more):
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
         (
+            [row(x, 0.2, 0.4, metric="tie_rate", judge=name) for x, name in ((0.3, "a"), (0.35, "b"))],
+            "The judges' ties ranged from 0.30 (a) to 0.35 (b)",
+        ),
+        (
+            [row(x, 0.2, 0.4, metric="tie_rate", judge=name, scorer=name) for x, name in ((0.3, "a"), (0.35, "b"))],
+            "Ties ranged from 0.30 (a, a) to 0.35 (b, b)",
+        ),
+        ([row(0.3, 0.2, 0.4, metric="tie_rate", judge="humans")], "Humans' ties came to 0.30 [0.20, 0.40]"),
+        (
             [
                 row(0.7, 0.6, 0.8, judge=name, attribute=attribute, metric=metric)
                 for metric in ("first_position_rate", "comparative_accuracy")
