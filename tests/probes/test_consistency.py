@@ -195,7 +195,7 @@ def test_recorded_scores_must_be_repeated_in_some_way(tmp_path):
 def test_ordinal_alpha_of_very_many_contexts_is_left_out(tmp_path):
     accepted = Consistency().accepts(scores_of(tmp_path, 3001, ratings="3 4"))
     assert accepted.probe.levels == ("interval", "nominal")
-    assert "the 3001 contexts" in accepted.note
+    assert "the 3,001 contexts" in accepted.note
 
 
 def test_trials_of_its_own_design_are_taken_before_recorded_ones(graded, tmp_path):
