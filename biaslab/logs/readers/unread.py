@@ -121,7 +121,7 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
     if out.mean() > 0.5:
         scales = ", ".join(sorted(unread["scale"].dropna().unique()))
         lines.append(
-            f"they lie outside {scales or 'the scale'}; give the scale that was used with --map scale==LOW-HIGH"
+            f"they lie outside {scales or 'the scale'}; give the scale that was used, such as --map scale==1-10"
         )
     elif len(replies):
         lines.append(_pattern(replies.head(_SEEN), pairs))

@@ -64,7 +64,7 @@ def test_scores_outside_their_scale_and_missing_replies_have_their_own_remedies(
     rows = [{"context_id": n, "candidate_id": "x", "score": 8} for n in range(3)]
     outside = bl.read_judgements(lines(tmp_path, *rows), mapping={"scale": "=1-5"})
     assert any(
-        "outside 1-5; give the scale that was used with --map scale==LOW-HIGH" in line
+        "outside 1-5; give the scale that was used, such as --map scale==1-10" in line
         for line in explain_unread(outside)
     )
     empty = bl.read_judgements(lines(tmp_path, *(pair(n, None) for n in range(3))))

@@ -241,8 +241,9 @@ def test_the_question_within_two_conversations_is_the_context(tmp_path):
 
 
 def test_a_column_named_after_the_judge_may_hold_its_verdicts(tmp_path):
-    log = rows(lambda n: {"question": ASKED[n], "model_a": "acme", "model_b": "zeta", "llm_judge": said("acme", "zeta")[n],
-                          "human": said("acme", "zeta", sides=AGAIN)[n]})  # fmt: skip
+    verdicts, people = said("acme", "zeta"), said("acme", "zeta", sides=AGAIN)
+    log = rows(lambda n: {"question": ASKED[n], "model_a": "acme", "model_b": "zeta", "llm_judge": verdicts[n],
+                          "human": people[n]})  # fmt: skip
     (trials, *_), was_read = readings(saved(tmp_path, log, "csv"))
     assert not was_read
     assert values(trials) == worth()
