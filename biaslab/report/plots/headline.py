@@ -105,7 +105,8 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
     label = metric.label.partition(", ")[0]
     name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
-    who = judge_words(judges[0]) if len(judges) == 1 else "the judges" if judges and "scorer" not in rows else ""
+    are_judges = len(judges) > 1 and ("scorer" not in rows or rows["scorer"].isna().all())  # not ROUGE and the like
+    who = judge_words(judges[0]) if len(judges) == 1 else "the judges" if are_judges else ""
     subject = f"{who}{_possessive(who)} {name}" if who and names else name
     several, reach = len(rows) > 1, _reach(rows, plain=True)
     if metric.null is None:

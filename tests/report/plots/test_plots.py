@@ -327,7 +327,7 @@ def row(value, low, high, p=0.001, **more):
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
         (
-            [row(x, 0.2, 0.4, metric="tie_rate", judge=name) for x, name in ((0.3, "a"), (0.35, "b"))],
+            [row(x, 0.2, 0.4, metric="tie_rate", judge=name, scorer=None) for x, name in ((0.3, "a"), (0.35, "b"))],
             "The judges' ties ranged from 0.30 (a) to 0.35 (b)",
         ),
         (
