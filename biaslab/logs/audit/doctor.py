@@ -26,7 +26,7 @@ from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, s
 from biaslab.probes.base import Probe
 from biaslab.stats import Resampling
 
-_SAMPLE = 200  # contexts per judge to try first
+_SAMPLE = 100  # contexts per judge to try first
 _EXAMPLES = 5
 _LONGEST = 100  # characters of an example
 _READ = ("ok", "tie")

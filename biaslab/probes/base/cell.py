@@ -115,7 +115,7 @@ class Cell:
             Lowest and highest score.
         """
         ratio = shift(blocks)
-        if not blocks.attrs["n_dropped"]:
+        if not blocks.attrs["n_dropped"] or self.resampling.values_only:
             return ratio
         return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, bounds, shift))
 

@@ -273,7 +273,7 @@ class FeatureProbe(ScoreProbe):
         several = has_several_ratings(items)
         corrected = correct(items) if several else None
         estimate = corrected(0.0) if corrected else uncorrected()
-        if not _excludes_0(estimate):
+        if self.resampling.values_only or not _excludes_0(estimate):
             return estimate
         at = corrected or correct(unrated)
         share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(at(percent / 100)))

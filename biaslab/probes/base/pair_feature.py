@@ -153,7 +153,8 @@ class PairFeatureProbe(FeatureProbe):
         note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
         for at, terms in each:
             logit = self._log_odds(whole, terms, cell.resampling)
-            if dropped and not differences.is_exact(whole) and not math.isnan(logit.estimate):
+            bounded = dropped and not cell.resampling.values_only and not differences.is_exact(whole)
+            if bounded and not math.isnan(logit.estimate):
                 logit = self._with_bounds(logit, rated, terms, cell.resampling)
             yield Part({metric: logit}, (len(whole), dropped), at, note)
 
@@ -197,6 +198,7 @@ class PairFeatureProbe(FeatureProbe):
             lambda: logistic_model(verdicts, "won", [*covariates, "human", feature], resampling)[feature],
             at_equal,
         )
-        if self.reliability is not None or has_several_ratings(sides) or math.isnan(logit.estimate):
+        known = self.reliability is not None or has_several_ratings(sides)
+        if known or resampling.values_only or math.isnan(logit.estimate):
             return logit
         return over_reliabilities(logit, at_equal(without_ratings(sides)))
