@@ -198,7 +198,7 @@ class PairFeatureProbe(FeatureProbe):
             lambda: logistic_model(verdicts, "won", [*covariates, "human", feature], resampling)[feature],
             at_equal,
         )
-        known = self.reliability is not None or has_several_ratings(sides)
-        if known or resampling.values_only or math.isnan(logit.estimate):
+        unhedged = self.reliability is not None or has_several_ratings(sides)
+        if unhedged or resampling.values_only or math.isnan(logit.estimate):
             return logit
         return over_reliabilities(logit, at_equal(without_ratings(sides)))
