@@ -39,8 +39,8 @@ def mean_by_order(estimates: pd.DataFrame) -> str | None:
     """Say what the mean score is alone, before and after reasons; None if one of them is missing."""
     means = estimates[estimates["metric"] == "mean_score"].groupby("order")["estimate"].mean()
     means = means.reindex(["s", "sr", "rs"])
-    told = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
-    return told if means.notna().all() else None
+    finding = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
+    return finding if means.notna().all() else None
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def widest_range(estimates: pd.DataFrame) -> str | None:
     rows = estimates[(estimates["metric"] == "mean_perplexity") & estimates["estimate"].notna()]
     means = rows.groupby(["scorer", "attribute"])["estimate"]
     widest = (means.max() / means.min()).groupby("scorer").max()
-    told = " and ".join(f"{times:.1f} between {scorer} scores" for scorer, times in widest.items())
-    return f"Mean perplexity differs by a factor of up to {told}" if told else None
+    factors = " and ".join(f"{times:.1f} between {scorer} scores" for scorer, times in widest.items())
+    return f"Mean perplexity differs by a factor of up to {factors}" if factors else None
 
 
 @dataclass(frozen=True)

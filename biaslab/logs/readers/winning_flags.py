@@ -167,14 +167,14 @@ def _may_be_compared(table: Table, name: str, claim: _Claim) -> bool:
         return False
     if is_flag(table, name) or named.first_named([name], named.CONTEXT) or named.like_question(name):
         return False
-    told = BASELINES | _CHALLENGERS | named.SYSTEM | set(claim.winner) | set(claim.loser)
-    return bool(words & told) or named.is_text(words)
+    candidates = BASELINES | _CHALLENGERS | named.SYSTEM | set(claim.winner) | set(claim.loser)
+    return bool(words & candidates) or named.is_text(words)
 
 
 def _only(names: Sequence[str], words: Iterable[str]) -> str | None:
     """Return the only name with one of some words, or the only name if there are no words; None if not one."""
-    told = set(words)
-    found = [name for name in names if not told or told & set(named.tokens(name))]
+    wanted = set(words)
+    found = [name for name in names if not wanted or wanted & set(named.tokens(name))]
     return found[0] if len(found) == 1 else None
 
 

@@ -221,8 +221,8 @@ def standard(
     drawn = []
     for name in names or figures:
         declared = vars(figures[name])
-        told = {"finding": declared["finding"](estimates)} if declared["finding"] else {}
-        look = {**declared, **told, "name": f"{probe.name}__{name}", **options}
+        headline = {"finding": declared["finding"](estimates)} if declared["finding"] else {}
+        look = {**declared, **headline, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
     return Drawn(
         *(tuple(each for one in drawn for each in getattr(one, part)) for part in ("axes", "paths", "missing"))

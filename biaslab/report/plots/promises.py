@@ -66,5 +66,5 @@ def promises(
         for _, line in [(None, part)] if hue is None else part.groupby(hue):
             ax.fill_between(line["n_contexts"], line["low"], line["high"], color="0.4", alpha=0.12, linewidth=0)
             ax.plot(line["n_contexts"], line["promised"], color="0.4", linewidth=1, linestyle="--")
-    told = f"{rows['kept'].sum()} of {len(rows)} shares keep their band, within the error of the simulation"
-    return close(list(axes), rows, name, out, told)
+    finding = f"{rows['kept'].sum()} of {len(rows)} shares keep their band, within the error of the simulation"
+    return close(list(axes), rows, name, out, finding)

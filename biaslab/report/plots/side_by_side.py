@@ -188,10 +188,10 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
     """Add a column ``finding``: one sentence on the share of each bias that the student inherits."""
     rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
-    told = [
+    clauses = [
         f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}" for of, probe, verdict in rows
     ]
-    return shares.assign(finding=f"The student {'; '.join(told)}")
+    return shares.assign(finding=f"The student {'; '.join(clauses)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
