@@ -27,6 +27,7 @@ from biaslab.logs.readers.table_columns import TableReading
 
 _TABLE = "table"  # name of a data frame in messages
 _TURN = {"role", "content"}  # fields of a turn in a conversation
+_SMALL = 10_000  # rows of a file below which texts of all files are put together
 _SAMPLED = 2000  # records kept to try mappings on, and to find a field that distinguishes judgements
 
 
@@ -156,6 +157,8 @@ class Reading:
     def trials(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Return the trials of all files without duplicates; raise if the reading of a table is implausible."""
         whole = pd.concat(parts, ignore_index=True)
+        if len(parts) > 1 and len(whole) < _SMALL * len(parts):  # selections of text from hundreds of pieces are slow
+            whole = whole.take(np.arange(len(whole)))
         columns = self.mapping.columns
         if columns.get("replicate") == f"={COUNTED}":
             whole = counted(whole)
