@@ -44,6 +44,7 @@ def test_the_page_has_every_estimate_and_fetches_nothing():
         assert shown[14] == row["n_contexts"]
 
 
+@pytest.mark.slow
 def test_findings_are_those_of_reports():
     rows = bl.atlas.estimates(breakdowns=False, source=["llmbar", "devbench", "summeval_judges", "korean_battles"])
     found = bl.report.findings(rows)
@@ -96,6 +97,7 @@ def test_forms_are_declared_or_those_of_the_data_set():
     assert (forms != "").mean() > 0.8
 
 
+@pytest.mark.slow
 def test_evidence_is_what_an_audit_reads():
     """Of every row whose judgements are in the package, by its prompt and subset too; of other rows there is none."""
     rows = bl.atlas.estimates(breakdowns=False)

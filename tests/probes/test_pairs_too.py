@@ -72,6 +72,7 @@ def test_a_judge_that_takes_the_first_agrees_with_itself_and_never_across_orders
     assert row_of(found, "order_alpha")["estimate"] == pytest.approx(-1, abs=0.01)
 
 
+@pytest.mark.slow
 def test_exact_alphas_are_the_limit_of_samples(graded):
     judge = bl.SimulatedJudge(graded, quality=0.6, position=0.8)
     exact = run(bl.probes.Consistency(**ONE), judge, graded)
@@ -89,6 +90,7 @@ def test_a_judge_without_position_bias_has_no_gap(graded):
     assert row_of(found, "pair_alpha")["estimate"] == pytest.approx(row_of(found, "order_alpha")["estimate"])
 
 
+@pytest.mark.slow
 def test_temperature_moves_exact_probabilities_as_it_moves_samples(graded):
     judge = bl.SimulatedJudge(graded, quality=0.6)
     exact, text = (

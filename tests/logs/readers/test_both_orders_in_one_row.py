@@ -107,6 +107,7 @@ def test_recorded_files_are_refused_with_a_mapping_that_works(file, option, rate
         assert of["value"].mean() == pytest.approx(rate, abs=0.00005 if judge else 0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data")
 def test_debates_are_refused_with_a_mapping_that_works():
     file = DATA / "debate_2026" / "judgments.jsonl.gz"
