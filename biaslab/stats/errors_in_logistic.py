@@ -93,6 +93,7 @@ def log_odds_at_equal(
     coefficients = np.concatenate([naive[None], naive + jackknife_shifts(x, y - p, codes, p * (1 - p))])
     sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
     gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
+    del x, y, p  # of millions of verdicts they are large, and ratings are read next
     try:
         error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
     except ValueError as fault:
