@@ -35,7 +35,19 @@ _BAR = 160  # pixels of an interval
 _STATUS = {"above": "bias", "below": "bias", "none": "none", "blind": "unclear"}
 
 
-class Overview(pd.DataFrame):
+class RenderedFrame(pd.DataFrame):
+    """Base of frames with a look of their own in JupyterLab; they are saved and copied as plain frames."""
+
+    @property
+    def plain(self) -> pd.DataFrame:
+        """The same table as a plain frame."""
+        return pd.DataFrame(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pd.DataFrame, (self.plain,)
+
+
+class Overview(RenderedFrame):
     """The frame returned by `overview`; JupyterLab shows it with interval bars and verdicts.
 
     A click on a column's head sorts what is shown, not the frame. Frames derived from it, such as selections, are
@@ -50,14 +62,6 @@ class Overview(pd.DataFrame):
         shown = cls(table)
         object.__setattr__(shown, "_source", (estimates, named, digits))
         return shown
-
-    @property
-    def plain(self) -> pd.DataFrame:
-        """The same table as a plain frame."""
-        return pd.DataFrame(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return pd.DataFrame, (self.plain,)
 
     def _repr_html_(self) -> str:
         estimates, named, digits = self._source

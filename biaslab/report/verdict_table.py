@@ -10,6 +10,7 @@ import pandas as pd
 from biaslab.core import find_metric
 from biaslab.core.checked import checked
 from biaslab.report.card import card
+from biaslab.report.overview import RenderedFrame
 from biaslab.report.summary import STATUS, is_bias
 from biaslab.report.wording import correction, fair, levels, templates
 from biaslab.stats import require_columns
@@ -17,7 +18,7 @@ from biaslab.stats import require_columns
 _NOT_TESTED = f"{STATUS['untested'][0]} {STATUS['untested'][1]}"
 
 
-class VerdictTable(pd.DataFrame):
+class VerdictTable(RenderedFrame):
     """The frame returned by `verdict_table`; JupyterLab colours it by verdict, and adds the verdict in words.
 
     Frames derived from it, such as selections, are plain.
@@ -48,14 +49,6 @@ class VerdictTable(pd.DataFrame):
         }
         object.__setattr__(table, "_facts", facts | {"status": STATUS, "level": level, "tests": tests})
         return table
-
-    @property
-    def plain(self) -> pd.DataFrame:
-        """The same table as a plain frame."""
-        return pd.DataFrame(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return pd.DataFrame, (self.plain,)
 
     def _repr_html_(self) -> str:
         return templates().get_template("verdict_table.html.j2").render(**self._facts)

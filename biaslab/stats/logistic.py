@@ -83,8 +83,8 @@ def logistic_model(
 def fitted_log_odds(y: Floats, x: Floats) -> Floats | None:
     """Return the coefficients of the quasi-binomial GLM; None if not finite.
 
-    Iteratively reweighted least squares from the start of statsmodels' GLM, which takes nine times the memory: for
-    millions of verdicts that decides whether they can be audited at all.
+    Iteratively reweighted least squares from the start of statsmodels' GLM, which needs about six times the memory
+    (1.1 GB instead of .19 for 2,000,000 verdicts and four terms).
     """
     mean = (y + 0.5) / 2
     fitted = logit(mean)
