@@ -29,7 +29,6 @@ from biaslab.atlas.release_trend import released, trend
 from biaslab.atlas.replicating import replications
 from biaslab.atlas.replication_page import ReplicationPage, replication_page
 from biaslab.atlas.sources import SOURCES
-from biaslab.core.checked import checked
 
 __all__ = [
     "Contribution",
@@ -74,7 +73,6 @@ def sources() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@checked
 def judges(source: str | None = None) -> pd.DataFrame:
     """List the judges of the included judgements, with the data they judged.
 

@@ -15,7 +15,6 @@ from biaslab.atlas.contributed_rows import OPEN_LICENCES, coded, require_row_lab
 from biaslab.atlas.estimates_table import estimates as all_estimates
 from biaslab.atlas.release_trend import released as known_dates
 from biaslab.atlas.sources import SOURCES, Source
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 
@@ -38,7 +37,6 @@ _SHARE_EQUAL = 0.5  # the same, as a share of the estimates
 _TIE = 0.5
 
 
-@checked
 def add(
     log: pd.DataFrame | str | Path,
     source: str,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.atlas.sources import SOURCES, find_source
-from biaslab.core.checked import checked
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
 
@@ -89,7 +88,6 @@ def _rows(name: str) -> pd.DataFrame:
     return read_rows(file_of(name))
 
 
-@checked
 def trials(source: str | None = None, judge: str | None = None) -> pd.DataFrame:
     """Return recorded judgements as trials.
 

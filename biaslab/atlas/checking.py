@@ -15,7 +15,6 @@ from biaslab.atlas.contributed_rows import load_rows, rows_file
 from biaslab.atlas.estimates_csv import CONDITIONS
 from biaslab.atlas.estimating import estimate_source
 from biaslab.atlas.sources import Source
-from biaslab.core.checked import checked
 
 if TYPE_CHECKING:
     from biaslab.stats import Resampling
@@ -27,7 +26,6 @@ _COMPARED = ("estimate", "ci_low", "ci_high", "q_value", "n_contexts", "n_trials
 _CLOSE = 2e-5  # relative; the table has six significant digits
 
 
-@checked
 def check(
     folder: str | PathLike[str] = FOLDER, *, update: bool = False, resampling: Resampling | None = None
 ) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from biaslab.atlas.estimates_csv import CONDITIONS, read_table, require_labels, write_estimates
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing, require_file
 from biaslab.core.strict_json import DECODER
@@ -34,7 +33,6 @@ _OF_SOURCE = ("name", "title", "repository", "licence")
 _OF_LOG = ("digest", "judgements", "readable", "contexts", "formats", "duplicates")
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Contribution:
     """Estimates from a log contributed to the atlas.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from biaslab.atlas.contributed import contributions
 from biaslab.atlas.estimates_csv import read_table
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats import without_breakdowns
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 FILE = "estimates.csv"
 
 
-@checked
 def estimates(
     probe: str | Sequence[str] | None = None,
     metric: str | Sequence[str] | None = None,

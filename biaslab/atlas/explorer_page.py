@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from biaslab.atlas.contributed import contributions
 from biaslab.atlas.estimates_table import estimates as all_estimates
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.core.page_widget import Page
@@ -29,7 +28,6 @@ _NEEDED = (
 _TITLE = "Atlas of recorded judges"
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Explorer(Page):
     """A page to filter and sort estimates of judges; displayed in JupyterLab.
@@ -70,7 +68,6 @@ class Explorer(Page):
         )
 
 
-@checked
 def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] | None = None) -> Explorer:
     """Explore the atlas: filter and sort judge × metric × data, with intervals, findings and sources.
 

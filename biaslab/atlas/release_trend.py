@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from biaslab.atlas.contributed import Contribution, contributions
 from biaslab.atlas.forms import PAIRS, SCORES, forms
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
 #: Dates are counted in years from here, so the intercept refers to a judge released in this month.
@@ -24,7 +23,6 @@ FEWEST = 4  # minimum number of estimates in excess of coefficients
 Floats = NDArray[np.float64]
 
 
-@checked
 def released(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     """Return family, release month and whether it is a reasoning model, for each recorded judge.
 
@@ -93,7 +91,6 @@ def one_each(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[by_size.drop_duplicates(["source", "judge"]).index].sort_index()
 
 
-@checked
 def trend(
     estimates: pd.DataFrame, null: float | None = None, folder: str | PathLike[str] | None = None
 ) -> pd.DataFrame:

@@ -13,7 +13,6 @@ from biaslab.atlas.replicating import replications
 from biaslab.atlas.replication_rules import DIFFERENT, EQUAL, INCOMPARABLE
 from biaslab.atlas.sources import SOURCES
 from biaslab.core import find_metric
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import MISSING, count, number, percent
 from biaslab.core.page_widget import Page
@@ -46,7 +45,6 @@ _CITED = {
 }
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class ReplicationPage(Page):
     """A page of pairs of numbers, each of which opens to how both are computed; displayed in JupyterLab.
@@ -86,7 +84,6 @@ class ReplicationPage(Page):
         return f"ReplicationPage: {self.finding}; save(path) writes the page"
 
 
-@checked
 def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:
     """Show printed numbers beside ours; each pair opens to how both are computed, and how to compute ours again.
 

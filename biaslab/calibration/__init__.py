@@ -27,7 +27,6 @@ from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.promises import PROMISES, keep_promises
 from biaslab.calibration.sheet import Sheet
 from biaslab.core import Metric, Probe
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean, require_whole
 from biaslab.core.errors import InputError, warn
 from biaslab.core.output import require_file
@@ -55,7 +54,6 @@ _MODES = ("exact", "text", "sampled:3", "sampled:5")  # modes of the full table
 _Report = Callable[[pd.DataFrame], object]
 
 
-@checked(eager=True)
 def validate(
     probes: Sequence[type[Probe]] | None = None,
     metrics: Sequence[str] | None = None,

@@ -19,7 +19,6 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.promised_corrections import HALVED, covered, refused, remedy_named, worth_covered
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.stats import corrected, corrected_effects
 from biaslab.stats.t_inference import p_by_t, rare_effect
@@ -176,7 +175,6 @@ PROMISES = {
 }
 
 
-@checked(eager=True)
 def keep_promises(studies: int = 400, names: Sequence[str] | None = None, seed: int = 0) -> pd.DataFrame:
     """Simulate promises beyond type-I error and coverage: of cards, plans, corrections, remedies and sure judges.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from biaslab.core.checked import checked
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
 BINS = ("human_gap",)
 
 
-@checked
 def without_breakdowns(estimates: pd.DataFrame, by: str | Sequence[str] = BINS) -> pd.DataFrame:
     """Return the estimates over all items, dropping those of bins or subsets, which count the same items twice.
 

@@ -12,7 +12,6 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from biaslab.core.checked import checked
 from biaslab.core.declarations import Metric
 from biaslab.core.errors import warn
 
@@ -22,7 +21,6 @@ _HIGHER, _LOWER = "higher than in the reference", "lower than in the reference"
 _declared: dict[str, dict[str, Metric]] = {}
 
 
-@checked
 def declare_metrics(probe: str, metrics: Iterable[Metric], again: bool = False) -> None:
     """Register the metrics of a probe.
 
@@ -45,7 +43,6 @@ def declare_metrics(probe: str, metrics: Iterable[Metric], again: bool = False) 
     known.update({metric.name: metric for metric in metrics if again or metric.name not in known})
 
 
-@checked
 def find_metric(name: str, probe: str | None = None) -> Metric:
     """Return a metric's declaration: its probe's, else any probe's, else a default from its name.
 
@@ -68,7 +65,6 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     return declared if declared.name == name else difference_of(declared)
 
 
-@checked
 def difference_of(metric: Metric) -> Metric:
     """Return the metric for a difference between two judges; see `biaslab.compare`.
 
@@ -83,7 +79,6 @@ def difference_of(metric: Metric) -> Metric:
     )
 
 
-@checked
 def is_primary(name: str, probe: str) -> bool:
     """Return whether a metric is primary: tested by its probe or audit, and included in q-values."""
     own = _of(probe)

@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_extra
 from biaslab.core.output import replacing, require_file
 
@@ -38,7 +37,6 @@ export default {
 """
 
 
-@checked
 class Page(ABC):
     """A self-contained page about rows of a frame, which needs no server and fetches nothing."""
 

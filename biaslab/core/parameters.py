@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
+from biaslab.core.written import fits, require_fits
 
 #: Set by every notebook of biaslab; identifies the parameter cell.
 CONTRACT = frozenset({"judge", "dataset", "path", "attributes", "n_contexts", "seed", "store", "out"})
@@ -159,13 +160,10 @@ def require_known(cells: Sequence[str]) -> None:
 
 def _require_type(name: str, value: Any, kind: Any) -> None:
     """Raise `InputError` unless a value has a type given by `types_of`; text may look like a number."""
-    from biaslab.core.kind_words import remedy_for, words_for
-    from biaslab.core.kinds import is_kind
-
-    looks_so = is_kind("", kind) and isinstance(value, int | float)
-    written = is_kind([], kind) and isinstance(value, str)  # a list, written with commas
-    if not (looks_so or written or is_kind(value, kind)):
-        raise InputError(name, value, words_for(kind, name), remedy_for(kind, name, value))
+    looks_so = fits("", kind) and isinstance(value, int | float)
+    listed = fits([], kind) and isinstance(value, str)  # a list, written with commas
+    if not (looks_so or listed):
+        require_fits(name, value, kind)
 
 
 def sets_parameters(cell: str) -> bool:

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from biaslab.core.about import About
-from biaslab.core.checked import blame
-from biaslab.core.checks import require_temperature, require_whole
+from biaslab.core.checks import require_count, require_temperature, require_whole
 from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.core.messages import Message, Messages, as_messages
 from biaslab.core.thinking import ThinkingBudget, as_thinking
@@ -66,20 +65,16 @@ class Choice(_Copied):
         thinking: ThinkingBudget | None = None,
     ) -> None:
         held = self.__dict__
-        try:
-            held["messages"] = (Message("user", messages),) if isinstance(messages, str) else as_messages(messages)
-            held["labels"], held["about"] = _different(tuple(labels)), about
-            held["replicate"] = replicate
-            if replicate:
-                require_whole("replicate", replicate, 0)
-            held["thinking"] = None if thinking is None else as_thinking(thinking)
-            if parts:
-                if "".join(parts) != messages:
-                    raise InputError("parts", parts, "the parts that the single message consists of")
-                held["_parts"] = parts
-        except Exception as error:
-            blame(Choice.__init__, (self, messages, labels, about, parts, replicate, thinking), {}, error)
-            raise
+        held["messages"] = (Message("user", messages),) if isinstance(messages, str) else as_messages(messages)
+        held["labels"], held["about"] = _different(tuple(labels)), about
+        held["replicate"] = replicate
+        if replicate:
+            require_whole("replicate", replicate, 0)
+        held["thinking"] = None if thinking is None else as_thinking(thinking)
+        if parts:
+            if "".join(parts) != messages:
+                raise InputError("parts", parts, "the parts that the single message consists of")
+            held["_parts"] = parts
 
 
 @dataclass(frozen=True)
@@ -128,19 +123,14 @@ class Completion(_Copied):
         about: About | None = None,
         thinking: ThinkingBudget | None = None,
     ) -> None:
-        try:
-            require_temperature(temperature)
-            for name, value, least in (("max_tokens", max_tokens, 1), ("replicate", replicate, 0)):
-                if value < least:
-                    raise InputError(name, value, f"a whole number of at least {least}")
-            held = self.__dict__
-            held["messages"], held["about"] = as_messages(messages), about
-            held["temperature"], held["max_tokens"] = float(temperature) + 0.0, int(max_tokens)
-            held["replicate"], held["seed"], held["thinking"] = int(replicate), int(seed), as_thinking(thinking)
-        except Exception as error:
-            values = (self, messages, temperature, max_tokens, replicate, seed, about, thinking)
-            blame(Completion.__init__, values, {}, error)
-            raise
+        require_temperature(temperature)
+        for name, value, least in (("max_tokens", max_tokens, 1), ("replicate", replicate, 0)):
+            if type(value) is not int or value < least:  # the common case without a call
+                require_count(name, value, least)
+        held = self.__dict__
+        held["messages"], held["about"] = as_messages(messages), about
+        held["temperature"], held["max_tokens"] = float(temperature) + 0.0, int(max_tokens)
+        held["replicate"], held["seed"], held["thinking"] = int(replicate), int(seed), as_thinking(thinking)
 
 
 @dataclass(frozen=True)

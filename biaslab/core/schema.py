@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean, is_whole
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.output import html_table
@@ -18,7 +17,6 @@ CANDIDATE_COLUMNS = ("context_id", "context", "candidate_id", "system", "text", 
 HUMAN_COLUMNS = ("context_id", "candidate_id", "attribute", "annotator", "score")
 
 
-@checked(eager=True)
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Contexts with their candidates and human scores.

@@ -1,4 +1,4 @@
-"""Parse values from text, as on a command line or in a judge's name, by the parameter's declared type.
+"""Parse values from text, as on a command line or in a judge's name, and check values, by declared types.
 
 Examples
 --------
@@ -13,9 +13,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import fields
+from functools import cache
+from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
@@ -59,6 +64,61 @@ def read(name: str, text: str, hint: Any) -> Any:
     example = next((f"such as {name}={_EXAMPLES[kind]}" for kind in members if kind in _EXAMPLES), "")
     meant = did_you_mean(text, choices) or example
     raise InputError(name, text, " or ".join(map(_describe, members)), meant)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Return whether a value and its items have a declared type; true if the type cannot be checked.
+
+    Examples
+    --------
+    >>> fits(np.int64(3), int), fits(True, int), fits(3, float), fits("3", int | None)
+    (True, False, True, False)
+    >>> fits(["coherence"], Sequence[str]), fits("coherence", Sequence[str]), fits((1, "a"), tuple[int, int])
+    (True, False, False)
+    """
+    origin, inner = get_origin(hint) or hint, get_args(hint)
+    if origin in (Union, UnionType):
+        return any(fits(value, kind) for kind in inner)
+    if origin is Literal:
+        return any(isinstance(value, type(choice)) and value == choice for choice in inner)
+    if origin in (int, float):
+        return isinstance(value, Integral if origin is int else Real) and not isinstance(value, bool | np.bool_)
+    if origin is bool:
+        return isinstance(value, bool | np.bool_)
+    if not isinstance(origin, type) or origin is Callable:
+        return callable(value) if origin is Callable else True
+    if issubclass(origin, Mapping):
+        items = value.items() if isinstance(value, Mapping) else ()
+        return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in items)
+    if issubclass(origin, Sequence) and inner:
+        if isinstance(value, str | bytes | Mapping) or not (isinstance(value, Sized) and isinstance(value, Iterable)):
+            return False
+        kinds = inner if origin is tuple and Ellipsis not in inner else inner[:1] * len(value)
+        return len(value) == len(kinds) and all(map(fits, value, kinds))
+    return isinstance(value, origin)
+
+
+def require_fits(name: str, value: object, hint: Any) -> None:
+    """Raise `InputError` unless a value has a declared type."""
+    if fits(value, hint):
+        return
+    members = _kinds(hint)
+    lists = any(get_args(kind)[:1] == (str,) and get_origin(kind) not in (Literal, None) for kind in members)
+    choices = [choice for kind in members for choice in get_args(kind) if get_origin(kind) is Literal]
+    remedy = f"use [{value!r}]" if lists and isinstance(value, str) else did_you_mean(value, choices)
+    allowed = " or ".join(map(_describe, members)).replace("a comma-separated list, each", "a list, each")
+    raise InputError(name, value, allowed, remedy)
+
+
+def require_fields(made: Any) -> None:
+    """Raise `InputError` unless the fields of a dataclass have their declared types; defaults are not checked."""
+    for each in fields(made):
+        value = getattr(made, each.name)
+        if value is not each.default:
+            require_fits(each.name, value, _hints(type(made))[each.name])
+
+
+_hints = cache(get_type_hints)
 
 
 def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, str]:

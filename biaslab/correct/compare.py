@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import difference_of, find_metric
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes import find_probe
@@ -34,7 +33,6 @@ _UNPAIRED = "standard errors added, t over contexts"
 _MINUS = " − "
 
 
-@checked
 def compare(
     found: pd.DataFrame | Sequence[pd.DataFrame],
     by: str = "judge",

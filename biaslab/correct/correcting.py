@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, declare_metrics
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.correct.adjusted import Slope, adjusted
@@ -57,7 +56,6 @@ declare_metrics(NAME, METRICS)
 _TESTED = ("win_rate", "score_difference", "accuracy", "rank_agreement")
 
 
-@checked(eager=True)
 def correct(
     judged: pd.DataFrame,
     labels: Dataset | pd.DataFrame | str | Path | None = None,

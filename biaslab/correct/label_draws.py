@@ -10,7 +10,6 @@ import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.core import Metric, declare_metrics
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.correcting import Correction, correct
@@ -29,7 +28,6 @@ declare_metrics(
 )
 
 
-@checked
 def draw_labels(
     judged: pd.DataFrame,
     labels: Dataset | pd.DataFrame | None = None,

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import is_there, require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -34,7 +33,6 @@ def available() -> dict[str, str]:
     }
 
 
-@checked
 def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None = None, **options: Any) -> Dataset:
     """Load a data set by name.
 

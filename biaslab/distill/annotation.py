@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 
 from biaslab import prompts
 from biaslab.core import About, Reply, Score, Status, Trial
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
@@ -24,7 +23,6 @@ _NOUNS = {"translation": "translation", "style-transfer": "transferred sentence"
 _SCALES: Mapping[str, Scale] = {"stars": whole_numbers(1, 5), "0-100": whole_numbers(0, 100)}
 
 
-@checked
 @dataclass(frozen=True)
 class Aspect:
     """One aspect of one task, as worded in the paper.
@@ -53,7 +51,6 @@ class Aspect:
         return _NOUNS[self.task]
 
 
-@checked
 def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
     """Return the aspects of a task, the multi-aspect one first.
 
@@ -72,7 +69,6 @@ def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
     return tuple(aspect for aspect in _table() if aspect.task == task)
 
 
-@checked
 def find_aspect(task: str, aspect: str) -> Aspect:
     """Return one aspect of a task.
 
@@ -99,7 +95,6 @@ def _table() -> tuple[Aspect, ...]:
     return tuple(Aspect(r["task"], r["aspect"], r["worst"], r["perfect"], r["definition"]) for r in rows)
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Stars:
     """Ask for stars, one aspect per request or all aspects at once.
@@ -226,7 +221,6 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
     return list(dataset.attributes) if whole else [aspect.name]
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Reward:
     """Ask an evaluator for one number per candidate, the objective of reranking and training.

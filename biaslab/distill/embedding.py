@@ -14,7 +14,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.core.output import replacing
 from biaslab.distill.settings import Pooling
@@ -27,7 +26,6 @@ _MOST = 50_000  # maximum number of cached texts
 _POOLINGS = get_args(Pooling)
 
 
-@checked
 def features(h: torch.Tensor, s: torch.Tensor | None = None, r: torch.Tensor | None = None) -> torch.Tensor:
     """Combine the vectors of output, source and reference into the head's input.
 

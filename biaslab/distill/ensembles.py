@@ -12,7 +12,6 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.core.output import replacing
 from biaslab.distill.annotation import MULTIPLE
@@ -31,7 +30,6 @@ class Folds(TypedDict):
     held_out: dict[str, list[int]]
 
 
-@checked(eager=True)
 class Evaluators:
     """Cross-fitted evaluators of one attribute: each judges the contexts on which it was not trained.
 
@@ -118,7 +116,6 @@ class Evaluators:
         return path
 
 
-@checked
 def load_evaluators(folder: AnyPath, encoder: str | None = None, device: str | None = None) -> Evaluators:
     """Load cross-fitted evaluators; see `biaslab.distill.load_evaluator`.
 
@@ -135,7 +132,6 @@ def load_evaluators(folder: AnyPath, encoder: str | None = None, device: str | N
     return Evaluators([load_evaluator(path / f"fold-{i}", encoder, device) for i in numbers], card["held_out"])
 
 
-@checked(eager=True)
 class WeightedEvaluators:
     """Weighted sum of evaluators for several attributes: Eq. 6 as one reward.
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.evaluator_files import read_files, write_files
@@ -24,7 +23,6 @@ from biaslab.judges.placement import choose_device
 _CHUNK = 1024
 
 
-@checked
 class Evaluator:
     """Score texts from 0 (the teacher's worst label) to 1 (the best); a regression may slightly exceed this range.
 
@@ -197,7 +195,6 @@ class Evaluator:
         return inputs
 
 
-@checked
 def load_evaluator(folder: AnyPath, encoder: str | None = None, device: str | None = None) -> Evaluator:
     """Load an evaluator from safetensors and JSON, without unpickling or running foreign code.
 

@@ -6,15 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from biaslab.core.errors import InputError, ModelLoadError
-from biaslab.core.kinds import is_kind
 from biaslab.core.output import replacing
+from biaslab.core.written import fits
 from biaslab.distill.settings import AnyPath, Settings
 
 WEIGHTS, CARD = "evaluator.safetensors", "evaluator.json"
@@ -82,8 +82,10 @@ def read_json(path: Path, kind: type[Read]) -> Read:
         content: Read = json.loads(path.read_text(encoding="utf-8"), parse_constant=int)  # int refuses NaN, Infinity
     except (OSError, ValueError) as error:
         raise ModelLoadError(f"{path.name} in {str(path.parent)!r} cannot be read: {error}") from error
-    if not is_kind(content, kind):
-        fields = ", ".join(kind.__annotations__)
+    hints = get_type_hints(kind)
+    same = isinstance(content, dict) and content.keys() == hints.keys()
+    if not same or not all(fits(content[name], hint) for name, hint in hints.items()):  # type: ignore[index]
+        fields = ", ".join(hints)
         raise ModelLoadError(f"{path.name} in {str(path.parent)!r} lacks the fields that biaslab writes: {fields}")
     return content
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from biaslab.core import BaseJudge, Reply, Request, Score, require_kinds
-from biaslab.core.checked import checked
 from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError
 from biaslab.distill.annotation import MULTIPLE
@@ -18,7 +17,6 @@ from biaslab.distill.settings import AnyPath
 AnyEvaluator = Evaluator | Evaluators | WeightedEvaluators
 
 
-@checked(eager=True)
 class EvaluatorJudge(BaseJudge):
     """A judge that answers `biaslab.core.Score` requests.
 

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, Probe
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats import (
     ITEM,
@@ -44,7 +43,6 @@ _MAY_DIFFER = ("answer",)
 _NO_SHARE = "undefined: the teacher's own bias is not distinguishable from zero (Fieller's g = {:.3g} ≥ 1)"
 
 
-@checked
 def bias_inheritance(
     probe: Probe,
     teacher: pd.DataFrame,

@@ -9,7 +9,6 @@ from typing import cast
 import pandas as pd
 
 from biaslab.core import Design, Judge, Score
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
@@ -25,7 +24,6 @@ EXAMPLES = ("context_id", "candidate_id", "attribute", "text", "source", "refere
 _KEYS = ["judge", "attribute", *ITEM]
 
 
-@checked
 def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None) -> pd.DataFrame:
     """Turn score trials into texts and labels, the mean of the readable replicates of each candidate.
 
@@ -81,7 +79,6 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     return labelled.join(rated, on=keys)[list(EXAMPLES)]
 
 
-@checked
 def annotate(
     judge: Judge,
     dataset: Dataset,

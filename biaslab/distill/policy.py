@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from biaslab.core import Message
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
 from biaslab.distill.settings import AnyPath
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
@@ -23,7 +22,6 @@ SOURCE = "{source}"
 Ids = tuple[int, ...]
 
 
-@checked
 class Policy:
     """Generation model that writes a text for a source.
 
@@ -149,7 +147,6 @@ class Policy:
         return Path(folder)
 
 
-@checked
 def load_policy(
     model: str | Policy, prompt: str | None = None, dtype: str | None = None, device: str | None = None
 ) -> Policy:

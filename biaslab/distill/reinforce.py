@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Judge, Score
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.policy import Policy, load_policy
@@ -43,7 +42,6 @@ class Reinforced(NamedTuple):
     history: pd.DataFrame
 
 
-@checked
 def reinforce(
     model: str | Policy,
     sources: Dataset | pd.DataFrame,

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Judge
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Reward
@@ -27,7 +26,6 @@ Evaluators = Judge | pd.DataFrame | Mapping[str, "Judge | pd.DataFrame"]
 _STARTS, _LINES, _ROUNDS = 16, 4, 20  # random starts and lines per evaluator; maximum number of rounds per start
 
 
-@checked
 def rerank(
     candidates: Dataset,
     judges: Evaluators,
@@ -94,7 +92,6 @@ def rerank(
     return Dataset(f"{candidates.name}, reranked", kept, human, *about)
 
 
-@checked
 def evaluate(
     candidates: Dataset,
     judges: Evaluators,
@@ -139,7 +136,6 @@ def evaluate(
     return pd.DataFrame(columns, index=index)
 
 
-@checked
 def tune_weights(
     candidates: Dataset,
     judges: Evaluators,

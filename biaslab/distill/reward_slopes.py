@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.stats import Resampling, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.regression import linear_model
 
 
-@checked
 def reward_slopes(
     texts: pd.DataFrame, *, study: str = "reward", resampling: Resampling | None = None, **cell: str
 ) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from typing import Literal
 
 import torch
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import is_whole, require_whole
 from biaslab.core.errors import InputError
 
@@ -16,7 +15,6 @@ Objective = Literal["mrt", "reinforce"]
 Baseline = Literal["others", "start", "none"]
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class MinimumRisk:
     """Settings of `reinforce`.

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, JudgeError, MissingDataWarning, warn
 from biaslab.core.progress import progress_bar
@@ -22,7 +21,6 @@ from biaslab.judges.batches import halving
 Strategy = Literal["top-k", "top-p", "beam", "diverse-beam"]
 
 
-@checked
 def collect_samples(
     model: str | Policy,
     sources: Dataset | pd.DataFrame,

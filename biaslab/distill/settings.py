@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import is_whole
 from biaslab.core.errors import InputError
 
@@ -28,7 +27,6 @@ BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1
 _LATER = {"score": "expected"}
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Settings:
     """Settings for building and training an evaluator.

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -24,7 +23,6 @@ from biaslab.measures.scoring.scorer import SCORES
 from biaslab.stats import ITEM, require_columns
 
 
-@checked
 def students(
     examples: pd.DataFrame,
     attributes: Sequence[str] | None = None,
@@ -76,7 +74,6 @@ def students(
     return {each: cross_fit(examples, each, folds, repeats, inputs=shown[each], **how) for each in wanted}
 
 
-@checked
 def scores_of(
     examples: pd.DataFrame,
     dataset: Dataset,
@@ -130,7 +127,6 @@ def scores_of(
     return examples[[*ITEM, "attribute"]].assign(**whose, score=values)[list(SCORES)]
 
 
-@checked
 def rated_by(examples: pd.DataFrame, dataset: Dataset, annotator: str, label: bool = True) -> Dataset:
     """Return the data set with labels of examples instead of human scores.
 
@@ -173,7 +169,6 @@ def rated_by(examples: pd.DataFrame, dataset: Dataset, annotator: str, label: bo
     return replace(dataset, human=human, attributes={name: dataset.attributes[name] for name in names})
 
 
-@checked
 def ratings(examples: pd.DataFrame, dataset: Dataset, teacher: str = "teacher") -> dict[str, Dataset]:
     """Return the data set once as the teacher rated it and, if its texts have human scores, once as humans did.
 
@@ -209,7 +204,6 @@ def ratings(examples: pd.DataFrame, dataset: Dataset, teacher: str = "teacher") 
     return rated
 
 
-@checked
 def learning_curve(
     examples: pd.DataFrame,
     dataset: Dataset,

@@ -10,14 +10,12 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.reference import Metric, reference_scores
 from biaslab.stats import ITEM, Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
 
-@checked
 def compare_texts(
     ways: Mapping[str, pd.DataFrame],
     measures: Sequence[str],
@@ -87,7 +85,6 @@ def _mean(values: pd.Series, null: float | None = None) -> Ratio:
     return Ratio(known.index.to_numpy(), known.to_numpy(float), np.ones(len(known)), null=null)
 
 
-@checked
 def best_of_n(
     texts: pd.DataFrame,
     measures: Sequence[str],
@@ -144,7 +141,6 @@ def best_of_n(
     return pd.DataFrame(rows, columns=["context_id", "n", *measures])
 
 
-@checked
 def measure_texts(
     samples: Dataset, labels: Mapping[str, pd.DataFrame], overlap: Sequence[Metric] = ("ROUGE-1", "ROUGE-2", "ROUGE-L")
 ) -> pd.DataFrame:
@@ -192,7 +188,6 @@ def measure_texts(
     return texts.reset_index()
 
 
-@checked
 def add_overshoot(
     texts: pd.DataFrame, baseline: pd.DataFrame, reward: str = "reward", other: str = "again"
 ) -> pd.DataFrame:
@@ -228,7 +223,6 @@ def add_overshoot(
     return texts.assign(overshoot=texts[f"{reward}_sd"] - texts[f"{other}_sd"])
 
 
-@checked
 def most_changed(
     before: pd.DataFrame, after: pd.DataFrame, by: Sequence[str] = ("reward",), up: int = 2, down: int = 1
 ) -> pd.DataFrame:
@@ -269,7 +263,6 @@ def most_changed(
     return table.loc[list(chosen)].T
 
 
-@checked
 def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
     """Return each text's log perplexity under a unigram model of all texts: familiarity without a language model.
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import is_whole, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.progress import progress_bar
@@ -26,7 +25,6 @@ from biaslab.distill.settings import AnyPath, Settings
 from biaslab.stats import require_columns
 
 
-@checked
 def train(
     examples: pd.DataFrame,
     attribute: str | None = None,
@@ -123,7 +121,6 @@ def train(
     return evaluator
 
 
-@checked
 def cross_fit(
     examples: pd.DataFrame,
     attribute: str | None = None,

@@ -10,7 +10,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from biaslab.core import Judge
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean, is_there
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -47,7 +46,6 @@ def available() -> dict[str, str]:
     return own | {f"{name}:…": f"a judge of another package, {value}" for name, value in others.items()}
 
 
-@checked
 def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
     """Make a judge from its name, as the command line and the notebooks do.
 

@@ -22,7 +22,6 @@ from biaslab.core import (
     canonical_json,
     require_kinds,
 )
-from biaslab.core.checked import checked
 from biaslab.core.errors import OutOfMemoryError
 from biaslab.core.output import html_table
 from biaslab.judges.loading import EMBEDDED, find_model
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from biaslab.judges.prompted import Prompted
 
 
-@checked(eager=True)
 class LocalJudge(LocalModel, BaseJudge):
     """A language model on this machine.
 

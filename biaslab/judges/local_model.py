@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import Choice, Completion, Likelihood, Request, as_prompt, thinking_of
-from biaslab.core.checked import checked
 from biaslab.core.errors import JudgeError, PromptTooLongError
 from biaslab.judges.loading import load_model
 from biaslab.judges.model_source import ModelSource
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 _CLOSING = 64  # maximum number of tokens that open and close a thought
 
 
-@checked
 class LocalModel:
     """Base of judges whose model runs on this machine: loads the model and encodes requests."""
 

@@ -9,14 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from biaslab.core import Choice, Judge, Reply, Request, Usage
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.judges.repeating import RepeatingJudge
 from biaslab.stats import Resampling
 from biaslab.stats.thoughts import ThoughtVariance, thought_variance
 
 
-@checked(eager=True)
 class MeanOverThoughts(RepeatingJudge):
     """Answer `Choice` requests with k thoughts: the mean of the exact distributions given each.
 

@@ -20,7 +20,6 @@ from biaslab.core import (
     as_judge,
     require_kinds,
 )
-from biaslab.core.checked import checked
 from biaslab.core.checks import shares_of
 from biaslab.core.errors import InputError
 from biaslab.judges.votes import combine
@@ -28,7 +27,6 @@ from biaslab.judges.votes import combine
 Weights = Sequence[float] | Mapping[str, Sequence[float]]
 
 
-@checked(eager=True)
 class Panel(BaseJudge):
     """Ask several judges and combine their replies: mean of distributions, majority of texts.
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import BaseJudge, Judge, Request, require_kinds
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_extra, require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.judges import ray_cluster
@@ -29,7 +28,6 @@ _SECONDS = 300.0  # time limit to start all replicas, including machines that mu
 _ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judge names that use no GPU here
 
 
-@checked(eager=True)
 class RayJudge(BaseJudge):
     """Replicas of one judge, each in its own process, on this machine or on a Ray cluster.
 

@@ -8,12 +8,10 @@ from contextlib import AbstractContextManager, closing
 from operator import itemgetter
 
 from biaslab.core import BaseJudge, Judge, Reply, Request, as_judge, require_kinds
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import JudgeError
 
 
-@checked
 class RepeatingJudge(BaseJudge):
     """Asks a judge everything that `expand` returns for a request; `_combine` makes the reply.
 

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.special import log_softmax
 
 from biaslab.core import Compare, Message, Rank, Reply, Request, Score, Usage
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.core.scales import REWARD
 from biaslab.judges.loading import load_reward_model
@@ -28,7 +27,6 @@ _SLOT = re.compile(r"\{(context|reference|attribute)\}")
 _CLOSING = 64  # maximum number of tokens that close an answer, in any template
 
 
-@checked(eager=True)
 class RewardJudge(LocalJudge):
     r"""A local reward model: a sequence classifier with one output.
 

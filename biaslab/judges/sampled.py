@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from biaslab.core import DECLINED, Choice, Completion, Judge, Reply, Request, Usage
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.judges.repeating import RepeatingJudge
@@ -16,7 +15,6 @@ from biaslab.prompts.parsing.thoughts import answered
 _CHARACTERS, _SPARE = 3, 12  # minimum characters per token; tokens for "My answer is" and the like
 
 
-@checked(eager=True)
 class Sampled(RepeatingJudge):
     """Answer `Choice` requests by sampling text k times: each label's probability is its share of the samples.
 

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import BaseJudge, Choice, Completion, Reply, Request, require_kinds
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset
@@ -38,7 +37,6 @@ class _Judgement(NamedTuple):
     reply: str | None
 
 
-@checked(eager=True)
 class RecordedJudge(BaseJudge):
     """Judge that answers requests from a log.
 

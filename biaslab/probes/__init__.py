@@ -14,7 +14,6 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import difference_of, find_metric, import_declared, is_primary
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.declarations import Form, Metric
 from biaslab.core.metrics import PROBES
@@ -94,7 +93,6 @@ def _judges(kind: type[Probe]) -> str:
     return "any" if texts_alone else "prompted"
 
 
-@checked
 def find_probe(name: str) -> type[Probe]:
     """Return a probe class by its name, such as ``"position"``.
 

@@ -14,7 +14,6 @@ import pandas as pd
 
 from biaslab.core import find_metric
 from biaslab.core.binned import without_breakdowns
-from biaslab.core.checked import checked
 from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import replacing, require_file
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Card:
     """A bias card; JupyterLab shows it as HTML.
@@ -177,7 +175,6 @@ class Card:
         return {"name": judge, "names": names, "fitness": self._fitness(judge), "quality": quality, **notes}
 
 
-@checked
 def card(
     estimates: pd.DataFrame | Sequence[pd.DataFrame],
     remedies: pd.DataFrame | None = None,

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import number
@@ -24,7 +23,6 @@ Place = Literal["inside", "outside", "unclear"]
 _FORM = "LOW:HIGH, where one side may be omitted, such as .4:.6 or :.2"
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Limit:
     """Allowed range of a metric, inclusive.
@@ -67,7 +65,6 @@ class Limit:
         return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
 
 
-@checked
 def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.DataFrame:
     """Check whether the intervals of metrics lie inside their limits.
 
@@ -124,7 +121,6 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     return chosen.assign(place=places, sentence=sentences)
 
 
-@checked
 def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Combine the results of several runs of a study by majority, so that a random judge gives a stable result.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import number
 from biaslab.report.layout import chosen_rows
@@ -24,7 +23,6 @@ _SIGNS = {".": " Point ", "+": " Plus ", "%": " Percent "}
 _MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # a minus sign, as opposed to a hyphen
 
 
-@checked
 def to_macros(
     estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3, prefix: str = "bias"
 ) -> str:

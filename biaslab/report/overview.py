@@ -11,7 +11,6 @@ import pandas as pd
 
 from biaslab.core import find_metric
 from biaslab.core.binned import without_breakdowns
-from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError, warn
 from biaslab.core.output import MISSING, number
 from biaslab.report.summary import STATUS
@@ -72,7 +71,6 @@ class Overview(RenderedFrame):
         return templates().get_template("overview.html.j2").render(**_facts(rows, named, digits))
 
 
-@checked
 def overview(
     estimates: pd.DataFrame,
     digits: int = 3,
@@ -137,7 +135,6 @@ def overview(
     return Overview.of(table.set_index(index), estimates, index, digits)
 
 
-@checked
 def replies(trials: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame:
     """Count trials by the status of their answers.
 

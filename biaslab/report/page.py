@@ -14,7 +14,6 @@ import pandas as pd
 
 from biaslab.core import find_metric
 from biaslab.core.binned import without_breakdowns
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
 from biaslab.logs.audit.diagnosis import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
@@ -41,7 +40,6 @@ _SLIGHT = {"slight": "slight: "}
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
-@checked
 def page(
     estimates: pd.DataFrame,
     not_run: Mapping[str, str] | None = None,

@@ -16,7 +16,6 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import Choice, Judge, as_judge, find_metric
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
 from biaslab.core.errors import BiaslabError, InputError, JudgeError, NearestDesignWarning
 from biaslab.core.output import number
@@ -80,7 +79,6 @@ class Screen:
             yield f"{row['probe']}, {metric.axis}, {row['attribute']}: {value} [{low}, {high}]"
 
 
-@checked(eager=True)
 def screen(
     judge: Judge | Callable[..., Any],
     dataset: Dataset,
@@ -181,7 +179,6 @@ def screen(
     return _screened(measured, planned, reference)
 
 
-@checked(eager=True)
 def plan_screen(
     judge: Judge | Callable[..., Any],
     dataset: Dataset,

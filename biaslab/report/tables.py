@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing, require_file
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _LABEL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_."
 
 
-@checked
 def to_latex(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -73,7 +71,6 @@ def to_latex(
     return _render("table.tex.j2", layout, label=label)
 
 
-@checked
 def to_markdown(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -87,7 +84,6 @@ def to_markdown(
     return _render("table.md.j2", lay_out(estimates, metric, across, stars, digits, caption))
 
 
-@checked
 def to_html(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -101,7 +97,6 @@ def to_html(
     return _render("table.html.j2", lay_out(estimates, metric, across, stars, digits, caption))
 
 
-@checked
 def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3) -> str:
     """Format estimates as CSV for a spreadsheet: conditions, estimate, interval, test and counts, rounded.
 
@@ -119,7 +114,6 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
     return csv_of(pd.concat([whole, rows[[c for c in counts if c in rows]]], axis=1))
 
 
-@checked
 def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) -> Path:
     """Write a table to a .tex, .md, .html or .csv file.
 

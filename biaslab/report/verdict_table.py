@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.checked import checked
 from biaslab.report.card import card
 from biaslab.report.overview import RenderedFrame
 from biaslab.report.summary import STATUS, is_bias
@@ -54,7 +53,6 @@ class VerdictTable(RenderedFrame):
         return templates().get_template("verdict_table.html.j2").render(**self._facts)
 
 
-@checked
 def verdict_table(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None) -> pd.DataFrame:
     """Show which judge has which bias: a row per judge, a column per bias.
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, find_metric
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import percent
 from biaslab.report.comparing import find_peers, judges_of
@@ -50,7 +49,6 @@ _NARROWER = "use more contexts, label probabilities instead of verdicts, or huma
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
-@checked
 def verdicts(
     estimates: pd.DataFrame,
     matters: Mapping[str, float] | None = None,
@@ -96,7 +94,6 @@ def verdicts(
     return [str(sentence) for sentence in rows["sentence"]]
 
 
-@checked
 def findings(
     estimates: pd.DataFrame,
     matters: Mapping[str, float] | None = None,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import MISSING, count, number, percent
 from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
@@ -155,7 +154,6 @@ def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> p
     return estimates[estimates["metric"].isin([metric] if isinstance(metric, str) else list(metric))]
 
 
-@checked
 def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
     """Format each estimate of a frame with its interval; an en dash if there is none.
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
@@ -21,7 +20,6 @@ Floats = NDArray[np.float64]
 _LEAST_LEFT = 0.1  # if the reliability without a context is below this, that context decides the estimate
 
 
-@checked
 def disattenuated_difference(
     frame: pd.DataFrame, first: str, y: str, resampling: Resampling, level: Level = "context"
 ) -> Corrected:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.stats.frame import TRAILING, require_columns
@@ -16,7 +15,6 @@ AVERAGE = "average"
 METHOD = "mean of {} estimates, with the mean of their intervals"
 
 
-@checked
 def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> pd.DataFrame:
     """Average estimates over the values of one condition, all other conditions being equal.
 

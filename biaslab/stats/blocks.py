@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, SharedRequestsWarning, warn
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.inference import Resampling
@@ -22,13 +21,11 @@ CELL = ("judge", "dataset", "attribute")
 ITEM = ("context_id", "candidate_id")
 
 
-@checked
 def usable(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials that have a value."""
     return trials[has_value(trials)]
 
 
-@checked
 def whole_blocks(
     trials: pd.DataFrame, condition: str, levels: Sequence[object], what: str, keep: Sequence[str] = ("human",)
 ) -> pd.DataFrame:
@@ -93,7 +90,6 @@ def whole_blocks(
     return blocks
 
 
-@checked
 def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Sequence[str] = ITEM) -> pd.DataFrame:
     """Average values into one row per item and one column per level, both in order of appearance.
 
@@ -125,7 +121,6 @@ def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Se
     return pd.DataFrame(means, pd.MultiIndex.from_frame(trials[list(by)].iloc[first]), pd.Index(levels))
 
 
-@checked
 def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the item number of each row, in order of appearance, and the first row of each item."""
     codes = np.zeros(len(trials), np.intp)
@@ -137,7 +132,6 @@ def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArra
     return codes, first
 
 
-@checked
 def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Split trials by the values of some columns, in order of appearance.
 
@@ -168,7 +162,6 @@ def each_cell(trials: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[A
             yield values, trials if whole else trials.take(order[stops[number - 1] if number else 0 : stops[number]])
 
 
-@checked
 def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     """Return the trials of the given items, in their original order.
 
@@ -181,7 +174,6 @@ def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     return trials[np.array([item in wanted for item in zip(*(trials[name] for name in ITEM), strict=True)], bool)]
 
 
-@checked
 def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
     """Return a mask of the trials that have a value."""
     known: NDArray[np.bool_] = trials["status"].isin(["ok", "tie"]).to_numpy() & trials["value"].notna().to_numpy()
@@ -204,7 +196,6 @@ def _means(
     return means.reshape(shape)
 
 
-@checked
 def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     """Cluster contexts that share a request, directly or through other contexts.
 
@@ -247,7 +238,6 @@ def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     return dict(zip(called[several], called[first[several]], strict=True))
 
 
-@checked
 def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
     """Return a resampling that keeps contexts with shared requests together.
 
@@ -272,7 +262,6 @@ def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any],
     return replace(resampling, clusters=clusters).numbered(names) if clusters else resampling
 
 
-@checked
 def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
     """Warn that contexts share requests, giving the numbers of contexts and clusters.
 
@@ -290,7 +279,6 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
         warn(message, SharedRequestsWarning)
 
 
-@checked
 def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Sum values within contexts, dropping items with a NaN value or without a context.
 

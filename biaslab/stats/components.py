@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined
@@ -29,7 +28,6 @@ Fit = Literal["anova", "reml"]
 _TWO = 2  # minimum number of conditions, and of contexts
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Crossed:
     """Scores of items nested in contexts and crossed with conditions, and the variance between samples of a request.
@@ -92,7 +90,6 @@ class Crossed:
         return single, np.nan_to_num(single) * share / cells
 
 
-@checked
 @dataclass(frozen=True)
 class Components:
     """Variance components, each of shape (replicates,). Negative values are sampling error of values near 0.
@@ -123,7 +120,6 @@ class Components:
         return self.context + self.item + self.condition + self.interaction + known
 
 
-@checked
 def fit_components(crossed: Crossed, weights: Floats, fit: Fit = "anova") -> Components:
     """Estimate the variance components.
 
@@ -255,7 +251,6 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
     return *(np.full(1, value) for value in values), sampling  # type: ignore[return-value]
 
 
-@checked
 def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) -> Estimate:
     """Estimate the standard deviation of the condition means, and test whether they are equal.
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import is_rounding
@@ -112,7 +111,6 @@ def check_options(level: str, method: str) -> None:
         require_one_of(name, value, allowed)
 
 
-@checked
 def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFrame:
     """Return the rows in which no score is missing; raise if a column is missing or a score is infinite."""
     missing = [column for column in (*scores, *keys) if column not in frame.columns]
@@ -125,7 +123,6 @@ def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFr
     return scored
 
 
-@checked
 def context_correlations(scored: pd.DataFrame, x: str, y: str, method: Method, context: str) -> Floats:
     """Return the correlation within each context, shape (contexts,); NaN if a score does not vary."""
     return correlate_within(

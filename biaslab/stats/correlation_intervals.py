@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired
 from biaslab.stats.estimate import Estimate, Inference, undefined
@@ -24,7 +23,6 @@ Constant = Literal["drop", "zero"]
 _BOUNDS = (-1.0, 1.0)
 
 
-@checked
 def estimate_correlation(
     frame: pd.DataFrame,
     x: str,
@@ -101,7 +99,6 @@ def estimate_correlation(
     return cluster_statistic(make(0, 1), contexts, resampling, null, _BOUNDS, scale=scale)
 
 
-@checked
 def correlation_difference(
     frame: pd.DataFrame,
     first: str,
@@ -166,7 +163,6 @@ def correlation_difference(
     return cluster_difference(one, two, contexts, resampling, inference=inference)
 
 
-@checked
 def agreement_loss(
     frame: pd.DataFrame,
     first: str,
@@ -207,7 +203,6 @@ def agreement_loss(
     return correlation_difference(frame, first, second, y, resampling, level, method, inference="t")
 
 
-@checked
 def relative_loss(
     frame: pd.DataFrame,
     first: str,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, undefined, without_interval
@@ -25,7 +24,6 @@ _FEWEST_MULTIPLES = 3
 _NONE = "undefined: no scores left"
 
 
-@checked
 def describe_distribution(
     context: ArrayLike,
     weights: ArrayLike,

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.stats.attenuated import LEAST_BESIDE, Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
@@ -26,7 +25,6 @@ _METHOD = "logistic regression, errors in variables"
 _LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not human error
 
 
-@checked
 def log_odds_at_equal(
     frame: pd.DataFrame, outcome: str, terms: Sequence[str], sides: pd.DataFrame, resampling: Resampling
 ) -> Corrected:

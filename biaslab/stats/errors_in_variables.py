@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.stats.attenuated import Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
@@ -20,7 +19,6 @@ from biaslab.stats.regression import demeaned, identified, sums_of_products
 Floats = NDArray[np.float64]
 
 
-@checked
 def slope_at_equal(
     frame: pd.DataFrame,
     outcome: str,

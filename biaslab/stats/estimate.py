@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 
 #: Methods of interval and test: resampling contexts and flipping their signs, Student's t, or the score test of a rate
@@ -33,7 +32,6 @@ BY_CONSTRUCTION = "by construction"
 _DECIMALS, _BITS = 10, 1e-14  # decimals of a short decimal; maximum relative distance of a float from it
 
 
-@checked
 @dataclass(frozen=True)
 class Estimate:
     """A value over contexts with its uncertainty; NaN with a note if undefined.
@@ -79,7 +77,6 @@ class Estimate:
     bound_high: float = _NAN
 
 
-@checked
 def undefined(reason: str, contexts: int = 0) -> Estimate:
     """Return an undefined estimate (all NaN) with the reason."""
     return without_interval(_NAN, contexts, reason)
@@ -133,7 +130,6 @@ def unvarying(
     return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, EXACT + test, note)
 
 
-@checked
 def unseen_share(contexts: int, level: float) -> float:
     """Return the largest share of contexts that may differ although all observed ones are equal.
 
@@ -167,7 +163,6 @@ def reaching(interval: tuple[float, float], null: float | None, p_value: float, 
     return min(interval[0], null), max(interval[1], null)
 
 
-@checked
 def settled(
     interval: tuple[float, float], null: float | None, p_value: float, level: float
 ) -> tuple[float, float, float]:
@@ -197,7 +192,6 @@ def _p_of_unseen(value: float, null: float, contexts: int, bounds: tuple[float, 
     return min(1.0, 2 * max(0.0, 1 - unseen) ** contexts)
 
 
-@checked
 def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     """Return whether numbers are rounding errors relative to their inputs; False for NaN.
 
@@ -221,7 +215,6 @@ def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     return small if np.ndim(small) else bool(small)
 
 
-@checked
 def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
     """Round numbers that differ from a short decimal only in their last bits.
 
@@ -243,7 +236,6 @@ def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
         return np.where(np.abs(raw - decimal) <= _BITS * np.maximum(1.0, np.abs(raw)), decimal, raw)
 
 
-@checked
 def is_above(value: float, other: float, size: float = 0.0) -> bool:
     """Return whether a value exceeds another by more than rounding error; False for NaN.
 
@@ -262,7 +254,6 @@ def is_above(value: float, other: float, size: float = 0.0) -> bool:
     return value > other and not is_rounding(value - other, max(abs(value), abs(other), size))
 
 
-@checked
 def significant(q: float) -> bool:
     """Return whether a q-value is below .05 by more than rounding error; False for NaN.
 
@@ -274,7 +265,6 @@ def significant(q: float) -> bool:
     return is_above(ALPHA, q)
 
 
-@checked
 def side_of(row: Mapping[Any, Any], null: float) -> Literal["above", "below"] | None:
     """Return the side of the null on which an estimate and its interval lie, if any.
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA
@@ -16,7 +15,6 @@ from biaslab.stats.estimate import ALPHA
 Floats = NDArray[np.float64]
 
 
-@checked
 def adjust(p_values: ArrayLike) -> Floats:
     """Return the q-values of one family of tests; reject if at most the level.
 
@@ -52,7 +50,6 @@ def adjust(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-@checked
 def adjust_families(p_values: ArrayLike, family: ArrayLike) -> Floats:
     """Return the q-values of tests in families, such as the rows of one metric; reject if at most the level.
 
@@ -109,7 +106,6 @@ def _hierarchical(within: Floats, simes: Floats) -> Floats:
     return (np.maximum(within[:, None], simes) / share).min(axis=1)  # type: ignore[no-any-return]
 
 
-@checked
 def critical_p(p_values: ArrayLike, family: ArrayLike, alpha: float = ALPHA) -> Floats:
     """Return the critical p-value of each test, given the other tests.
 

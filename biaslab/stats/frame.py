@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
 from biaslab.stats.estimate import Estimate
@@ -45,7 +44,6 @@ TRAILING = (
 )
 
 
-@checked
 def estimate_rows(
     estimates: Mapping[str, Estimate], cell: Mapping[str, Any], resampling: Resampling, n_trials: int, n_dropped: int
 ) -> list[dict[str, Any]]:
@@ -67,7 +65,6 @@ def estimate_rows(
     return [{"metric": m, **cell, **asdict(estimate), **counts, **settings} for m, estimate in estimates.items()]
 
 
-@checked
 def estimates_frame(
     rows: Sequence[Mapping[str, Any]],
     probe: str,
@@ -98,7 +95,6 @@ def estimates_frame(
     return corrected(frame, frame["metric"].isin(list(primary)))
 
 
-@checked
 def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.DataFrame:
     """Return estimates with q-values recomputed over exactly these rows.
 
@@ -121,7 +117,6 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
     return estimates.assign(q_value=adjust_families(p_values, _families(estimates)))
 
 
-@checked
 def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
     """Return the smallest effect that each test detects with 80 % power after correction for all rows.
 
@@ -162,7 +157,6 @@ def _families(estimates: pd.DataFrame) -> list[int]:
     return [numbers[name] for name in names]
 
 
-@checked
 def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
     """Return the requested metrics (all if ``wanted`` is None), in the order of the known ones.
 
@@ -185,7 +179,6 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
     return tuple(name for name in known if name in wanted)
 
 
-@checked
 def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
     """Raise `TrialsError` if a frame, or a file of trials, lacks a required column."""
     if not hasattr(frame, "columns"):
@@ -197,7 +190,6 @@ def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
         raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
 
 
-@checked
 def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     """Warn if more than 5 % of the planned judgements of an estimate are missing.
 

@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ROUNDING
@@ -32,7 +31,6 @@ GROUPS = 8_192
 """Number of random groups into which contexts are put if there are at least twice as many."""
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Resampling:
     """Settings for resampling contexts: replicates, confidence level, method, seed and weights.
@@ -133,7 +131,6 @@ def draw_weights(contexts: int, n: int, seed: int, most: int = _CHUNK) -> Iterat
         yield np.bincount(drawn.ravel(), minlength=size * contexts).reshape(size, contexts).astype(float)
 
 
-@checked
 def in_order(sums: Floats) -> Floats:
     """Sort contexts by content, so that the resamples for a seed do not depend on names or order."""
     scale = np.abs(sums).max(axis=0, initial=0.0)

@@ -21,7 +21,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
 from biaslab.stats.estimate import (
     VALUES_ONLY,
@@ -53,7 +52,6 @@ _MISSING_SHARE = 0.05
 _NOTHING_LEFT = 1e-12  # smaller remainders of a sum are rounding errors
 
 
-@checked
 def cluster_statistic(
     statistic: Statistic,
     contexts: int,
@@ -154,7 +152,6 @@ def cluster_statistic(
     return Estimate(value, error, low, high, p_value, effect, contexts, method, note or why_not)
 
 
-@checked
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
     """Turn a statistic of contexts into one of their clusters; return it and the number of clusters.
 
@@ -179,7 +176,6 @@ def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling
     return lambda weights: statistic(weights[:, codes]), len(clusters)
 
 
-@checked
 def cluster_difference(
     first: Statistic,
     second: Statistic,

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats.correlation import correlate_within, rounded
 from biaslab.stats.estimate import is_rounding
@@ -22,7 +21,6 @@ Floats = NDArray[np.float64]
 _AT_ONCE = 4096  # items per chunk: all draws of a chunk are held in memory
 
 
-@checked
 def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float64]:
     """Return the exact distribution over labels at a temperature.
 
@@ -62,7 +60,6 @@ def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float6
         return np.where(known, p / p.sum(axis=-1, keepdims=True), np.nan)
 
 
-@checked
 def draw_means(
     probabilities: ArrayLike, levels: ArrayLike, n: int, draws: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -107,7 +104,6 @@ def draw_means(
     return np.concatenate(drawn).T
 
 
-@checked
 @dataclass(frozen=True)
 class Agreement:
     """Agreement of drawn scores with a reference within contexts, one value per context.
@@ -141,7 +137,6 @@ class Agreement:
         return Ratio(self.context, self.tied, self.pairs, bounds=(0.0, 1.0), missing=missing)
 
 
-@checked
 def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike) -> Agreement:
     """Correlate every draw with a reference within each context.
 

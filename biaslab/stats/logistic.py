@@ -9,7 +9,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from biaslab.core.checked import checked
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling, grouped_codes
 from biaslab.stats.regression import coefficient_by_t, identified, jackknife_errors
@@ -25,7 +24,6 @@ _STEPS, _CLOSE = 50, 1e-8  # maximum number of steps; change of any logit at con
 _FAR = 20.0  # logits; if the fit keeps growing beyond this, the terms separate the verdicts
 
 
-@checked
 def logistic_model(
     frame: pd.DataFrame, outcome: str, terms: Sequence[str], resampling: Resampling
 ) -> dict[str, Estimate]:

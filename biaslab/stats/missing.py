@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.estimate import is_above
@@ -29,7 +28,6 @@ TIPPING = "tipping point:"
 _ALPHA = 0.05
 
 
-@checked
 def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
     """Return trials with missing values replaced by a given value.
 
@@ -51,7 +49,6 @@ def completed(trials: pd.DataFrame, values: ArrayLike) -> pd.DataFrame:
     return trials.assign(value=value, status=status)
 
 
-@checked
 def shift_extremes(
     trials: pd.DataFrame,
     condition: str,
@@ -91,7 +88,6 @@ def shift_extremes(
     return filled({first: low, second: high}), filled({first: high, second: low})
 
 
-@checked
 def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> bool:
     """Return whether a finding depends on missing data: its bounds contain the null, or there are no bounds.
 
@@ -151,7 +147,6 @@ def _differing(home: NDArray[Any], lost: NDArray[Any], one: NDArray[np.bool_], o
     return first.difference(second, Resampling(n=100)).p_value
 
 
-@checked
 def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, what: str) -> str:
     """Return a note if more judgements are missing under one condition than another.
 

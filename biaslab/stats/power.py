@@ -9,7 +9,6 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA
@@ -22,7 +21,6 @@ _NODES = 64  # quadrature nodes for the distribution of a pilot's variance
 _CERTAIN = 30.0  # standard errors beyond the critical value at which the noncentral t loses precision
 
 
-@checked
 def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.05) -> float:
     """Return the power of a two-sided test for an effect, from the noncentral t with G - 1 degrees of freedom.
 
@@ -73,7 +71,6 @@ def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.
     return float(stats.nct.sf(critical, freedom, shift)) + (0.0 if math.isnan(opposite) else opposite)
 
 
-@checked
 def inflation(contexts: int, level: float, power: float = 0.8) -> float:
     """Return the factor by which the minimum detectable effect grows at a level below .05.
 
@@ -120,7 +117,6 @@ def _shift(contexts: int, level: float, power: float) -> float:
     return float(brentq(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most))
 
 
-@checked
 def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.05, known_from: int = 0) -> float:
     """Return the power for an effect, averaged over the uncertainty of a pilot's standard error (assurance).
 

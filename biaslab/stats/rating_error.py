@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from biaslab.core.checked import checked
 from biaslab.stats.estimate import Estimate, is_rounding
 from biaslab.stats.leave_one_out import without_clusters, without_each
 from biaslab.stats.rating_lists import read_ratings
@@ -142,7 +141,6 @@ def too_unreliable(error: RatingError, shared: float) -> str:
     return "" if fine else f"undefined: annotators agree too little (reliability {reliability:.2f})"
 
 
-@checked
 def holds_above(reliability: float) -> str:
     """Return the note for a finding that depends on the unknown reliability of human scores.
 
@@ -159,7 +157,6 @@ def holds_above(reliability: float) -> str:
     return f"{_HOLDS} {reliability:.2f}"
 
 
-@checked
 def needed_reliability(note: str) -> float:
     """Parse from a note the reliability down to which a finding holds; NaN if not stated.
 

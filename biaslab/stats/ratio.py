@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
@@ -39,7 +38,6 @@ _NOTHING = 1e-12  # smaller remainders of a sum are rounding errors
 _BY_T = (math.inf, "; t test")
 
 
-@checked
 @dataclass(frozen=True)
 class Ratio:
     """A metric that is a ratio of two sums, item by item: a rate, or a mean.

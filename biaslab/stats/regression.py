@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
@@ -22,7 +21,6 @@ from biaslab.stats.t_inference import effect_or_why_not, student
 Floats = NDArray[np.float64]
 
 
-@checked
 def linear_model(
     frame: pd.DataFrame,
     formula: str,

@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.util import hash_array
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
@@ -29,7 +28,6 @@ _BOUNDS = (-1.0, 1.0)
 _TWO = 2  # minimum number of annotators
 
 
-@checked
 def krippendorff_alpha(
     scores: pd.DataFrame,
     level: Measurement = "interval",
@@ -63,7 +61,6 @@ def krippendorff_alpha(
     return float(krippendorff.alpha(wide.to_numpy(float), level_of_measurement=level))
 
 
-@checked
 def estimate_alpha(
     scores: pd.DataFrame,
     resampling: Resampling,
@@ -129,7 +126,6 @@ def estimate_alpha(
     return cluster_statistic(statistic, contexts, resampling, bounds=_BOUNDS)
 
 
-@checked
 def alpha_difference(
     first: pd.DataFrame,
     second: pd.DataFrame,

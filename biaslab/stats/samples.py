@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.stats.blocks import side_by_side, sum_by_context, usable
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.inference import Resampling
@@ -20,13 +19,11 @@ Floats = NDArray[np.float64]
 _TWO = "undefined: no request has two samples with a score"
 
 
-@checked
 def sample_table(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the scores, one row per item (context_id, candidate_id) and one column per replicate; NaN if missing."""
     return side_by_side(usable(trials), "replicate")
 
 
-@checked
 def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[Any]) -> tuple[Ratio, Ratio]:
     """Return the mean absolute difference of two samples between two conditions, and within one request.
 
@@ -66,7 +63,6 @@ def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[An
     return Ratio(context, sums, pairs, missing=missing), Ratio(context, own, own_pairs, missing=_TWO)
 
 
-@checked
 def sampling_noise(samples: Floats) -> Floats:
     """Return the variance of each item's mean score over samples of the same request.
 
@@ -95,7 +91,6 @@ def sampling_noise(samples: Floats) -> Floats:
     return np.asarray(np.where(known, variance, pooled) / n)
 
 
-@checked
 def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> tuple[Estimate, Estimate]:
     """Return the standard deviation of all scores, and that of the samples of one request.
 

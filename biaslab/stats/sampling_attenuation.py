@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.correlation import DIGITS, Level, Method, check_options, context_correlations, paired, rounded
 from biaslab.stats.correlation_intervals import relative_loss
@@ -33,7 +32,6 @@ _NOTHING = "undefined: in no context do all three scores vary"
 _GRID = np.linspace(-1, 1, 2001)
 
 
-@checked
 def expected_agreement_loss(
     frame: pd.DataFrame,
     first: str,

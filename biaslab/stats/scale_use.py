@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 
 Floats = NDArray[np.float64]
 
 
-@checked
 def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
     """Return indicator weights: 1 at the level of each score, all 0 if it is missing.
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled
@@ -22,7 +21,6 @@ _FEW = "few contexts differ: a test needs"
 _POWER = 0.8
 
 
-@checked
 def student(value: float, error: float, contexts: int, level: float) -> tuple[float, float]:
     """Return the interval of Student's t with G - 1 degrees of freedom.
 
@@ -45,7 +43,6 @@ def student(value: float, error: float, contexts: int, level: float) -> tuple[fl
     return value - reach, value + reach
 
 
-@checked
 def p_by_t(distance: float, error: float, contexts: int) -> float:
     """Return the two-sided p-value of Student's t with G - 1 degrees of freedom: the test of the interval `student`.
 
@@ -70,7 +67,6 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
     return max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(abs(distance) / error, contexts - 1)))
 
 
-@checked
 def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     """Two-sided one-sample t test that the mean of contributions, one per context, is 0.
 
@@ -116,7 +112,6 @@ def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
     return p_by_t(float(values.mean()), error * math.sqrt(widening), contexts)
 
 
-@checked
 def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: float = 0.05) -> float:
     """Return the minimum detectable effect of a design: (t_{1−α/2} + t_{power}) · error, G − 1 degrees of freedom.
 
@@ -151,7 +146,6 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
     return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
 
 
-@checked
 def effect_or_why_not(
     error: float, contexts: int, contributions: ArrayLike | None = None, by_signs: bool = False
 ) -> tuple[float, str]:
@@ -181,7 +175,6 @@ def effect_or_why_not(
     return least, f"{_FEW} {needed} that do, to one side"
 
 
-@checked
 def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float, int]:
     """Return the effect detected with 80 % power if few contexts differ, all in the same direction.
 
@@ -218,7 +211,6 @@ def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float
     return share * contexts * float((sizes**2).sum()) / total, needed
 
 
-@checked
 def rare_inflation(contexts: int, note: str, level: float) -> float:
     """Return the factor by which `rare_effect` grows at a level below .05.
 
@@ -272,7 +264,6 @@ def _fewest_alike(contexts: int, by_signs: bool, alpha: float = ALPHA) -> int:
     return contexts
 
 
-@checked
 def estimate_by_t(
     value: float,
     error: float,

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.inference import Resampling
@@ -36,7 +35,6 @@ class ThoughtVariance(NamedTuple):
     factor: Estimate
 
 
-@checked
 def thought_variance(
     logprobs: ArrayLike,
     values: Sequence[float] | None = None,

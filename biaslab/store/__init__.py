@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from biaslab.core import Judge, Reply, Request, Usage, as_judge, request_json, request_key
-from biaslab.core.checked import checked
 from biaslab.core.errors import CorruptStoreError, InputError, StoreError
 from biaslab.core.trials import uncollected
 from biaslab.store.codec import (
@@ -55,7 +54,6 @@ _RECORDS = f"SELECT {', '.join(READ)} {_ROWS}"
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
-@checked(eager=True)
 class Store:
     """Replies in one SQLite file, addressed by the content of their request and the judge's id.
 

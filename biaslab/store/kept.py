@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.csv_files import read_csv, write_csv
 from biaslab.core.errors import InputError
 
 
-@checked(eager=True)
 def kept(
     store: str | PathLike[str], name: str, depends: Mapping[str, object], make: Callable[[], pd.DataFrame]
 ) -> pd.DataFrame:

@@ -10,7 +10,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from biaslab.core import Adaptable, BaseJudge, Compare, Design, Given, Judge, Request, Score, as_judge
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_study
 from biaslab.core.errors import (
     JudgeError,
@@ -64,7 +63,6 @@ def collect(
 ) -> TrialsFile: ...
 
 
-@checked(eager=True)
 def collect(
     probe: Design,
     judge: Judge | Callable[..., Any],

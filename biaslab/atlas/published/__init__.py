@@ -33,7 +33,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from biaslab.atlas.published.experiments import experiments
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats import require_columns
 
@@ -69,7 +68,6 @@ _SCORERS = {
 _ONE_PROMPT = r" [12](?=$|,)|mean P"
 
 
-@checked
 def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFrame:
     """Return printed numbers as a tidy frame.
 
@@ -115,7 +113,6 @@ def load(paper: str | None = None, table: str | int | None = None) -> pd.DataFra
     return chosen
 
 
-@checked
 def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
     """Return the values printed for a data set, or for SummEval if a paper has none.
 
@@ -146,7 +143,6 @@ def of_dataset(printed: pd.DataFrame, dataset: str) -> pd.DataFrame:
     return rows.assign(attribute=rows["attribute"].map(lambda attribute: renamed.get(attribute, attribute)))
 
 
-@checked
 def of_scorers(agreement: pd.DataFrame, dataset: str) -> pd.DataFrame:
     """Return the agreement within contexts that Liusie et al. (2024) print for the same scorers (Tables 1-4).
 

@@ -8,7 +8,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
 
@@ -41,7 +40,6 @@ class Experiment:
     not_stated: tuple[str, ...] = ()
 
 
-@checked
 def experiments(paper: str, item: str | None = None, dataset: str | None = None) -> list[Experiment]:
     """Return the experiments of a paper with its own settings.
 

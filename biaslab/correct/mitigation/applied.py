@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.comparisons import cells, read_trials
@@ -27,7 +26,6 @@ Mask = NDArray[np.bool_]
 Remedy = Callable[[pd.DataFrame], pd.DataFrame]
 
 
-@checked
 def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
     """Judge each pair by the mean of both orders, at the cost of two judgements.
 
@@ -50,7 +48,6 @@ def order_averaging(trials: pd.DataFrame) -> pd.DataFrame:
     return debiased(trials, "swap-average")
 
 
-@checked
 def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.DataFrame:
     """Remove position bias from pair trials by one of the methods of `biaslab.ranking.debias`.
 
@@ -74,7 +71,6 @@ def debiased(trials: pd.DataFrame, debiasing: Debiasing, folds: int = 10) -> pd.
     return pd.concat(parts, ignore_index=True) if parts else trials
 
 
-@checked
 def content_free_prior(empty: pd.DataFrame) -> Remedy:
     """Calibrate pair trials by the judge's content-free prior.
 
@@ -112,7 +108,6 @@ def content_free_prior(empty: pd.DataFrame) -> Remedy:
     return partial(_without_prior, usable(empty), float(empty["tokens"].sum()) if "tokens" in empty else 0.0)
 
 
-@checked
 def length_regression(trials: pd.DataFrame, folds: int = 10) -> pd.DataFrame:
     """Remove the effect of length at equal human score, as length-controlled win rates do.
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from biaslab.core import Metric
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import TrialsError
 from biaslab.correct.mitigation.applied import held_out
@@ -26,7 +25,6 @@ Method = Literal["isotonic", "ordinal"]
 _LEVELS = 10  # with more distinct human scores, these are rounded to integers before an ordinal fit
 
 
-@checked
 def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 10) -> pd.DataFrame:
     """Replace scores by the expected human score, which removes leniency and severity.
 
@@ -74,7 +72,6 @@ def human_scale(trials: pd.DataFrame, method: Method = "isotonic", folds: int = 
     return pd.concat(parts, ignore_index=True) if parts else trials
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class HumanScale:
     """Shift and distance of scores from human scores, which `human_scale` removes; a measure for `remedies`.

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core import Metric
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.correct.mitigation.applied import Remedy
 from biaslab.stats import Estimate, Resampling, Statistic, cluster_statistic, clustered, require_columns, undefined
@@ -32,7 +31,6 @@ class Estimator(Protocol):
         """Turn trials into the estimates frame."""
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Case:
     """A remedy to measure.
@@ -61,7 +59,6 @@ class Case:
     where: Mapping[str, object] = field(default_factory=dict)
 
 
-@checked
 def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.DataFrame:
     """Measure each remedy: the metric before and after, and their difference, paired over contexts.
 
@@ -106,7 +103,6 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
     return pd.DataFrame(rows)
 
 
-@checked
 def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
     """Reshape the result of `remedies` into an estimates frame, for plots and tables.
 

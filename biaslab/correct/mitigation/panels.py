@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole, shares_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.mitigation.applied import held_out
@@ -25,7 +24,6 @@ Weights = Literal["learned"] | Sequence[float] | Mapping[str, Sequence[float]]
 _HALF = 1e-9  # closer to ½ than this, a panel is tied
 
 
-@checked
 def pooled(
     members: Sequence[pd.DataFrame], weights: Weights | None = None, name: str | None = None, folds: int = 10
 ) -> pd.DataFrame:
@@ -93,7 +91,6 @@ def pooled(
     return panel
 
 
-@checked
 def beside_members(
     probe: Estimator,
     metrics: Sequence[str],
@@ -158,7 +155,6 @@ def _shares(weights: Any, contexts: pd.Series, size: int) -> Floats:
     return np.full((1, size), 1 / size) if weights is None else np.array([shares_of(weights, size)])
 
 
-@checked
 def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[str, tuple[float, ...]]:
     """Learn the weight of each panel member for a context from the other labelled contexts.
 

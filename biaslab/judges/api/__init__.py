@@ -21,7 +21,6 @@ from biaslab.core import (
     Request,
     require_kinds,
 )
-from biaslab.core.checked import checked
 from biaslab.core.checks import check_spending
 from biaslab.core.errors import (
     InexactLabelsWarning,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
 
 
-@checked(eager=True)
 class ApiJudge(BaseJudge):
     """A language model behind a server: OpenAI, vLLM, llama.cpp, Ollama, ``transformers serve`` and the like.
 

@@ -23,7 +23,6 @@ from biaslab.core import (
     thinking_of,
     thinking_tokens,
 )
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.output import html_table
 from biaslab.core.schema import Dataset
@@ -47,7 +46,6 @@ _PACK = 100  # replies per pack
 __all__ = ["GARBAGE", "REFUSAL", "Planted", "SimulatedJudge"]
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class SimulatedJudge(Planted, BaseJudge):
     """A judge that knows the human scores of a data set and distorts them by planted biases.

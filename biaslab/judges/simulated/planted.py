@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.judges.simulated.knowledge import digest_of
 
@@ -20,7 +19,6 @@ _DOUBLING = 1024  # tokens of thinking
 _SHARES = ("source_reliance", "refusal", "garbage")
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class Planted:
     """The planted biases. *Points* are those of the human scale, and log odds in a pair.

@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.checked import checked
 from biaslab.core.errors import BiaslabError, UnreadableLogError
 from biaslab.logs.audit.additions import addition_for
 from biaslab.logs.audit.diagnosis import Diagnosis
@@ -33,7 +32,6 @@ _READ = ("ok", "tie")
 _UNREAD_LOG = "more than half of the log could not be read"
 
 
-@checked(eager=True)
 def doctor(
     log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
     format: str | None = None,  # noqa: A002 - as of `biaslab.read_judgements`

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab import probes
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
@@ -40,7 +39,6 @@ _CELL = replies.Replies.cell
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
 
-@checked(eager=True)
 def audit(
     trials: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
     human: Dataset | None = None,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable, to_pandas
 from biaslab.logs.readers.detection import available, find_format
@@ -20,7 +19,6 @@ from biaslab.logs.readers.trying import explain, lines_of
 __all__ = ["available", "read_judgements"]
 
 
-@checked(eager=True)
 def read_judgements(
     path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
     format: str | None = None,  # noqa: A002 - the usual name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from biaslab.core.checked import checked
 from biaslab.measures.ranking.bradley_terry import DENSE, Strengths, fit_bradley_terry
 from biaslab.measures.ranking.comparisons import Bools, Codes, Comparisons, Floats, tally
 
@@ -18,7 +17,6 @@ _OTHER_ORDER = 0.75
 _NEIGHBOURS = 24
 
 
-@checked
 def most_informative(comparisons: Comparisons, n: int, rng: np.random.Generator, prior: float = CAUTIOUS) -> Codes:
     """Choose the next comparisons of one context: those that make the ranks most certain.
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 
 Shown = TypeVar("Shown", bound=Hashable)
 
 
-@checked
 def balanced_orders(candidates: Sequence[Shown], neighbours: bool = False) -> list[tuple[Shown, ...]]:
     """Return orders that form a Latin square, one order per candidate.
 

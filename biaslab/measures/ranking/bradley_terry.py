@@ -11,7 +11,6 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 from scipy.special import expit, logit
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, places_within, tally
 
@@ -24,7 +23,6 @@ _FARTHEST = 30.0  # maximum log odds
 _TOLERANCE = 1e-9
 
 
-@checked
 class Strengths(NamedTuple):
     """Parameters of a fitted Bradley–Terry model.
 
@@ -44,7 +42,6 @@ class Strengths(NamedTuple):
     covariance: Floats | None = None
 
 
-@checked
 def fit_bradley_terry(
     comparisons: Comparisons, prior: float = PRIOR, position: bool = False, covariance: bool = False
 ) -> Strengths:
@@ -113,7 +110,6 @@ def fit_bradley_terry(
     return Strengths(scores, bias, spread)
 
 
-@checked
 def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
     """Fit score_first − score_second + position to the log odds of p by least squares, for all contexts at once.
 
@@ -143,7 +139,6 @@ def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
     return Strengths(apart - position * across, position)
 
 
-@checked
 def maximum_likelihood(comparisons: Comparisons) -> Floats:
     """Find the maximum-likelihood scores of one context by evalica (Newman's iteration, 2023).
 

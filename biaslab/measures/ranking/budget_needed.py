@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats import require_columns
 
 
-@checked
 def budget_needed(curves: pd.DataFrame, share: float = 0.9) -> pd.DataFrame:
     """Return how many comparisons reach a share of the agreement of all comparisons.
 

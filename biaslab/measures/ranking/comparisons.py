@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats import require_columns, without_rounding
 
@@ -23,7 +22,6 @@ CELL = ("judge", "dataset", "attribute")
 _COLUMNS = ("context_id", "candidate_id", "opponent_id", "value", "status")
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Comparisons:
     """Comparisons of candidates within one or several contexts, never across contexts.
@@ -218,7 +216,6 @@ class Read(NamedTuple):
         return by_candidate
 
 
-@checked
 def comparisons_of(trials: pd.DataFrame) -> Comparisons:
     """Extract the comparisons from pair trials of one judge, data set, attribute and prompt.
 

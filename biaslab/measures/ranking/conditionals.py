@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
 from biaslab.measures.ranking.comparisons import Comparisons, Floats
@@ -15,7 +14,6 @@ from biaslab.measures.ranking.comparisons import Comparisons, Floats
 _FEWEST = 20  # with fewer pairs in both orders, their statistics are less informative than a model of all decisions
 
 
-@checked
 class Conditionals(NamedTuple):
     """Probabilities of a decision ŷ for the first, given which of the two is better (z); the others are complements.
 
@@ -49,7 +47,6 @@ class Conditionals(NamedTuple):
         return logs[0], logs[1]
 
 
-@checked
 def fit_conditionals(comparisons: Comparisons) -> Conditionals:
     """Estimate the conditionals from the judge's own decisions, without human labels.
 

@@ -16,7 +16,6 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, fit_log_odds
@@ -37,7 +36,6 @@ class Remedy(Protocol):
         """Return the comparisons with the bias removed."""
 
 
-@checked
 @dataclass(frozen=True)
 class Reweighting:
     """p̂ = α p / (α p + 1 − p) (Eq. 9); equivalent to deciding for the first if p > τ (Eq. 10).
@@ -76,7 +74,6 @@ class Reweighting:
         return comparisons.with_p(self.weigh(comparisons.p))
 
 
-@checked
 @dataclass(frozen=True)
 class SwapAverage:
     """Average p_ij and 1 − p_ji, which cancels a position bias that is the same in both orders on the logit scale.
@@ -91,7 +88,6 @@ class SwapAverage:
         return replace(paired, p=mean, called=mean == 0.5)
 
 
-@checked
 def fit_threshold(comparisons: Comparisons) -> Reweighting:
     """Find α and τ such that P(A) = P(B) = ½ (Eqs. 9, 10): τ is the median of p without ties, and α = (1 − τ) / τ.
 
@@ -104,7 +100,6 @@ def fit_threshold(comparisons: Comparisons) -> Reweighting:
     return Reweighting(_bounded(-logit(float(np.median(p)))) if len(p) else 0.0)
 
 
-@checked
 def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     """Find α such that the reweighted probabilities of the first average ½ (a uniform prior over positions).
 
@@ -129,7 +124,6 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
     return Reweighting(float(brentq(excess, -_MOST, _MOST)))
 
 
-@checked
 def fit_position_term(comparisons: Comparisons) -> Reweighting:
     """Estimate the first-position advantage jointly with Bradley–Terry scores; α removes it from the log odds.
 
@@ -162,7 +156,6 @@ _FITS: dict[str, Callable[[Comparisons], Remedy]] = {
 }
 
 
-@checked
 def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     """Fit a remedy by name (any except "none").
 
@@ -178,7 +171,6 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     return _FITS[debiasing](comparisons)
 
 
-@checked
 def debias(
     comparisons: Comparisons, debiasing: Debiasing | Remedy, folds: int = 10, in_sample: bool = False
 ) -> Comparisons:
@@ -234,7 +226,6 @@ def _bounded(log_alpha: float) -> float:
     return float(np.clip(log_alpha, -_MOST, _MOST))
 
 
-@checked
 def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) -> Estimate:
     """Return the log odds for the first when both candidates are identical, so that only their positions differ.
 
@@ -259,7 +250,6 @@ def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) ->
     return Ratio(read["context_id"], log_odds(p), np.ones(len(p)), 0.0, missing=missing, inference="t").estimate(drawn)
 
 
-@checked
 def content_free(trials: pd.DataFrame) -> Reweighting:
     """Fit the content-free prior: α removes the judge's preference between two identical candidates.
 

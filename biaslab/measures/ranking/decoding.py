@@ -9,7 +9,6 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
@@ -42,7 +41,6 @@ _HUMAN = ("human", "opponent_human")
 _SYSTEM = ("system", "opponent_system")
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """Scores of candidates.
@@ -67,7 +65,6 @@ class Decoded:
     gap: float = 0.0
 
 
-@checked
 def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: bool = False) -> Decoded:
     """Turn comparisons into scores, within each context.
 
@@ -123,7 +120,6 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     return _by_context(comparisons, _maximum if decoding == "bradley-terry-ml" else _RANKINGS[decoding])
 
 
-@checked
 def ranks(scores: Floats, context: Codes | None = None) -> Floats:
     """Return ranks within contexts: 1 is best, ties share their mean rank, NaN stays NaN.
 
@@ -136,7 +132,6 @@ def ranks(scores: Floats, context: Codes | None = None) -> Floats:
     return np.asarray(pd.Series(-scores.round(12)).groupby(home).rank(method="average"), float)
 
 
-@checked
 def rank_intervals(
     comparisons: Comparisons,
     decoding: Decoding = "win-ratio",
@@ -238,7 +233,6 @@ _RANKINGS: dict[str, Callable[[Comparisons], Decoded]] = {
 }
 
 
-@checked
 def rank(
     trials: pd.DataFrame,
     decoding: Decoding = "win-ratio",

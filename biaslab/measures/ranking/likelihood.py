@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, sparse
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
 from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, tally
@@ -22,7 +21,6 @@ MODERATE = 40
 _TINY = 1e-15  # keeps probabilities off 0 and 1, for which contradictions would be impossible
 
 
-@checked
 class Ranking(NamedTuple):
     """A ranking with its log-likelihood and an upper bound.
 
@@ -49,7 +47,6 @@ class Ranking(NamedTuple):
         return max(0.0, self.bound - self.log_likelihood)
 
 
-@checked
 def most_likely_ranking(
     comparisons: Comparisons,
     method: str | None = None,

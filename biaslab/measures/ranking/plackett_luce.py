@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.list_blocks import list_blocks
 
@@ -43,7 +42,6 @@ class PlackettLuce:
         return float(self.places[0] - self.places[1:].mean())
 
 
-@checked
 def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty: float = 0.01) -> PlackettLuce:
     """Fit worths and position effects to rankings, or to choices of the best.
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_count, require_some_of
 from biaslab.measures.ranking.comparisons import Comparisons, Floats, cells, read_trials
 from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
@@ -23,7 +22,6 @@ IN_SAMPLE = ", in sample"
 _UNFITTED = ("none", "swap-average")
 
 
-@checked
 def compare_remedies(
     trials: pd.DataFrame,
     human: pd.DataFrame | None = None,

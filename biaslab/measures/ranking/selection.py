@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.adaptive import most_informative
@@ -19,7 +18,6 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 Ask = Callable[[Codes], Floats]
 
 
-@checked
 def select(candidates: int, strategy: Strategy, budget: int | None = None, seed: int = 0) -> Codes:
     """Select the comparisons of one context by a strategy that does not depend on answers.
 
@@ -67,7 +65,6 @@ def select(candidates: int, strategy: Strategy, budget: int | None = None, seed:
     return np.stack([chosen, chosen[:, ::-1]], axis=1).reshape(-1, 2)
 
 
-@checked
 def select_adaptively(candidates: int, budget: int, ask: Ask, batch: int = 1, seed: int = 0) -> Comparisons:
     """Ask batch after batch of comparisons, each the most informative given the answers so far.
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.comparisons import (
@@ -29,7 +28,6 @@ from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates
 from biaslab.stats.correlation import correlate_within
 
 
-@checked
 def agreement_by_budget(
     trials: pd.DataFrame,
     budgets: Sequence[int],
@@ -107,7 +105,6 @@ def agreement_by_budget(
     return estimates_frame(rows, "comparative", ["spearman"], conditions)
 
 
-@checked
 def self_consistency(
     trials: pd.DataFrame,
     sizes: Sequence[int],

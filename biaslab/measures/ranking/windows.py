@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from biaslab.core import About, Judge
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.schema import Dataset
@@ -22,7 +21,6 @@ from biaslab.stats import Resampling, cluster_statistic
 Ranker = Callable[[list[Any]], Sequence[int]]
 
 
-@checked
 def sliding_windows(
     candidates: Sequence[Any], ranker: Ranker, window: int = 20, step: int = 10, rounds: int = 1
 ) -> list[int]:
@@ -109,7 +107,6 @@ def _permutation(ranked: Any, n: int) -> list[int]:
     return places
 
 
-@checked
 def judge_ranker(
     judge: Judge, dataset: Dataset, attribute: str, context_id: str, protocol: Protocol | None = None
 ) -> Ranker:
@@ -168,7 +165,6 @@ def judge_ranker(
     return ranker
 
 
-@checked
 def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) -> pd.DataFrame:
     """Estimate how the final rank depends on a candidate's initial position.
 

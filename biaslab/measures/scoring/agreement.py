@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
@@ -31,7 +30,6 @@ _CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient
 _Estimator = Callable[[pd.DataFrame, Level, Method], Estimate]
 
 
-@checked
 def agreement(
     scores: pd.DataFrame,
     dataset: Dataset | Mapping[str, Dataset] | None = None,
@@ -115,7 +113,6 @@ def agreement(
     return estimates_frame(rows, "agreement", ("agreement",), conditions)
 
 
-@checked
 def agreement_difference(
     first: pd.DataFrame,
     second: pd.DataFrame,

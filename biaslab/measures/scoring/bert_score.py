@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.encoder import Encoder, load_encoder
@@ -29,7 +28,6 @@ class Match(NamedTuple):
     f1: float
 
 
-@checked
 def bert_scores(
     dataset: Dataset,
     encoder: Encoder | None = None,

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
@@ -18,7 +17,6 @@ from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, req
 Parts = tuple[Ratio, list[Ratio]]
 
 
-@checked
 def conditional_shares(
     scores: pd.DataFrame,
     attributes: Sequence[str],

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, warn
 from biaslab.judges.loading import EMBEDDED, find_model, load_headless
 
@@ -27,7 +26,6 @@ class Encoded(NamedTuple):
     vectors: NDArray[np.float32]
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Encoder:
     """Contextual embeddings of texts from a transformers model.
@@ -128,7 +126,6 @@ class Encoder:
             yield vector[: len(row)]
 
 
-@checked
 def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = "cpu") -> Encoder:
     """Load an encoder or a causal model in float32, with remote code disabled.
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.core import Completion, Reply, Status, Trial
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_temperature, require_whole
 from biaslab.core.errors import TrialsError
 from biaslab.core.scales import Scale, find_scale
@@ -25,7 +24,6 @@ _STEP = re.compile(r"^\W{0,4}(?:step\s*)?\d{1,2}\s*[.):]\W{0,4}(?=\w)(.+)$|^[-*â
 _CONTEXT = "steps"  # pseudo-context for requests that are not about a candidate
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class GEval(Scorer):
     """Ask for a score with a form that states task, criterion and evaluation steps; use the expected score.
@@ -90,7 +88,6 @@ class GEval(Scorer):
         return Question.of(item, attribute, prompt, scale)
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class StepWriting:
     """Let the judge write the evaluation steps of each attribute, for ``steps`` of `biaslab.scoring.GEval`.
@@ -158,7 +155,6 @@ class StepWriting:
         return (float(count), "ok") if count > 1 else (math.nan, "unparsable")
 
 
-@checked
 def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
     """Return the steps of each attribute, from the trials of `StepWriting`.
 

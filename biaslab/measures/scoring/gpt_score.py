@@ -9,12 +9,10 @@ from typing import ClassVar
 
 from biaslab import prompts
 from biaslab.core import About, Likelihood, Reply, Status, Trial
-from biaslab.core.checked import checked
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import items
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class GPTScore:
     """Score a candidate by its mean log-probability per token, given the source and an instruction.

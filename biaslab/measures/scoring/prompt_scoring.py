@@ -7,7 +7,6 @@ from typing import Literal
 
 from biaslab import prompts
 from biaslab.core import Reply, Status, Trial
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -15,7 +14,6 @@ from biaslab.measures.scoring.pointwise import Item, Question, read_score
 from biaslab.measures.scoring.scorer import Scorer
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class PromptScoring(Scorer):
     """Ask for the score of each candidate with one of two simple templates.

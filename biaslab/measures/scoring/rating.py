@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from biaslab import prompts
 from biaslab.core import Reply, Status, Trial
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale
 from biaslab.core.schema import Dataset
@@ -17,7 +16,6 @@ from biaslab.measures.scoring.scorer import Scorer, require_known_steps, require
 _NAMES = {"none": "rating", "after": "rate_explain", "before": "analyze_rate"}
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Rating(Scorer):
     """Ask for a rating with definition, aspects and source, one attribute at a time, with or without a rationale.

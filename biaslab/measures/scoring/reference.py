@@ -11,7 +11,6 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -22,7 +21,6 @@ Against = Literal["reference", "source"]
 _PACKAGES = {"ROUGE": "rouge-score", "BLEU": "sacrebleu", "chrF": "sacrebleu"}
 
 
-@checked
 def reference_scores(
     dataset: Dataset,
     metrics: Sequence[Metric] = get_args(Metric),

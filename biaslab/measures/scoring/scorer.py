@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from biaslab.core import Nearest, Reply, Request, Status, Trial, reading_text
-from biaslab.core.checked import checked
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -20,7 +19,6 @@ from biaslab.stats import require_columns, usable
 SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id", "score")
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Scorer(ABC):
     """Base class of scorers that ask a judge for the score of each candidate, one attribute at a time.
@@ -104,7 +102,6 @@ def require_known_steps(steps: Mapping[str, Sequence[str]], attributes: Sequence
         raise InputError("steps", unknown, f"steps for some of {', '.join(attributes)}")
 
 
-@checked
 def scores(trials: pd.DataFrame) -> pd.DataFrame:
     """Turn score trials into scores: the mean over replicates for each candidate.
 

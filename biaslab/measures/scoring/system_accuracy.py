@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.agreement import with_human
@@ -30,7 +29,6 @@ _DIGITS = 12  # means are compared after rounding to this many decimals
 _NOTE = "not a smooth statistic: no test, and the coverage of the interval is not established"
 
 
-@checked
 def system_accuracy(
     scores: pd.DataFrame, dataset: Dataset, resampling: Resampling | None = None, by: Sequence[str] = ()
 ) -> pd.DataFrame:

@@ -22,10 +22,10 @@ from biaslab.core import (
     declare_metrics,
     reading_text,
 )
-from biaslab.core.checked import check_methods, checked_fields, checked_function
-from biaslab.core.checks import require_attributes_list, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.declarations import Form
 from biaslab.core.schema import Dataset
+from biaslab.core.written import require_fields
 from biaslab.probes.base.cell import Cell, Part, with_lost
 from biaslab.probes.base.value_ranges import in_points, require_values
 from biaslab.stats import (
@@ -139,8 +139,6 @@ class Probe(ABC):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        check_methods(cls)
-        checked_fields(cls)
         if "protocol_form" in vars(cls) and "asks_for" not in vars(cls) and vars(cls)["protocol_form"]:
             cls.asks_for = tuple(vars(cls)["protocol_form"].split(" or "))
         cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
@@ -151,11 +149,10 @@ class Probe(ABC):
                 WRITTEN[cls.name] = cls
 
     def __post_init__(self) -> None:
-        require_attributes_list(self.attributes)
+        require_fields(self)
         require_whole("seed", self.seed, 0)
 
     @classmethod
-    @checked_function
     def from_parameters(cls, parameters: Mapping[str, Any], **others: Any) -> Self:
         """Create the probe from variables named like its fields, such as the parameters of a notebook.
 
@@ -186,7 +183,6 @@ class Probe(ABC):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Parse a raw reply into a value and a status; NaN unless the status is ``"ok"`` or ``"tie"``."""
 
-    @checked_function
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design without requests of a kind that a judge refuses, or None.
 
@@ -198,7 +194,6 @@ class Probe(ABC):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one cell, one part per condition."""
 
-    @checked_function
     def estimate(
         self,
         trials: pd.DataFrame | TrialsFile | str | PathLike[str],
@@ -264,7 +259,6 @@ class Probe(ABC):
         warn_shared(self.name, shared)
         return estimates_frame(rows, self.name, self.primary, (*columns[2:], *self.conditions))
 
-    @checked_function
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select the trials of a log to estimate from: those of this probe's design, else recorded ones.
 
@@ -284,7 +278,6 @@ class Probe(ABC):
         lacking = [column for column in self.columns if column not in own]
         return self._accepted(own.iloc[:0] if lacking else own)
 
-    @checked_function
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select among judgements that follow no probe's design; none, unless a subclass overrides this."""
         return self._accepted(trials.iloc[:0])

@@ -10,7 +10,6 @@ import pkgutil
 from collections.abc import Callable
 from functools import cache
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.prompts.edits.base import Edit, Placed, changes, constant, edit, placed
 from biaslab.prompts.edits.lookup import from_table
@@ -44,7 +43,6 @@ def available() -> dict[str, Edit]:
     return dict(sorted(edits.items()))
 
 
-@checked
 def find_edit(edit: str | Edit | Callable[[str], str]) -> Edit:
     """Return an edit by its name, or create one from a function from text to text.
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 
@@ -19,7 +18,6 @@ _TITLES = "".join(rf"(?<!\b{title})" for title in ("Mr", "Ms", "Mrs", "Dr", "St"
 _SENTENCE_END = re.compile(rf"{_TITLES}[.!?][\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9])|\n+")
 
 
-@checked
 @dataclass(frozen=True)
 class Edit:
     """A deterministic change of how a candidate is shown; call it to apply the change.
@@ -88,7 +86,6 @@ class Edit:
         return (self.change.__doc__ or "").strip().partition("\n")[0]
 
 
-@checked
 def edit(
     source: str, place: Place = "text", quality: Quality = "left", name: str | None = None, reads: Reads = "shown"
 ) -> Callable[[Callable[[str], str]], Edit]:
@@ -106,7 +103,6 @@ def edit(
     return lambda change: Edit(name or change.__name__, change, place, source, quality, reads)
 
 
-@checked
 def constant(
     name: str, words: str, about: str, source: str, place: Place = "heading", quality: Quality = "left"
 ) -> Edit:
@@ -125,7 +121,6 @@ def constant(
     return Edit(name, change, place, source, quality)
 
 
-@checked
 @dataclass(frozen=True)
 class Placed:
     """A candidate as a prompt shows it.
@@ -148,7 +143,6 @@ class Placed:
     edit: str = ""
 
 
-@checked
 def placed(edit: Edit | None, text: str, name: str) -> Placed:
     """Return a candidate as it is shown with an edit, or without one.
 
@@ -179,7 +173,6 @@ def placed(edit: Edit | None, text: str, name: str) -> Placed:
     return Placed(edit(text), edit=edit.name)
 
 
-@checked
 def changes(edit: Edit, text: str, name: str) -> bool:
     """Return whether an edit changes how a candidate is shown; some texts give an edit nothing to change.
 

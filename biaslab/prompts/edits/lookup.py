@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.prompts.edits.base import Edit, Quality
@@ -26,7 +25,6 @@ _SOURCES = {
 _LOWERED = {"fallacy_oversight"}
 
 
-@checked
 def from_table(
     table: str | Path | pd.DataFrame, kind: str | None = None, name: str | None = None, quality: Quality | None = None
 ) -> Edit:

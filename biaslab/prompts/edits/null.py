@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from biaslab.core.checked import checked
 from biaslab.prompts.edits.base import Edit, Place
 
 PREFIX = "null:"
@@ -60,7 +59,6 @@ class Size(NamedTuple):
     added: int
 
 
-@checked
 def null_edit(edit: Edit) -> Edit:
     """Return the null edit of an edit: a meaningless change of the same size in the same place.
 

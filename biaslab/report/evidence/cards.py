@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment
 
-from biaslab.core.checked import checked
 from biaslab.core.output import count
 from biaslab.core.page_widget import Page
 from biaslab.report.evidence.exhibits import Exhibit
@@ -25,7 +24,6 @@ _PICTURES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 _FILTERS = ("probe", "judge", "dataset", "attribute")
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Shown(Page):
     """Judgements as cards; JupyterLab, VS Code and Colab show them with filters, search and sort.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.evidence.cards import Shown
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from biaslab.store import Store
 
 
-@checked
 def show(
     judgements: pd.DataFrame,
     trials: pd.DataFrame | None = None,

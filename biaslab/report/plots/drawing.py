@@ -11,7 +11,6 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from biaslab.core.binned import without_breakdowns
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.names import written
@@ -42,7 +41,6 @@ _UPRIGHT = 38  # characters per line of a vertical axis' label
 _ACROSS = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
 
 
-@checked
 @styled
 def intervals(
     estimates: pd.DataFrame,
@@ -128,7 +126,6 @@ def intervals(
     return drawn
 
 
-@checked
 @styled
 def against(
     estimates: pd.DataFrame,

@@ -14,7 +14,6 @@ import pandas as pd
 
 from biaslab.core import Probe
 from biaslab.core.binned import without_breakdowns
-from biaslab.core.checked import checked
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, warn
 from biaslab.report.plots.drawing import against, intervals, sorted_judges
@@ -54,7 +53,6 @@ class Drawn:
             sys.stdout.write(f"{self}\n")
 
 
-@checked
 @styled
 def draw(
     estimates: pd.DataFrame,
@@ -180,7 +178,6 @@ def close(
     return Drawn(tuple(axes), tuple(save(axes, shown, study, rest, out, finding=finding)))
 
 
-@checked
 def standard(
     probe: Probe, estimates: pd.DataFrame, *names: str, out: str | PathLike[str] = "figures", **options: Any
 ) -> Drawn:

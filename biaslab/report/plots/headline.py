@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, find_metric
-from biaslab.core.checked import checked
 from biaslab.core.output import number
 from biaslab.report.plots.naming import judge_words, named, plural
 from biaslab.report.verdicts import side_words
@@ -32,7 +31,6 @@ _LONG = 40  # maximum number of characters that name a row
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
 
-@checked
 def finding(estimates: pd.DataFrame) -> str:
     """Summarise the estimates of a figure in one sentence; empty if the frame does not hold estimates.
 

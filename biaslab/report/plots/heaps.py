@@ -6,7 +6,6 @@ from os import PathLike
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.core.names import written
 from biaslab.core.output import percent
@@ -18,7 +17,6 @@ from biaslab.report.plots.style import PALETTE, note, panels, styled
 from biaslab.stats import ITEM, require_columns
 
 
-@checked
 @styled
 def heaps(
     trials: pd.DataFrame, scale: str | None = None, name: str | None = None, out: str | PathLike[str] = "figures"

@@ -14,7 +14,6 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from biaslab.core import find_metric
-from biaslab.core.checked import checked
 from biaslab.report.plots.style import in_style
 from biaslab.report.wording import with_interval
 from biaslab.stats import LEADING, TRAILING
@@ -58,7 +57,6 @@ class Hover:
         return self.svg
 
 
-@checked
 def hover(axes: Axes) -> Hover:
     """Add a tooltip to each mark of a figure: condition, estimate, interval and n.
 

@@ -6,7 +6,6 @@ from os import PathLike
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.report.plots.figure import Drawn, close, draw
 from biaslab.report.plots.style import styled
 from biaslab.stats import require_columns
@@ -19,7 +18,6 @@ _LABELS = {
 }
 
 
-@checked
 @styled
 def promises(
     shares: pd.DataFrame,

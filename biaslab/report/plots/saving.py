@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.image import imread
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_some_of
 from biaslab.core.csv_files import write_csv
 from biaslab.core.errors import InputError
@@ -29,7 +28,6 @@ _SEEN = 0.02  # visible difference of a pixel, as a share of the full range
 _DIGIT = 64  # pixels; replacing a digit of the smallest text by another changes at least 119
 
 
-@checked
 def save(
     axes: Axes | Sequence[Axes],
     estimates: pd.DataFrame,

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.checked import checked
 from biaslab.core.errors import TrialsError
 from biaslab.report.plots.drawing import caption, intervals
 from biaslab.report.plots.figure import close
@@ -30,7 +29,6 @@ _WIDE = 30  # characters per line of a row label
 _VERBS = {"keeps a part": "keeps a part of", "cannot be told": "is not shown to keep or lose"}
 
 
-@checked
 @styled
 def compared(
     estimates: pd.DataFrame,
@@ -112,7 +110,6 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONG else f"{name[: _LONG - 1]}…"
 
 
-@checked
 @styled
 def inherited(
     estimates: pd.DataFrame,

@@ -6,7 +6,6 @@ from os import PathLike
 
 import pandas as pd
 
-from biaslab.core.checked import checked
 from biaslab.core.names import written
 from biaslab.report.plots.figure import Drawn, close
 from biaslab.report.plots.grid import fit_text
@@ -18,7 +17,6 @@ _ACROSS = 4  # maximum number of panels per line
 _AREA = 1500  # square points of a dot that represents all samples of a panel
 
 
-@checked
 @styled
 def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> Drawn:
     """Plot the scores that a judge samples against the human scores of the texts.

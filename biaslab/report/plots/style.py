@@ -15,7 +15,6 @@ import numpy as np
 import seaborn as sns
 from matplotlib.font_manager import fontManager
 
-from biaslab.core.checked import checked
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 
@@ -86,13 +85,11 @@ def in_style(**more: Any) -> Iterator[None]:
         plt.rcParams.update(before)
 
 
-@checked
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Make a function draw in biaslab's style."""
     return in_style()(draw)
 
 
-@checked
 @styled
 def panels(
     columns: int,
@@ -132,7 +129,6 @@ def panels(
     return list(axes.flat)
 
 
-@checked
 @styled
 def share_legend(axes: Sequence[Axes]) -> None:
     """Put a common legend below all panels, and label a common vertical axis only in the first column."""
@@ -207,7 +203,6 @@ def dots(
     return ax.errorbar(values, places, xerr=np.abs(ends - values), **look)
 
 
-@checked
 def note(ax: Axes, text: str) -> None:
     """Write the caption above Axes (data set, n, level), small and grey; a $ in a name is printed as such."""
     ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)

@@ -10,7 +10,6 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from biaslab.core import PRICES, Judge, Probe
-from biaslab.core.checked import checked
 from biaslab.core.checks import check_spending, require_whole
 from biaslab.core.errors import InputError
 from biaslab.judges.modes import AnswerMode
@@ -178,7 +177,6 @@ class Plan:
         return f"all of them {self.spread.aim} a shift of {self.effect_of_all:.3g}" if known else _SHORT.lower()
 
 
-@checked(eager=True)
 def plan(
     probe: Probe,
     judge: Judge,

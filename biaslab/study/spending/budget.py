@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from biaslab.core import PRICES, BaseJudge, Judge, Reply, Request, Trial, Usage, as_judge
-from biaslab.core.checked import checked
 from biaslab.core.checks import check_spending
 from biaslab.core.errors import BudgetExceededError, InputError
 from biaslab.store.stored import StoredJudge, Tally
@@ -23,7 +22,6 @@ _SLACK = 1 + 1e-9  # tolerance for rounding in sums
 _FIRST = 4  # requests sent before the cost of one is known
 
 
-@checked(eager=True)
 @dataclass(frozen=True)
 class Budget:
     """Limits on spending for requests that the store does not answer; None: no limit.
