@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.atlas.contributed import Contribution, contributions
 from biaslab.atlas.forms import PAIRS, SCORES, forms
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 
 #: Dates are counted in years from here, so the intercept refers to a judge released in this month.
 ORIGIN = "2023-01"
 _ASKED = ("source", "dataset", "judge", "probe", "metric")  # columns that determine the form
 FEWEST = 4  # minimum number of estimates in excess of coefficients
-Floats = NDArray[np.float64]
 
 
 def released(folder: str | PathLike[str] | None = None) -> pd.DataFrame:

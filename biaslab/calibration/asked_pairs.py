@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import Draws, Floats
+from biaslab.calibration.draws import Draws
+from biaslab.core.arrays import Floats
 
 Way = Literal["reasons", "temperature", "prompt"]
 #: The simulated metric, by what the second way of asking changes.

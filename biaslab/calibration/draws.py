@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from biaslab.core.arrays import Codes, Floats
+
 #: Standard deviation of a text's score around its mean, in points.
 ANSWER_SD = 0.7
 

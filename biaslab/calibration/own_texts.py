@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import Draws, Floats, places
+from biaslab.calibration.draws import Draws, places
+from biaslab.core.arrays import Floats
 
 #: Systems of a context's texts, the judge's own first.
 SYSTEMS = ("own", "another", "a third", "a fourth")

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import ANSWER_SD, Codes, Draws, Floats, places, written
+from biaslab.calibration.draws import ANSWER_SD, Draws, places, written
+from biaslab.core.arrays import Codes, Floats
 
 _SMALLEST, _LARGEST = 2, 16  # numbers of candidates, if contexts differ in size
 _CONTEXT_SD, _NOISE = 0.5, 0.7

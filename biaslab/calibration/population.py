@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.core import Calibration, Judge, Probe
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.correct import compare
@@ -104,7 +104,7 @@ def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Da
     )
 
 
-def _annotators(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _annotators(means: Floats, rng: np.random.Generator) -> Floats:
     """Return scores of annotators, shape (items, annotators), that differ and have the given means."""
     apart = rng.normal(0, _DISAGREEMENT, (len(means), _ANNOTATORS))
     apart -= apart.mean(axis=1, keepdims=True)
@@ -138,9 +138,9 @@ class Population:
     trials: pd.DataFrame
     estimate: float
     spread: float
-    rows: NDArray[np.intp]
-    starts: NDArray[np.intp]
-    counts: NDArray[np.intp]
+    rows: Codes
+    starts: Codes
+    counts: Codes
     twins: int = 1
     note: str = ""
     tested: bool = True

@@ -8,16 +8,15 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 from biaslab.calibration.generators import GENERATORS, generate
+from biaslab.core.arrays import Floats
 from biaslab.correct import correct
 from biaslab.probes.edit import Edit
 from biaslab.report.remedy import best_remedy
 from biaslab.report.verdicts import findings
 
-Floats = NDArray[np.float64]
 _Make = Callable[[np.random.Generator, int, int], pd.DataFrame]
 _CONTEXTS, _LARGE = 24, 40_000
 _NULL, _NOISE = 0.5, 0.08

@@ -14,17 +14,16 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.promised_corrections import HALVED, covered, refused, remedy_named, worth_covered
+from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.stats import corrected, corrected_effects
 from biaslab.stats.t_inference import p_by_t, rare_effect
 from biaslab.study.planning.flips import Flips, p_values
 
-Floats = NDArray[np.float64]
 _CONTEXTS, _TESTS, _PAIRS = 24, 14, 6
 _FOUND, _COVERED, _LEVEL, _NAMED = (0.75, 0.87), (0.93, 1.0), (0.0, 0.065), (0.0, 0.06)
 
@@ -85,9 +84,7 @@ def _power_of_plans(rng: np.random.Generator, studies: int, pilot: int = 8, test
     return np.array(actual)
 
 
-def _wins(
-    rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[int, ...]
-) -> tuple[NDArray[np.bool_], ...]:
+def _wins(rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[int, ...]) -> tuple[Bools, ...]:
     """Return whether the first wins in both orders of each pair; contexts share a position bias."""
     margin = sharpness * rng.normal(size=(*shape, _PAIRS))
     shared = bias + 0.4 * rng.normal(size=(*shape, 1))

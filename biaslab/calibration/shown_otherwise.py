@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.draws import ANSWER_SD, Codes, Draws, Floats, places
+from biaslab.calibration.draws import ANSWER_SD, Draws, places
+from biaslab.core.arrays import Codes, Floats
 
 PROBES = ("edit", "template", "vacuum")
 #: Planted effects: points of a score for an edit, or for a prompt; log odds of the candidate shown first.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.correct.estimators import (
     FEWEST_LABELLED,
     Fitted,
@@ -21,8 +21,6 @@ from biaslab.correct.estimators import (
     unfitted,
 )
 from biaslab.stats import ALPHA, is_rounding, p_by_t
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.correct.shares import logit_interval
 from biaslab.stats import Estimate, estimate_by_t, is_rounding, settled, undefined
 from biaslab.stats.estimate import unvarying, without_interval
 
-Floats = NDArray[np.float64]
 Target = Literal["contexts like these", "these contexts"]
 #: Fewer labelled contexts give no interval: with 3 or 4 it would rely entirely on normality.
 FEWEST_LABELLED = 5
@@ -41,7 +40,7 @@ class Sums:
     """
 
     judged: Floats
-    at: NDArray[np.intp]
+    at: Codes
     human: Floats
     judged_labelled: Floats
     probability: Floats
@@ -112,7 +111,7 @@ def summed(items: pd.DataFrame, contexts: Sequence[Any], probability: pd.Series 
     return Sums(judged, at, human_sums[at], judged_labelled[at], likely)
 
 
-def _two(place: NDArray[np.intp], value: Floats, size: int) -> Floats:
+def _two(place: Codes, value: Floats, size: int) -> Floats:
     """Return sum and count by index."""
     return np.column_stack([np.bincount(place, value, size), np.bincount(place, minlength=size)]).astype(float)
 

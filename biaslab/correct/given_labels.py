@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import scale_named
 from biaslab.stats import ITEM, require_columns
@@ -123,7 +123,7 @@ class Labels:
             items = items.assign(**{name: items[role] if listed is None or pd.isna(listed).any() else listed})
         return items
 
-    def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> NDArray[np.float64]:
+    def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> Floats:
         """Return the label of each item, NaN if missing; for pairs 1, ½ or 0, by the order of the scores."""
         if self.table is None:
             return items["own"].to_numpy(float)
@@ -157,7 +157,7 @@ class Labels:
         return own or self.scale
 
 
-def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
+def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> Floats:
     """Return the mean label of each pair of candidates, reoriented to the order of the items; NaN without a label."""
     score = table["score"].to_numpy(float)
     if not ((score >= 0) & (score <= 1)).all():
@@ -173,7 +173,7 @@ def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> NDArray[np.float64]:
     return means.reindex(pd.MultiIndex.from_frame(items[keys])).to_numpy(float)
 
 
-def _looked_up(means: pd.Series, items: pd.DataFrame, name: str) -> NDArray[np.float64]:
+def _looked_up(means: pd.Series, items: pd.DataFrame, name: str) -> Floats:
     return means.reindex(pd.MultiIndex.from_arrays([items["context_id"], items[name]])).to_numpy(float)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.correct.contrasts import Contrast, Estimand, contrasts
@@ -22,7 +22,6 @@ from biaslab.stats import detectable_effect, has_value
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
-Floats = NDArray[np.float64]
 Choosing = Literal["uniform", "uncertain"]
 _MOST = 10_000_000
 #: Uniform share of the choice, which bounds probabilities from below and weights from above.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.given_labels import Labels
 from biaslab.stats import CELL, has_value, require_columns
@@ -146,7 +146,7 @@ def pair_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
     return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
 
 
-def _covariate(judgements: pd.DataFrame, name: str) -> NDArray[np.float64]:
+def _covariate(judgements: pd.DataFrame, name: str) -> Floats:
     """Return a covariate; word counts as log2."""
     if name not in judgements:
         return np.full(len(judgements), math.nan)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from biaslab.core.arrays import Floats
 from biaslab.correct.estimators import (
     FEWEST_LABELLED,
     Fitted,
@@ -21,8 +21,6 @@ from biaslab.correct.estimators import (
     unfitted,
 )
 from biaslab.stats import Estimate
-
-Floats = NDArray[np.float64]
 
 
 def rogan_gladen(sums: Sums, both: Floats) -> Fitted:

@@ -6,12 +6,11 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.correct.estimators import Fitted, Target
 from biaslab.stats import Estimate, undefined
 
-Floats = NDArray[np.float64]
 _DRAWS = 20_000
 _RIDGE = 1e-9  # differences of estimates are linearly dependent
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.distill.policy import Ids, Policy, Reading
 
 
@@ -70,9 +69,7 @@ class Truncation(NamedTuple):
 
 
 @torch.inference_mode()
-def sample(
-    policy: Policy, prompts: Sequence[Ids], uniforms: NDArray[np.float64], truncation: Truncation
-) -> list[list[Output]]:
+def sample(policy: Policy, prompts: Sequence[Ids], uniforms: Floats, truncation: Truncation) -> list[list[Output]]:
     """Sample outputs; each row has its own random numbers, so results do not depend on the batch.
 
     Parameters

@@ -12,12 +12,13 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.core.output import replacing
 from biaslab.distill.annotation import MULTIPLE
 from biaslab.distill.evaluator import Evaluator, load_evaluator
 from biaslab.distill.evaluator_files import read_json
-from biaslab.distill.settings import AnyPath, Floats, Score, Texts
+from biaslab.distill.settings import AnyPath, Score, Texts
 
 FOLDS = "folds.json"
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.distill.embedding import features, find_encoder
 from biaslab.distill.evaluator_files import read_files, write_files
-from biaslab.distill.settings import BLOCKS, AnyPath, Floats, Score, Settings, Texts
+from biaslab.distill.settings import BLOCKS, AnyPath, Score, Settings, Texts
 from biaslab.judges.placement import choose_device
 
 _CHUNK = 1024

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, Probe
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats import (
     ITEM,
@@ -27,7 +28,6 @@ from biaslab.stats import (
     usable,
 )
 from biaslab.stats.together import (
-    Floats,
     Together,
     condition_names,
     on_common_contexts,

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Ints
 from biaslab.core.errors import InputError
 from biaslab.distill.checkpoints import Tensors, TrainingRun
 from biaslab.distill.embedding import features
 from biaslab.distill.evaluator import Evaluator
 from biaslab.distill.settings import Settings
-
-Ints = NDArray[np.int64]
 
 
 class Learning(TrainingRun):

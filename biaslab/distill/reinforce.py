@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Judge, Score
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.policy import Policy, load_policy
 from biaslab.distill.risk import MinimumRisk
 from biaslab.distill.risk_run import RewardFunction, RiskRun
 from biaslab.distill.sampling import source_frame
-from biaslab.distill.settings import AnyPath, Floats
+from biaslab.distill.settings import AnyPath
 
 
 class Reinforced(NamedTuple):

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Judge
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Reward
-from biaslab.distill.settings import Floats
 from biaslab.measures.scoring.scorer import SCORES, scores
 from biaslab.stats import ITEM, require_columns
 from biaslab.store import Store

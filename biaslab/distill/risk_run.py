@@ -14,13 +14,13 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.distill.candidates import Output, Truncation, sample
 from biaslab.distill.checkpoints import Tensors, TrainingRun
 from biaslab.distill.policy import Ids, Policy
 from biaslab.distill.risk import MinimumRisk, policy_gradient, risk
 from biaslab.distill.sampling import in_batches, random_numbers
-from biaslab.distill.settings import Floats
 
 #: Maps texts, their sources and their references to one number each, higher for better.
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], ArrayLike]

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, JudgeError, MissingDataWarning, warn
 from biaslab.core.progress import progress_bar
@@ -148,7 +148,7 @@ def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def random_numbers(rows: int, steps: int, *parts: object) -> NDArray[np.float64]:
+def random_numbers(rows: int, steps: int, *parts: object) -> Floats:
     """Return reproducible numbers in [0, 1), shape (rows, steps); adding rows does not change the first ones."""
     seed = int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:16], "big")
     return np.random.default_rng(seed).random((rows, steps))

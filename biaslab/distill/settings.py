@@ -8,15 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from biaslab.core.checks import is_whole
 from biaslab.core.errors import InputError
 
 AnyPath = str | PathLike[str]
 Texts = Sequence[str]
-Floats = NDArray[np.float64]
 Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]
 Pooling = Literal["cls", "mean", "last"]

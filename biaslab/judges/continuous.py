@@ -14,11 +14,10 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from biaslab.core import Completion
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import OutOfMemoryError
 from biaslab.judges.batches import is_out_of_memory
 from biaslab.judges.prefix_tree import TreeScorer
@@ -44,7 +43,7 @@ class _Row:
     ids: list[int] = field(default_factory=list)
 
     @cached_property
-    def uniforms(self) -> NDArray[np.float64]:
+    def uniforms(self) -> Floats:
         """Random numbers for its tokens, drawn only when it starts, because thousands of long texts may be waiting."""
         return self.prompted.uniforms()
 

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from biaslab.core import DECLINED, Completion, Rank, Reply
+from biaslab.core.arrays import Floats
 from biaslab.prompts.parsing.thoughts import answered
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.protocols.own_lists import list_protocol
 
-Floats = NDArray[np.float64]
 _CLOSE = 1e-9  # mean ranks that differ by less are equal
 
 

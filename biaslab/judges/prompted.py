@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from biaslab.core import Completion
+from biaslab.core.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Prompted:
     seed: int
     ends: Callable[[Sequence[int]], bool] | None = None
 
-    def uniforms(self) -> NDArray[np.float64]:
+    def uniforms(self) -> Floats:
         """Return the random numbers of its tokens, in [0, 1), shape (max_tokens,)."""
         return np.random.default_rng(self.seed).random(self.request.max_tokens)
 

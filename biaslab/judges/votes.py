@@ -7,9 +7,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from biaslab.core import DECLINED, UNUSABLE, About, Choice, Completion, Rank, Reply, Request, Usage
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import JudgeError
 from biaslab.core.scales import scale_named
 from biaslab.judges.list_votes import combine_lists
@@ -68,7 +68,7 @@ def _is_list(about: About | None) -> bool:
     return about is not None and about.protocol is not None and about.protocol.form == "list"
 
 
-def _distribution(request: Request, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
+def _distribution(request: Request, replies: Sequence[Reply], share: Floats) -> Reply:
     """Return the weighted mean of the members' label distributions, or the pooled shares of samples."""
     p = np.exp([_logprobs(request, reply) for reply in replies])
     samples = _samples(request, replies, share)
@@ -101,7 +101,7 @@ def _logprobs(request: Request, reply: Reply) -> tuple[float, ...]:
     return (-math.inf,) * k if reply.finish_reason == UNUSABLE else reply.logprobs
 
 
-def _samples(request: Request, replies: Sequence[Reply], share: NDArray[np.float64]) -> int | None:
+def _samples(request: Request, replies: Sequence[Reply], share: Floats) -> int | None:
     """Return the number of samples behind all members' shares; None if they are exact."""
     known = [reply.samples for reply in replies]
     if all(each is None for each in known):
@@ -116,7 +116,7 @@ def _samples(request: Request, replies: Sequence[Reply], share: NDArray[np.float
     return sum(each or 0 for each in known)
 
 
-def _majority(about: About | None, replies: Sequence[Reply], share: NDArray[np.float64]) -> Reply:
+def _majority(about: About | None, replies: Sequence[Reply], share: Floats) -> Reply:
     """Return the first text with the majority's verdict; a tied vote is a tie."""
     votes: dict[Hashable, float] = {}
     first: dict[Hashable, Reply] = {}

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from biaslab.core import Metric
+from biaslab.core.arrays import Codes, Floats
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base import Cell, Estimable, Part, Probe, mean_of
 from biaslab.stats import (
@@ -28,7 +29,6 @@ from biaslab.stats import (
 from biaslab.stats.estimate import VALUES_ONLY, without_interval
 from biaslab.stats.together import Together, quickly, suppressed_data_warnings
 
-Floats = NDArray[np.float64]
 Key = tuple[Any, ...]  # condition values of one row of the metric, None if empty
 _PER = 1000  # judgements to which dollars refer
 _POINTS = 100  # points per unit
@@ -236,7 +236,7 @@ class _Units:
     def size(self) -> int:
         return len(self.names)
 
-    def number(self, contexts: ArrayLike) -> NDArray[np.intp]:
+    def number(self, contexts: ArrayLike) -> Codes:
         """Return the number of the unit of each context."""
         return self.names.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.scales import scale_named
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.order_odds import common_log_odds, is_counted, log_odds
@@ -19,7 +19,6 @@ from biaslab.probes.base import Cell, Estimable, Part
 from biaslab.prompts.defences import Defence
 from biaslab.stats import Estimate, Ratio, Resampling, completed, has_value, of_items, usable, whole_blocks
 
-Floats = NDArray[np.float64]
 _STRATUM = ["context_id", "candidate_id", "edited_first"]
 _GAP = ("human_gap",)
 _CONTRAST = (EDITED, NULL)

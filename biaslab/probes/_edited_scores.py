@@ -8,8 +8,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import MissingDataWarning
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.probes._edit_metrics import EDITED, NULL, UNEDITED, VARIANTS
@@ -17,7 +18,6 @@ from biaslab.probes.base import Cell, Estimable, Part, mean_of
 from biaslab.stats import ITEM, Estimate, Ratio, Resampling, cluster_statistic, is_rounding, sum_by_context, undefined
 from biaslab.stats.ratio_test import RatioTest
 
-Floats = NDArray[np.float64]
 _SAME = 1e-9  # smaller variances are rounding error
 
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.scales import Scale
 from biaslab.measures.scoring.conditional_shares import later_scores
 from biaslab.probes.base import Cell, Estimable, Part
@@ -29,7 +29,6 @@ from biaslab.stats import (
     usable,
 )
 
-Floats = NDArray[np.float64]
 Pair = tuple[str, str, int]  # the first attribute of an output, a later one, and its position
 WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")
 _MOMENTS = ("x", "y", "xx", "yy", "xy")

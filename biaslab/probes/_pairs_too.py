@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.core import Completion, Metric, Scalar, Trial
 from biaslab.core.about import Reasons
+from biaslab.core.arrays import Floats
 from biaslab.core.messages import as_messages
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import drawn_items
@@ -88,7 +89,7 @@ def has_degrees(protocol: object) -> bool:
     return isinstance(protocol, Protocol) and len(protocol.points) > 2
 
 
-def at_temperature(p: ArrayLike, temperature: float) -> NDArray[np.float64]:
+def at_temperature(p: ArrayLike, temperature: float) -> Floats:
     """Return probabilities of two answers at another temperature: p^(1/T), normalised.
 
     ½, 0 and 1 do not change; at temperature 0 the likelier answer is certain.

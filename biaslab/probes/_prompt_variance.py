@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base import Cell, Part
 from biaslab.stats import (
@@ -31,7 +32,6 @@ from biaslab.stats import (
     usable,
 )
 
-Floats = NDArray[np.float64]
 #: Variance components of scores, and of verdicts on pairs.
 OF_SCORES = ("context", "item", "template", "item × template", "resampling")
 OF_PAIRS = ("pair", "order", "pair × order", "order × template", "pair × template", "resampling")

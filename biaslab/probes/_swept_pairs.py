@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.core import Completion, Scalar, Trial
+from biaslab.core.arrays import Bools
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.verdicts import ORDERS, Verdicts, in_two_orders
 from biaslab.probes._pairs_too import at_temperature, drawn_pairs, pair_trials, reasoned
@@ -131,7 +130,7 @@ def _of_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: float) 
     return Part(metrics, both.counts, {"cot": cot, "temperature": temperature})
 
 
-def _alpha(cell: Cell, trials: pd.DataFrame, exact: NDArray[np.bool_], what: str) -> Estimate:
+def _alpha(cell: Cell, trials: pd.DataFrame, exact: Bools, what: str) -> Estimate:
     verdicts = Verdicts.of(in_two_orders(trials), "order", ORDERS, exact, what)
     alpha = verdicts.alphas(cell.resampling)[0]
     if (trials["at"] == 0).all() and alpha.estimate == 1:

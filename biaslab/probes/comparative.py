@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, Scalar, Trial
+from biaslab.core.arrays import Codes
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
@@ -23,7 +24,7 @@ from biaslab.measures.ranking import (
     most_informative,
     select,
 )
-from biaslab.measures.ranking.comparisons import Codes, read_trials
+from biaslab.measures.ranking.comparisons import read_trials
 from biaslab.measures.ranking.debiasing import Debiasing
 from biaslab.measures.ranking.decoding import Decoding
 from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item

@@ -9,9 +9,9 @@ from os import PathLike
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.core import Comparison, Figure, Metric, Reply, Scalar, Status, Trial
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
@@ -215,7 +215,7 @@ class ScoreDistribution(Probe):
         """Return the metrics of each kind of answer on one scale."""
         exact, wanted = answers.chances is not None, cell.wants(*DISTRIBUTION)
         by_decoding: dict[str, dict[str, Estimable]] = {"single": _shape(answers, wanted, self.resampling, tested=True)}
-        drawn: dict[str, NDArray[np.float64]] = {}
+        drawn: dict[str, Floats] = {}
         if exact:
             likeliest = answers.at_temperature(0)
             by_decoding["greedy"] = _shape(likeliest, wanted, self.resampling, tested=False)

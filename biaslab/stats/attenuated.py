@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from biaslab.core.arrays import Floats
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.rating_error import RatingError
 from biaslab.stats.regression import coefficient_by_t
 from biaslab.stats.t_inference import effect_or_why_not
 
-Floats = NDArray[np.float64]
 #: Minimum reliability of the human score given the other terms; below it no coefficient is estimated.
 LEAST_BESIDE = 0.1
 #: A reliability of at least this many standard errors is known well enough to divide by.

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.stats.correlation import Level, context_correlations, paired, rounded
 from biaslab.stats.estimate import Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling
@@ -16,7 +16,6 @@ from biaslab.stats.rating_error import Corrected, rating_error, too_unreliable
 from biaslab.stats.t_inference import estimate_by_t
 from biaslab.stats.weighted_correlation import pooled
 
-Floats = NDArray[np.float64]
 _LEAST_LEFT = 0.1  # if the reliability without a context is below this, that context decides the estimate
 
 
@@ -84,8 +83,8 @@ def disattenuated_difference(
 
 
 def _correlations(
-    frame: pd.DataFrame, scores: list[str], y: str, level: Level, groups: NDArray[np.intp] | None
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    frame: pd.DataFrame, scores: list[str], y: str, level: Level, groups: Codes | None
+) -> tuple[Floats, Floats, Bools]:
     """Return ρ of either score with y, for all contexts and leaving out each (or group), and the contexts used."""
     if level == "context":
         own = np.array([context_correlations(frame, x, y, "spearman", "context_id") for x in scores])

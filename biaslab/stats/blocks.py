@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.errors import InputError, SharedRequestsWarning, warn
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.inference import Resampling
@@ -121,7 +122,7 @@ def side_by_side(trials: pd.DataFrame, column: str, value: str = "value", by: Se
     return pd.DataFrame(means, pd.MultiIndex.from_frame(trials[list(by)].iloc[first]), pd.Index(levels))
 
 
-def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def number_items(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> tuple[Codes, Codes]:
     """Return the item number of each row, in order of appearance, and the first row of each item."""
     codes = np.zeros(len(trials), np.intp)
     for name in by:
@@ -174,22 +175,20 @@ def of_items(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     return trials[np.array([item in wanted for item in zip(*(trials[name] for name in ITEM), strict=True)], bool)]
 
 
-def has_value(trials: pd.DataFrame) -> NDArray[np.bool_]:
+def has_value(trials: pd.DataFrame) -> Bools:
     """Return a mask of the trials that have a value."""
-    known: NDArray[np.bool_] = trials["status"].isin(["ok", "tie"]).to_numpy() & trials["value"].notna().to_numpy()
+    known: Bools = trials["status"].isin(["ok", "tie"]).to_numpy() & trials["value"].notna().to_numpy()
     return known
 
 
-def _places(values: pd.Series, levels: Sequence[object]) -> NDArray[np.intp]:
+def _places(values: pd.Series, levels: Sequence[object]) -> Codes:
     """Return the position of each value among the levels, -1 if it is not a level."""
     codes, distinct = pd.factorize(values)
     place = {level: number for number, level in enumerate(levels)}
     return np.array([*(place.get(name, -1) for name in distinct), -1], np.intp)[codes]
 
 
-def _means(
-    item: NDArray[np.intp], level: NDArray[np.intp], value: NDArray[np.float64], shape: tuple[int, int]
-) -> NDArray[np.float64]:
+def _means(item: Codes, level: Codes, value: Floats, shape: tuple[int, int]) -> Floats:
     cell, size = item * shape[1] + level, shape[0] * shape[1]
     with np.errstate(invalid="ignore"):
         means = np.bincount(cell, value, size) / np.bincount(cell, minlength=size)
@@ -279,7 +278,7 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
         warn(message, SharedRequestsWarning)
 
 
-def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def sum_by_context(context: ArrayLike, *values: ArrayLike) -> tuple[Floats, NDArray[Any]]:
     """Sum values within contexts, dropping items with a NaN value or without a context.
 
     Parameters

@@ -14,15 +14,14 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import Estimate, is_rounding, settled, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.permutation import patterns
 
-Floats = NDArray[np.float64]
 #: Expected mean squares in closed form, or restricted maximum likelihood by `statsmodels`.
 Fit = Literal["anova", "reml"]
 _TWO = 2  # minimum number of conditions, and of contexts
@@ -48,7 +47,7 @@ class Crossed:
         If shapes differ or a score is missing.
     """
 
-    context: NDArray[np.intp]
+    context: Codes
     scores: Floats
     squares: Floats | None = None
     degrees: Floats | None = None

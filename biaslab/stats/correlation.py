@@ -6,18 +6,16 @@ import math
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import is_rounding
 
 Level = Literal["context", "dataset", "system"]
 Method = Literal["spearman", "kendall", "pearson"]
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
 DIGITS = 12
 _LARGE = 64  # candidates per context above which sorting is faster than comparing all pairs
 

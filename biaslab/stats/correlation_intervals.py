@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.correlation import Level, Method, check_options, context_correlations, correlation, paired
 from biaslab.stats.estimate import Estimate, Inference, undefined
@@ -18,7 +18,6 @@ from biaslab.stats.jackknife import Scale, Statistic, cluster_difference, cluste
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.weighted_correlation import arranged
 
-Floats = NDArray[np.float64]
 Constant = Literal["drop", "zero"]
 _BOUNDS = (-1.0, 1.0)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, undefined, without_interval
@@ -18,7 +19,6 @@ from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.scale_use import effective_levels, tie_sums
 
-Floats = NDArray[np.float64]
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
 _NONE = "undefined: no scores left"

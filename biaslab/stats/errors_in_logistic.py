@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import TrialsError
 from biaslab.stats.attenuated import LEAST_BESIDE, Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
@@ -19,7 +19,6 @@ from biaslab.stats.logistic import SEPARATED, fitted_log_odds
 from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable
 from biaslab.stats.regression import identified, jackknife_shifts, sums_of_products
 
-Floats = NDArray[np.float64]
 _PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
 _METHOD = "logistic regression, errors in variables"
 _LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not human error
@@ -112,7 +111,7 @@ def log_odds_at_equal(
     return at
 
 
-def _of_differences(sides: pd.DataFrame, codes: NDArray[np.intp], spread: Floats) -> RatingError:
+def _of_differences(sides: pd.DataFrame, codes: Codes, spread: Floats) -> RatingError:
     """Return the error in a sum of squared differences: twice that of the two sides around their mean."""
     verdicts = sides["context_id"].drop_duplicates().to_numpy(np.intp)
     error = rating_error(sides).of_clusters(codes[verdicts])

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.stats.attenuated import Attenuated, small_sample_error
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling
 from biaslab.stats.leave_one_out import grouped, without_each
 from biaslab.stats.rating_error import Corrected, RatingError, rating_error, too_unreliable
 from biaslab.stats.regression import demeaned, identified, sums_of_products
-
-Floats = NDArray[np.float64]
 
 
 def slope_at_equal(
@@ -122,7 +120,7 @@ class _NormalEquations:
     scale: Floats
 
     @classmethod
-    def of(cls, y: Floats, x: Floats, codes: NDArray[np.intp], error: RatingError) -> _NormalEquations:
+    def of(cls, y: Floats, x: Floats, codes: Codes, error: RatingError) -> _NormalEquations:
         contexts, scale = int(codes.max()) + 1, np.abs(x).max(axis=0)
         x = x / scale
         score = np.column_stack([np.bincount(codes, column * y, contexts) for column in x.T]).astype(float)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import TrialsError
 
 #: Methods of interval and test: resampling contexts and flipping their signs, Student's t, or the score test of a rate
@@ -215,7 +216,7 @@ def is_rounding(value: ArrayLike | float, size: ArrayLike | float = 0.0) -> Any:
     return small if np.ndim(small) else bool(small)
 
 
-def without_rounding(values: ArrayLike) -> NDArray[np.float64]:
+def without_rounding(values: ArrayLike) -> Floats:
     """Round numbers that differ from a short decimal only in their last bits.
 
     Values that should be equal become equal to the last bit, however they were computed, so ties are ties, and ½ is ½.

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA
-
-Floats = NDArray[np.float64]
 
 
 def adjust(p_values: ArrayLike) -> Floats:

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
@@ -37,7 +38,6 @@ from biaslab.stats.estimate import Estimate, undefined, without_interval
 from biaslab.stats.inference import Resampling, draw_weights, in_groups, in_order
 from biaslab.stats.permutation import patterns
 
-Floats = NDArray[np.float64]
 _DIGITS = 10
 
 

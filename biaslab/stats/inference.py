@@ -13,14 +13,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ROUNDING
 
-Floats = NDArray[np.float64]
 #: What has equal weight in a ratio over contexts: each item, or each context whatever its size.
 Weights = Literal["items", "contexts"]
 #: Maps sums of shape (replicates, columns) to values (replicates,) and their gradients (replicates, columns).
@@ -138,7 +138,7 @@ def in_order(sums: Floats) -> Floats:
     return sums[np.lexsort(keys.T)]
 
 
-def random_groups(contexts: int, groups: int, seed: int) -> NDArray[np.intp]:
+def random_groups(contexts: int, groups: int, seed: int) -> Codes:
     """Return the group of each context, at random; groups differ in size by one context at most.
 
     Returns
@@ -183,7 +183,7 @@ def in_groups(sums: Floats, seed: int) -> Floats:
     return np.column_stack(columns).astype(float).reshape(GROUPS, *sums.shape[1:])
 
 
-def grouped_codes(codes: NDArray[np.intp], seed: int = 0) -> NDArray[np.intp]:
+def grouped_codes(codes: Codes, seed: int = 0) -> Codes:
     """Replace each row's context by its random group if there are at least twice as many contexts as `GROUPS`.
 
     Parameters

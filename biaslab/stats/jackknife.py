@@ -18,9 +18,10 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count
 from biaslab.stats.estimate import (
     VALUES_ONLY,
@@ -36,7 +37,6 @@ from biaslab.stats.inference import Resampling, bca, draw_weights, percentile, r
 from biaslab.stats.permutation import evaluate, sign_flip
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
-Floats = NDArray[np.float64]
 #: Maps weights of shape (replicates, contexts) to values (replicates,), NaN if the statistic is undefined.
 Statistic = Callable[[Floats], Floats]
 Scale = Literal["fisher", "plain"]

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
 from biaslab.stats.correlation import correlate_within, rounded
 from biaslab.stats.estimate import is_rounding
 from biaslab.stats.ratio import Ratio
 
-Floats = NDArray[np.float64]
 _AT_ONCE = 4096  # items per chunk: all draws of a chunk are held in memory
 
 
-def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float64]:
+def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> Floats:
     """Return the exact distribution over labels at a temperature.
 
     p_T ∝ p^(1/T) is exact if every label is a single token that is certain to end there. Labels of several tokens are
@@ -60,9 +60,7 @@ def tempered(logprobs: ArrayLike, temperature: float = 1.0) -> NDArray[np.float6
         return np.where(known, p / p.sum(axis=-1, keepdims=True), np.nan)
 
 
-def draw_means(
-    probabilities: ArrayLike, levels: ArrayLike, n: int, draws: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def draw_means(probabilities: ArrayLike, levels: ArrayLike, n: int, draws: int, rng: np.random.Generator) -> Floats:
     """Draw the mean of n sampled scores for every item, several times.
 
     Parameters
@@ -167,7 +165,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     scores, human = np.asarray(drawn, float), np.asarray(reference, float)
     if scores.ndim != 2 or scores.shape[1:] != codes.shape or human.shape != codes.shape:
         raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference per item")
-    home: NDArray[np.intp] = (np.arange(len(scores))[:, None] * len(names) + codes).ravel()
+    home: Codes = (np.arange(len(scores))[:, None] * len(names) + codes).ravel()
     shape, value = (len(scores), len(names)), scores.ravel()
     tau = correlate_within(value, np.tile(human, len(scores)), home, "kendall").reshape(shape)
     scored = ~np.isnan(value)
@@ -180,7 +178,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
     return Agreement(np.asarray(names, object), np.nan_to_num(tau).mean(axis=0), known.mean(axis=0), tied, pairs)
 
 
-def _pairs_of(counts: NDArray[np.intp], home: NDArray[np.intp], shape: tuple[int, int]) -> Floats:
+def _pairs_of(counts: Codes, home: Codes, shape: tuple[int, int]) -> Floats:
     """Return the number of pairs of items, summed over the contexts of a draw and averaged over draws."""
     sums = np.bincount(home, counts * (counts - 1) / 2, shape[0] * shape[1])
     return np.asarray(sums.reshape(shape).mean(axis=0), float)

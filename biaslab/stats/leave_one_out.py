@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.stats.inference import Resampling
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
-
-def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, NDArray[np.intp] | None]:
+def grouped(frame: pd.DataFrame, within: bool, resampling: Resampling) -> tuple[pd.DataFrame, Codes | None]:
     """Return the frame and the cluster numbers by which a cluster jackknife leaves out whole clusters.
 
     Parameters

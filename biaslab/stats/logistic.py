@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from biaslab.core.arrays import Floats
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.inference import Resampling, grouped_codes
 from biaslab.stats.regression import coefficient_by_t, identified, jackknife_errors
 
-Floats = NDArray[np.float64]
 _METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
 #: Note if no finite log odds exist.
 SEPARATED = (

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.estimate import is_above
@@ -142,7 +143,7 @@ def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: Arra
     return min(1.0, min(known) * len(sides)) if known else float("nan")
 
 
-def _differing(home: NDArray[Any], lost: NDArray[Any], one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+def _differing(home: NDArray[Any], lost: NDArray[Any], one: Bools, other: Bools) -> float:
     first, second = (Ratio(home[at], lost[at], np.ones(at.sum()), inference="t") for at in (one, other))
     return first.difference(second, Resampling(n=100)).p_value
 

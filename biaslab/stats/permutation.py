@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import is_rounding
 from biaslab.stats.inference import in_groups
 
-Floats = NDArray[np.float64]
 _EXACT_CONTEXTS = 12
 _DRAWN = 9_999
 _CHUNK = 1 << 16

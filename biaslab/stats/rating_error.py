@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.stats.estimate import Estimate, is_rounding
 from biaslab.stats.leave_one_out import without_clusters, without_each
 from biaslab.stats.rating_lists import read_ratings
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 #: Maps the share (0 to below 1) of the remaining variance of human scores that is counted as error as well, because
 #: annotators may share errors, to the corrected estimate. With one rating per item the share is 1 − the assumed
 #: reliability. Whatever does not depend on the share, such as the error of the ratings themselves, is computed once.

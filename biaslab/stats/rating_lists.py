@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import TrialsError
 
 _COLUMNS = ("ratings", "annotators")
 _ROUNDED = 1e-5  # maximum distance of a mean score from its ratings, as a share of the largest sum
 
 
-def read_ratings(frame: pd.DataFrame, human: NDArray[np.float64]) -> pd.DataFrame:
+def read_ratings(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
     """Return one row per rating: the number of its ``item``, the ``annotator`` and the ``score``.
 
     Many items have the same ratings by the same annotators, so each combination is parsed once.

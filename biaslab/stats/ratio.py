@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
@@ -31,7 +32,6 @@ from biaslab.stats.permutation import sign_flip, swap_test
 from biaslab.stats.ratio_test import Excess, RatioTest
 from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
-Floats = NDArray[np.float64]
 #: With fewer contexts some resamples have almost no variation, and the studentised bootstrap is unreliable.
 _FEW = 8
 _NOTHING = 1e-12  # smaller remainders of a sum are rounding errors

@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
+from biaslab.core.arrays import Floats
 from biaslab.stats.estimate import is_rounding
 from biaslab.stats.t_inference import t_test
 
-Floats = NDArray[np.float64]
 _DOUBLINGS = 60
 
 

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
 from biaslab.stats.inference import Resampling, grouped_codes
 from biaslab.stats.t_inference import effect_or_why_not, student
-
-Floats = NDArray[np.float64]
 
 
 def linear_model(
@@ -99,7 +97,7 @@ def linear_model(
     return {name: estimates[name] for name in names}
 
 
-def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
+def jackknife_errors(x: Floats, residuals: Floats, codes: Codes, weights: Floats | float = 1.0) -> Floats:
     """Return cluster-jackknife (CR3) standard errors of coefficients: √((G − 1) / G Σ (b₍g₎ − b)²).
 
     Each b₍g₎ is one Newton step from b, which is exact for least squares.
@@ -123,7 +121,7 @@ def jackknife_errors(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
     return errors
 
 
-def jackknife_shifts(x: Floats, residuals: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
+def jackknife_shifts(x: Floats, residuals: Floats, codes: Codes, weights: Floats | float = 1.0) -> Floats:
     """Return the change of coefficients when each context is left out, b₍g₎ − b; shape (contexts, terms).
 
     The parameters are those of `jackknife_errors`; all NaN if a single context determines a term.
@@ -140,7 +138,7 @@ def jackknife_shifts(x: Floats, residuals: Floats, codes: NDArray[np.intp], weig
     return shifts
 
 
-def sums_of_products(x: Floats, codes: NDArray[np.intp], weights: Floats | float = 1.0) -> Floats:
+def sums_of_products(x: Floats, codes: Codes, weights: Floats | float = 1.0) -> Floats:
     """Return Σ w x xᵀ in each context, shape (contexts, columns, columns), without an array of all products."""
     contexts, k = int(codes.max()) + 1, x.shape[1]
     sums = np.zeros((contexts, k, k))
@@ -183,7 +181,7 @@ def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floa
     return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), known.loc[x.index, context]
 
 
-def demeaned(columns: Floats, codes: NDArray[np.intp]) -> Floats:
+def demeaned(columns: Floats, codes: Codes) -> Floats:
     """Centre each column within contexts, setting rounding errors to 0."""
     count = np.bincount(codes)
     means = np.column_stack([np.bincount(codes, column) / count for column in columns.T])

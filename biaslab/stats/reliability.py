@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 import krippendorff
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.util import hash_array
 
+from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
@@ -21,8 +21,6 @@ from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
 from biaslab.stats.weighted_alpha import WeightedAlpha
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.integer[Any]]
 Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
 _TWO = 2  # minimum number of annotators
@@ -223,7 +221,7 @@ class _Rated:
     names: pd.Index
     alone: bool
 
-    def only(self, kept: NDArray[np.bool_]) -> _Rated:
+    def only(self, kept: Bools) -> _Rated:
         """Return a subset of the ratings, with all units."""
         context, names = pd.factorize(self.context[kept])
         unit = pd.factorize(self.unit[kept])[0]

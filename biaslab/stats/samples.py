@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.stats.blocks import side_by_side, sum_by_context, usable
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.inference import Resampling
 from biaslab.stats.jackknife import cluster_statistic
 from biaslab.stats.ratio import Ratio
 
-Floats = NDArray[np.float64]
 _TWO = "undefined: no request has two samples with a score"
 
 

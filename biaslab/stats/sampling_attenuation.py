@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.correlation import DIGITS, Level, Method, check_options, context_correlations, paired, rounded
 from biaslab.stats.correlation_intervals import relative_loss
@@ -25,7 +25,6 @@ from biaslab.stats.jackknife import Statistic, cluster_statistic, over_clusters
 from biaslab.stats.samples import sampling_noise
 from biaslab.stats.weighted_correlation import whole
 
-Floats = NDArray[np.float64]
 _LEAST = 0.1  # a lower reliability is no basis for a correction
 _MOST = 0.95  # maximum correlation with the reference for the correction, which is unstable near 1
 _NOTHING = "undefined: in no context do all three scores vary"
@@ -179,7 +178,7 @@ def _reliability(frame: pd.DataFrame, name: str, samples: Floats | None, level: 
     return share
 
 
-def _rank_reliability(codes: NDArray[np.intp], samples: Floats) -> Statistic:
+def _rank_reliability(codes: Codes, samples: Floats) -> Statistic:
     """Return the rank reliability: τ between single samples, stepped up by the Spearman-Brown formula."""
     first, second, where = _pairs_within(codes)
     order = np.sign(np.round(samples[first] - samples[second], DIGITS))
@@ -234,9 +233,9 @@ def _corrected(conditions: Sequence[_Condition], weights: Floats, link: Callable
     return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(observed, reliability, strict=True)]
 
 
-def _pairs_within(codes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+def _pairs_within(codes: Codes) -> tuple[Codes, Codes, Codes]:
     """Return first and second item of every pair within a context, and the context."""
-    order: NDArray[np.intp] = np.argsort(codes, kind="stable")
+    order: Codes = np.argsort(codes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
     index_pairs = [np.stack([part[i] for i in np.triu_indices(len(part), 1)]) for part in parts]
     first, second = np.concatenate(index_pairs, axis=1).astype(np.intp) if index_pairs else np.empty((2, 0), np.intp)

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
-
-Floats = NDArray[np.float64]
 
 
 def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:

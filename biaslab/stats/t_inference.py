@@ -7,14 +7,13 @@ import re
 from functools import cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled
 
-Floats = NDArray[np.float64]
 #: With fewer contexts, two-sided sign-flip tests cannot reach p < .05.
 FEWEST = 6
 _FEW = "few contexts differ: a test needs"

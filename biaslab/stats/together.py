@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.core.progress import progress_bar
 from biaslab.stats.blocks import shared_requests
@@ -21,7 +22,6 @@ from biaslab.stats.estimate import Estimate, is_rounding, undefined, unvarying, 
 from biaslab.stats.frame import LEADING, TRAILING
 from biaslab.stats.t_inference import estimate_by_t
 
-Floats = NDArray[np.float64]
 Key = tuple[Any, ...]
 METHOD = "jackknife t over contexts"
 _FEWEST = 2

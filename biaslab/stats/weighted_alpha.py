@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.stats.estimate import ROUNDING_OF_SQUARES
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.integer[Any]]
 _CHUNK = 1 << 18
 
 

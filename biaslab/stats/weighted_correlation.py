@@ -11,16 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from biaslab.stats.correlation import (
-    Codes,
-    Floats,
-    Level,
-    Method,
-    bounded,
-    correlate_rows,
-    pearson_rows,
-    rounded,
-)
+from biaslab.core.arrays import Codes, Floats
+from biaslab.stats.correlation import Level, Method, bounded, correlate_rows, pearson_rows, rounded
 from biaslab.stats.jackknife import Statistic
 
 _CHUNK = 1 << 18

@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.comparisons import cells, read_trials
@@ -20,8 +20,7 @@ from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, content_fr
 from biaslab.stats import CELL, each_cell, require_columns, usable
 from biaslab.stats.regression import demeaned
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Mask = Bools
 #: Trials in, trials out.
 Remedy = Callable[[pd.DataFrame], pd.DataFrame]
 
@@ -180,7 +179,7 @@ def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFr
     return moved[~np.isnan(p)]
 
 
-def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]) -> Floats:
+def _looked_up(known: Codes, values: Floats, wanted: Codes) -> Floats:
     """Return the value of each requested key, NaN if missing."""
     order = np.argsort(known, kind="stable")
     place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
@@ -188,7 +187,7 @@ def _looked_up(known: NDArray[np.intp], values: Floats, wanted: NDArray[np.intp]
     return np.where(known[at] == wanted, values[at], np.nan) if len(known) else np.full(len(wanted), np.nan)
 
 
-def _with_probabilities(cell: pd.DataFrame, p: Floats, tied: NDArray[np.bool_]) -> pd.DataFrame:
+def _with_probabilities(cell: pd.DataFrame, p: Floats, tied: Bools) -> pd.DataFrame:
     """Return trials with other probabilities, some of them ties; trials without a value keep their status."""
     status = np.where(np.isnan(p), cell["status"], np.where(tied, "tie", "ok"))
     moved = cell.assign(value=p, status=status)
@@ -209,7 +208,7 @@ def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
     return cell.assign(value=value)
 
 
-def _slope(columns: Floats, codes: NDArray[np.intp]) -> float:
+def _slope(columns: Floats, codes: Codes) -> float:
     """Return the effect of doubling the words within contexts at equal human score; 0 if not identifiable."""
     y, *x = demeaned(columns, np.unique(codes, return_inverse=True)[1]).T
     slopes, _, rank, _ = np.linalg.lstsq(np.column_stack(x), y, rcond=1e-9)

@@ -10,17 +10,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from biaslab.core import Metric
+from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import TrialsError
 from biaslab.correct.mitigation.applied import held_out
 from biaslab.stats import CELL, Ratio, Resampling, choose_metrics, each_cell, estimates_frame, require_columns
 from biaslab.stats.frame import estimate_rows
 
-Floats = NDArray[np.float64]
 Method = Literal["isotonic", "ordinal"]
 _LEVELS = 10  # with more distinct human scores, these are rounded to integers before an ordinal fit
 
@@ -115,8 +114,8 @@ class HumanScale:
         return estimates_frame(rows, self.name, self.primary, ("attribute",))
 
 
-def _known(cell: pd.DataFrame) -> NDArray[np.bool_]:
-    known: NDArray[np.bool_] = (cell["status"].eq("ok") & cell["value"].notna() & cell["human"].notna()).to_numpy()
+def _known(cell: pd.DataFrame) -> Bools:
+    known: Bools = (cell["status"].eq("ok") & cell["value"].notna() & cell["human"].notna()).to_numpy()
     return known
 
 

@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab.core import Metric
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.correct.mitigation.applied import Remedy
 from biaslab.stats import Estimate, Resampling, Statistic, cluster_statistic, clustered, require_columns, undefined
 from biaslab.stats.together import quickly, suppressed_data_warnings, texts_as_objects
 
-Floats = NDArray[np.float64]
 _COLUMNS = ("judge", "dataset", "attribute", "context_id")
 
 

@@ -7,16 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole, shares_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.mitigation.applied import held_out
 from biaslab.correct.mitigation.measured import Case, Estimator, remedies
 from biaslab.stats import Resampling, has_value, require_columns
 
-Floats = NDArray[np.float64]
 _NEEDS = ("judge", "context_id", "candidate_id", "opponent_id", "attribute", "value", "status")
 #: Columns of trials that belong to a judge rather than to what it was asked.
 _SAID = {"judge", "value", "status", "label_mass", "samples", "tokens", "key", "reply", "judge_system"}

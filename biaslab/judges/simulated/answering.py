@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from biaslab.core import Choice, Completion, Likelihood, Reply, ThinkingBudget, Usage, thinking_tokens
+from biaslab.core.arrays import Floats
 from biaslab.core.schema import count_words
 from biaslab.judges.simulated.knowledge import (
     ListQuestion,
@@ -65,10 +65,10 @@ def log_perplexity(judge: SimulatedJudge, text: str) -> float:
     return judge.known.log_perplexity(text) if value is None else value
 
 
-def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: NDArray[np.float64] | float) -> NDArray[np.float64]:
+def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: Floats | float) -> Floats:
     """Return log weights of the labels, shape (..., labels), for means of shape (...)."""
     distance = asked.units - np.asarray(mean)[..., None]
-    logits: NDArray[np.float64] = -0.5 * judge.sharpness**2 * distance**2
+    logits: Floats = -0.5 * judge.sharpness**2 * distance**2
     return logits + judge.heaping * asked.heaps if judge.heaping else logits
 
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from biaslab.core import About, Choice, Completion
 from biaslab.core.about import Form, Reasons
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset, count_words
@@ -193,8 +193,8 @@ class ScoreQuestion:
     attributes: tuple[str, ...]
     source: bool
     scale: Scale
-    units: NDArray[np.float64]
-    heaps: NDArray[np.float64]
+    units: Floats
+    heaps: Floats
     reasons: Reasons
     layout: Form
     previous: float | None
@@ -286,7 +286,7 @@ class Questions:
 
 
 @cache
-def levels(scale: Scale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def levels(scale: Scale) -> tuple[Floats, Floats]:
     """Return the values on the unit scale, and the heaping weights: 1 at multiples of 10, ½ at other multiples of 5.
 
     Only scales with more than 10 whole numbers are subject to heaping.

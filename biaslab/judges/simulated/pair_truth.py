@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from biaslab.core.arrays import Floats, Ints
 from biaslab.core.errors import InputError
 from biaslab.judges.simulated.answering import utility
 from biaslab.judges.simulated.knowledge import Shown
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from biaslab.judges.simulated import SimulatedJudge
 
-Array = NDArray[np.float64]
 _COLUMNS = ("context_id", "candidate_id", "opponent_id", "attribute")
 _REACH = 8.5  # in standard deviations; less than 1e-16 lies beyond
 _COARSEST, _FINEST = 0.25, 0.002
@@ -34,17 +33,17 @@ class Outcomes(NamedTuple):
     share of pairs with neither order refused.
     """
 
-    first: Array
-    second: Array
-    both_first: Array
-    both_second: Array
-    same: Array
-    mean: Array
-    gap: Array
-    present: Array
+    first: Floats
+    second: Floats
+    both_first: Floats
+    both_second: Floats
+    same: Floats
+    mean: Floats
+    gap: Floats
+    present: Floats
 
 
-def _ratio(top: Array, bottom: Array) -> float:
+def _ratio(top: Floats, bottom: Floats) -> float:
     total = math.fsum(bottom)
     return math.fsum(top) / total if total > 0 else math.nan
 
@@ -115,7 +114,7 @@ def _known(judge: SimulatedJudge, context: str, candidate: str, attribute: str) 
     return utility(judge, Shown(context, candidate, text), attribute, source=True), score
 
 
-def _decide(judge: SimulatedJudge, lead: Array, temperature: float | None) -> tuple[Array, ...]:
+def _decide(judge: SimulatedJudge, lead: Floats, temperature: float | None) -> tuple[Floats, ...]:
     """Return first, second, both_first, both_second and same of `Outcomes`, given the first candidate's lead."""
     first, second = lead + judge.position, -lead + judge.position
     if not judge.noise and not temperature:
@@ -132,7 +131,7 @@ def _decide(judge: SimulatedJudge, lead: Array, temperature: float | None) -> tu
     return sums
 
 
-def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) -> tuple[Array, Array]:
+def _win_rates(judge: SimulatedJudge, mean: Floats, temperature: float | None) -> tuple[Floats, Floats]:
     """Return the win rates of the first and the second of a pair, with prompt noise integrated out."""
     if not temperature:
         return ndtr((mean - judge.ties) / judge.noise), ndtr((-mean - judge.ties) / judge.noise)
@@ -143,40 +142,40 @@ def _win_rates(judge: SimulatedJudge, mean: Array, temperature: float | None) ->
     return (decided * wins).sum(axis=0), (decided * (1 - wins)).sum(axis=0)
 
 
-def _decide_without_noise(judge: SimulatedJudge, first: Array, second: Array, greedy: bool) -> tuple[Array, ...]:
+def _decide_without_noise(judge: SimulatedJudge, first: Floats, second: Floats, greedy: bool) -> tuple[Floats, ...]:
     """Decide without prompt noise: exact, from the intervals of context shifts in which each outcome occurs."""
     limits = np.array([-math.inf, -judge.ties, judge.ties, math.inf])
 
-    def chance(one: int, two: int) -> Array:
+    def chance(one: int, two: int) -> Floats:
         if not judge.context_noise:
             return np.array((_winner(judge, first, greedy) == one) & (_winner(judge, second, greedy) == two), float)
         low = np.maximum(limits[one] - first, limits[two] - second)
         high = np.minimum(limits[one + 1] - first, limits[two + 1] - second)
-        shares: Array = np.maximum(ndtr(high / judge.context_noise) - ndtr(low / judge.context_noise), 0.0)
+        shares: Floats = np.maximum(ndtr(high / judge.context_noise) - ndtr(low / judge.context_noise), 0.0)
         return shares
 
     lost, tied, won = ([chance(one, two) for two in range(3)] for one in range(3))
     return won[0] + won[1] + won[2], lost[0] + lost[1] + lost[2], won[2], lost[0], won[0] + lost[2] + tied[1]
 
 
-def _winner(judge: SimulatedJudge, log_odds: Array, greedy: bool) -> NDArray[np.int64]:
+def _winner(judge: SimulatedJudge, log_odds: Floats, greedy: bool) -> Ints:
     """Return 2 if the first wins, 0 if the second does, 1 for a tie; greedy text has to choose at log odds 0."""
     even = (log_odds == 0) & ((not greedy) | (judge.ties > 0))
     return np.where(even | (np.abs(log_odds) < judge.ties), 1, np.where(log_odds > 0, 2, 0))
 
 
-def _mean_log_odds(judge: SimulatedJudge, mean: Array) -> Array:
+def _mean_log_odds(judge: SimulatedJudge, mean: Floats) -> Floats:
     """Return expected log odds, counting ties as 0: the mean minus the part inside the tie band."""
     spread = math.hypot(judge.noise, judge.context_noise)
     if judge.ties == 0 or spread == 0:
         return np.where(np.abs(mean) >= judge.ties, mean, 0.0)
     low, high = (-judge.ties - mean) / spread, (judge.ties - mean) / spread
     density = np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)
-    inside: Array = mean * (ndtr(high) - ndtr(low)) + spread * density / math.sqrt(2 * math.pi)
+    inside: Floats = mean * (ndtr(high) - ndtr(low)) + spread * density / math.sqrt(2 * math.pi)
     return mean - inside
 
 
-def normal_rule(ratio: float, smooth: bool = True) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def normal_rule(ratio: float, smooth: bool = True) -> tuple[Floats, Floats]:
     """Return nodes and weights for the expectation of a function of a standard normal variable.
 
     The trapezoidal rule on an even grid: for analytic functions its error falls exponentially with the number of nodes

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from biaslab.core import Comparison, Metric
+from biaslab.core.arrays import Bools, Floats
 from biaslab.logs.audit.measure import CellMeasure
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base import Accepted, Part, paired
@@ -19,8 +19,6 @@ from biaslab.stats import Ratio, usable
 _USED = ("context_id", "value", "status", "human_gap", "words", "opponent_words")
 _UNIT = (0.0, 1.0)
 _FEWEST = 2  # minimum decisions per kind
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

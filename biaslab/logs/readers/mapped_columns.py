@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.conversations import answered
 from biaslab.logs.readers.expressions import LISTS, TOGETHER, Expression, parse_expression
@@ -35,7 +35,7 @@ class Mapped(NamedTuple):
     """The mapped columns, and a flag for each record that did not match."""
 
     columns: dict[str, pd.Series]
-    unmatched: NDArray[np.bool_]
+    unmatched: Bools
 
 
 def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> Mapped:
@@ -80,7 +80,7 @@ def _split_fields(rows: Rows, name: str, expression: Expression) -> Expression:
     return Expression(tuple(part.strip() for part in field.split(",") if part.strip()))
 
 
-def _column(rows: Rows, name: str, expression: Expression, lost: NDArray[np.bool_]) -> pd.Series:
+def _column(rows: Rows, name: str, expression: Expression, lost: Bools) -> pd.Series:
     if expression.constant is not None:
         return pd.Series(_constant(name, expression.constant), index=range(len(rows.records)))
     field = expression.fields[0]

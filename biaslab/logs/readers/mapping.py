@@ -46,8 +46,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.expressions import LISTS, parse_expression
 from biaslab.logs.readers.field_values import read_value
@@ -191,7 +191,7 @@ def _require_entries(
         raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'")
 
 
-def without_value(trials: pd.DataFrame, unmatched: NDArray[np.bool_]) -> pd.DataFrame:
+def without_value(trials: pd.DataFrame, unmatched: Bools) -> pd.DataFrame:
     """Make rows that the mapping did not match unparsable, without a value."""
     if not unmatched.any():
         return trials

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools
 from biaslab.core.errors import TrialsError
 from biaslab.logs.readers.field_values import CONVERSIONS, WRONG, Kind, at, strings, value_at
 
@@ -106,7 +106,7 @@ class Rows:
 
     def __init__(self, records: Sequence[dict[str, Any]], lines: Sequence[int], log: Log, textual: bool) -> None:
         self.records, self.lines, self.log, self.textual = records, lines, log, textual
-        self.good: NDArray[np.bool_] = np.ones(len(records), bool)
+        self.good: Bools = np.ones(len(records), bool)
 
     def has(self, name: str) -> bool:
         """Return whether any record has a field, or a value at a dotted path such as ``"judgments.0.decision"``."""
@@ -172,7 +172,7 @@ class Rows:
             self.log.left_out[reason] += int(flagged.sum())
         self.good &= ~flagged
 
-    def refuse(self, wrong: NDArray[np.bool_] | pd.Series, reason: str) -> None:
+    def refuse(self, wrong: Bools | pd.Series, reason: str) -> None:
         """Refuse records, for a reason, unless they are refused already."""
         wrong = np.asarray(wrong, bool) & self.good
         for place in np.flatnonzero(wrong).tolist():

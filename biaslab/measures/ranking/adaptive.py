@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.measures.ranking.bradley_terry import DENSE, Strengths, fit_bradley_terry
-from biaslab.measures.ranking.comparisons import Bools, Codes, Comparisons, Floats, tally
+from biaslab.measures.ranking.comparisons import Comparisons, tally
 
 #: Precision of the normal prior of each score and the position term during selection, in logits⁻². It is tighter than
 #: in a final fit: under a wide prior, a few chance wins look like large differences that need no further comparisons.

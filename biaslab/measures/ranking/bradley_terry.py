@@ -11,8 +11,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 from scipy.special import expit, logit
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
-from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, places_within, tally
+from biaslab.measures.ranking.comparisons import Comparisons, places_within, tally
 
 #: Precision of the normal prior of each score, in logits⁻²: a standard deviation of 3.2.
 PRIOR = 0.1

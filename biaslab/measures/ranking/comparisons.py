@@ -11,13 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from biaslab.core.arrays import Bools, Codes, Floats, Ints
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats import require_columns, without_rounding
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 Names = NDArray[np.object_]
-Bools = NDArray[np.bool_]
 CELL = ("judge", "dataset", "attribute")
 _COLUMNS = ("context_id", "candidate_id", "opponent_id", "value", "status")
 
@@ -93,7 +91,7 @@ class Comparisons:
         return np.asarray((np.sign(self.p - 0.5) + 1) / 2, float)
 
     @cached_property
-    def times(self) -> NDArray[np.int64]:
+    def times(self) -> Ints:
         """Number of comparisons that involve each candidate."""
         size = self.n_candidates
         return np.bincount(self.first, minlength=size) + np.bincount(self.second, minlength=size)

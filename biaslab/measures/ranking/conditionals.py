@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
-from biaslab.measures.ranking.comparisons import Comparisons, Floats
+from biaslab.measures.ranking.comparisons import Comparisons
 
 _FEWEST = 20  # with fewer pairs in both orders, their statistics are less informative than a model of all decisions
 

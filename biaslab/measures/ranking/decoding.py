@@ -9,18 +9,11 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
-from biaslab.measures.ranking.comparisons import (
-    Codes,
-    Comparisons,
-    Floats,
-    Read,
-    cells,
-    places_within,
-    read_trials,
-)
+from biaslab.measures.ranking.comparisons import Comparisons, Read, cells, places_within, read_trials
 from biaslab.measures.ranking.conditionals import fit_conditionals
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.likelihood import Ranking, most_likely_ranking

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, sparse
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry
-from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, tally
+from biaslab.measures.ranking.comparisons import Comparisons, tally
 from biaslab.measures.ranking.conditionals import Conditionals
 
 #: Maximum number of candidates for enumerating subsets: 2^16 of them.

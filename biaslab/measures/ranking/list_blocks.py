@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats, Ints
 from biaslab.core.errors import TrialsError
 from biaslab.measures.ranking.pairs import sample_counts
 from biaslab.stats import warn_missing, without_rounding
 
-Floats = NDArray[np.float64]
 #: Columns of trials that are used: a row is a candidate at its position in one order.
 LIST = ("context_id", "candidate_id", "replicate", "list_order", "place", "ranked", "value", "status")
 _TINY = 1e-15  # keeps probabilities off 0, where the logarithm is infinite
@@ -44,8 +44,8 @@ class ListBlocks:
     """
 
     context: NDArray[Any]
-    replicate: NDArray[np.int64]
-    who: NDArray[np.int64]
+    replicate: Ints
+    who: Ints
     value: Floats
     samples: Floats
     ranked: bool

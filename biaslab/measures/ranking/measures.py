@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking import pairs
-from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats, Read
+from biaslab.measures.ranking.comparisons import Comparisons, Read
 from biaslab.stats import Estimate, Ratio, Resampling
 from biaslab.stats.correlation import correlate_within
 

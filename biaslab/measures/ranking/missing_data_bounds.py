@@ -6,13 +6,12 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools, Floats
 from biaslab.core.errors import MissingDataWarning
 from biaslab.measures.ranking import pairs
 from biaslab.stats import Ratio, completed, has_value, note_missing
 
-Floats = NDArray[np.float64]
 _ORDERED = ["context_id", "candidate_id", "opponent_id", "replicate"]
 
 
@@ -70,7 +69,7 @@ def _planned(trials: pd.DataFrame) -> pd.DataFrame:
         return pairs.both_orders(completed(once, np.nan), "")
 
 
-def _consistency(context: pd.Series, known: NDArray[np.bool_], won: Floats, same: bool) -> Ratio:
+def _consistency(context: pd.Series, known: Bools, won: Floats, same: bool) -> Ratio:
     """Return the consistency if missing verdicts agree with the other order, or contradict it."""
     reversed_known, twin = known[:, ::-1], won[:, ::-1]
     neither = np.array([1.0, 0.0]) if same else np.ones(2)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
+from biaslab.core.arrays import Floats
 from biaslab.stats import Estimate, Resampling, cluster_statistic, sum_by_context
 
-Floats = NDArray[np.float64]
 _TINY = 1e-15  # keeps probabilities off 0 and 1, where the logit is infinite
 _MISSING = "undefined: no pair where the first wins both orders, or none where the second does; use more samples"
 

@@ -13,18 +13,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from biaslab.core.arrays import Bools, Floats, Ints
 from biaslab.core.errors import TrialsError
 from biaslab.stats import Ratio, warn_missing, without_rounding
 
-Floats = NDArray[np.float64]
 PAIR = ("context_id", "candidate_id", "opponent_id", "replicate", "value", "status")
 _UNIT = (0.0, 1.0)
 _ONE_ORDER = "undefined: no pair was judged in both orders"
 
 
-def is_pair(trials: pd.DataFrame) -> NDArray[np.bool_]:
+def is_pair(trials: pd.DataFrame) -> Bools:
     """Return which trials compare two candidates, as a mask.
 
     Examples
@@ -196,7 +196,7 @@ def both_orders(trials: pd.DataFrame, what: str) -> pd.DataFrame:
     return blocks
 
 
-def _unordered(trials: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+def _unordered(trials: pd.DataFrame) -> tuple[Ints, Bools, int]:
     """Return an index per pair and replicate, the trials that show the later name first, and an index per pair.
 
     Joining on numbers is much faster than joining on strings.

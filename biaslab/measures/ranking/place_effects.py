@@ -13,11 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from biaslab.core.arrays import Floats
 from biaslab.measures.ranking.list_blocks import ListBlocks
 from biaslab.measures.ranking.order_odds import common_log_odds
 from biaslab.stats import Estimate, Ratio, Resampling
 
-Floats = NDArray[np.float64]
 _UNIT = (0.0, 1.0)
 _NO_DECISION = "undefined: no order has a single best candidate"
 _NO_ODDS = "undefined: no two orders both choose the first, or none chooses the other's first; use more lists"

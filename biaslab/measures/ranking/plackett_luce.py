@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from biaslab.core.arrays import Bools, Floats, Ints
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.list_blocks import list_blocks
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _GRADIENT = 1e-8
 
 
@@ -125,7 +124,7 @@ def _number_candidates(trials: pd.DataFrame, context: NDArray[np.object_], who: 
     return who + start.loc[list(context)].to_numpy()[:, None, None], names
 
 
-def _stages(who: Ints, value: Floats, ranked: bool) -> list[tuple[NDArray[np.bool_], Floats, Floats]]:
+def _stages(who: Ints, value: Floats, ranked: bool) -> list[tuple[Bools, Floats, Floats]]:
     """Return each choice step, shape (lists, k): who remains, the share that chooses each, and the step's mass."""
     if not ranked:
         return [(np.ones(who.shape, bool), value, value.sum(axis=1))]
@@ -133,7 +132,7 @@ def _stages(who: Ints, value: Floats, ranked: bool) -> list[tuple[NDArray[np.boo
     return [(left, taken, taken.sum(axis=1)) for left, taken in stages]
 
 
-def _stage_loss(utility: Floats, left: NDArray[np.bool_], taken: Floats, mass: Floats) -> tuple[float, Floats]:
+def _stage_loss(utility: Floats, left: Bools, taken: Floats, mass: Floats) -> tuple[float, Floats]:
     """Return the negative log-likelihood of one step, and its gradient by utility."""
     open_ = np.where(left, utility, -np.inf)
     total = logsumexp(open_, axis=1, keepdims=True)

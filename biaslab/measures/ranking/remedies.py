@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count, require_some_of
-from biaslab.measures.ranking.comparisons import Comparisons, Floats, cells, read_trials
+from biaslab.measures.ranking.comparisons import Comparisons, cells, read_trials
 from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
 from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item

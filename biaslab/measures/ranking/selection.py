@@ -7,10 +7,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.adaptive import most_informative
-from biaslab.measures.ranking.comparisons import Codes, Comparisons, Floats
+from biaslab.measures.ranking.comparisons import Comparisons
 
 Strategy = Literal["full", "random", "no-repeat", "symmetric", "adaptive"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)

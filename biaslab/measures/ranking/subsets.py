@@ -9,18 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.measures.ranking.comparisons import (
-    Bools,
-    Codes,
-    Comparisons,
-    Floats,
-    cells,
-    places_within,
-    read_trials,
-    tally,
-)
+from biaslab.measures.ranking.comparisons import Comparisons, cells, places_within, read_trials, tally
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
 from biaslab.measures.ranking.selection import STRATEGIES, Strategy, select, select_adaptively

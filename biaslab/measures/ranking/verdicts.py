@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.measures.ranking.pairs import sample_counts
 from biaslab.stats import (
     Estimate,
@@ -30,7 +30,6 @@ from biaslab.stats import (
     without_rounding,
 )
 
-Floats = NDArray[np.float64]
 PAIR = ("context_id", "candidate_id", "opponent_id")
 ORDERS = ("earlier name first", "later name first")
 ONE_SAMPLE = "undefined: only one sample per verdict; sampling noise needs at least 2"
@@ -61,7 +60,7 @@ class Verdicts:
     pairs: pd.DataFrame
     shares: Floats
     samples: Floats
-    read: NDArray[np.intp]
+    read: Codes
     n_dropped: int
 
     @classmethod
@@ -70,7 +69,7 @@ class Verdicts:
         trials: pd.DataFrame,
         way: str,
         ways: Sequence[str] | Sequence[float],
-        exact: bool | NDArray[np.bool_],
+        exact: bool | Bools,
         what: str,
     ) -> Verdicts:
         """Count the verdicts of one cell.
@@ -107,7 +106,7 @@ class Verdicts:
         size = k * len(first)
         total = np.bincount(at, n, size).reshape(-1, k)
         sums = np.stack([np.bincount(at, n * share, size) for share in shares.T], axis=1).reshape(-1, k, 3)
-        whole: NDArray[np.bool_] = np.all(total > 0, axis=1)
+        whole: Bools = np.all(total > 0, axis=1)
         each = np.bincount(pair, minlength=len(first))[whole]
         dropped = len(planned) - int(each.sum())
         lost = "they, or the same pair asked the other way, are missing" if k > 1 else "they are missing"
@@ -236,7 +235,7 @@ class Verdicts:
             gap = cluster_difference(two, one, n, resampling, 0.0, "t")
         return cluster_statistic(one, n, resampling, bounds=bounds, missing=_ALL_TIES), across, gap
 
-    def _sums(self, kept: NDArray[np.bool_], resampling: Resampling) -> Floats:
+    def _sums(self, kept: Bools, resampling: Resampling) -> Floats:
         """Return sums over each context's pairs: count, probability that samples differ, ties and shrunken values."""
         values = np.where(np.isinf(self.samples), 0.0, 2 * self.samples).sum(axis=1)
         ties = self.shares[:, :, 2].mean(axis=1)
@@ -266,7 +265,7 @@ def in_two_orders(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.assign(**turned)
 
 
-def _shares(trials: pd.DataFrame, probabilities: NDArray[np.bool_]) -> Floats:
+def _shares(trials: pd.DataFrame, probabilities: Bools) -> Floats:
     """Return, for each trial, how often the first wins, the second wins, and they tie."""
     p, tied = trials["value"].to_numpy(float), (trials["status"] == "tie").to_numpy()
     tied = tied | (~probabilities & (p == 0.5))

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from biaslab.core import About, Judge
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.schema import Dataset
@@ -221,12 +221,12 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
     )
 
 
-def _correlation(place: NDArray[np.float64], rank: NDArray[np.float64]) -> float:
+def _correlation(place: Floats, rank: Floats) -> float:
     """Return Spearman's correlation; 0 if ranks do not vary, because position then has no effect."""
     return float(spearmanr(place, rank).statistic) if np.ptp(rank) > 0 and np.ptp(place) > 0 else 0.0
 
 
-def _mean(values: NDArray[np.float64], how: Resampling, null: float | None, bounds: tuple[float, float] | None) -> Any:
+def _mean(values: Floats, how: Resampling, null: float | None, bounds: tuple[float, float] | None) -> Any:
     return cluster_statistic(
         lambda weights: weights @ values / weights.sum(axis=1), len(values), how, null, bounds, scale="plain"
     )

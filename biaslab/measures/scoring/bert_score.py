@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from biaslab.core.arrays import Floats, Ints
 from biaslab.core.checks import require_one_of
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.encoder import Encoder, load_encoder
@@ -121,16 +122,16 @@ def match(
     return Match(precision, recall, 2 * precision * recall / total if total else math.nan)
 
 
-def _mean(values: NDArray[np.float64], weights: ArrayLike | None) -> float:
+def _mean(values: Floats, weights: ArrayLike | None) -> float:
     shares = np.ones(len(values)) if weights is None else np.asarray(weights, float)
     return float(values @ shares / shares.sum()) if shares.sum() > 0 else math.nan
 
 
-def _rarity(texts: Sequence[NDArray[np.int64]]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+def _rarity(texts: Sequence[Ints]) -> Callable[[Ints], Floats]:
     """Return a function that maps tokens to inverse document frequency, with add-one smoothing for unseen tokens."""
     having = Counter(token for ids in texts for token in set(ids.tolist()))
 
-    def weigh(ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weigh(ids: Ints) -> Floats:
         seen = np.array([having[token] for token in ids.tolist()], float)
         return np.asarray(-np.log((seen + 1) / (len(texts) + 1)), float)
 

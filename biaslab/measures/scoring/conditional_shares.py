@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.stats import Ratio, Resampling, estimate_rows, estimates_frame, require_columns
 
@@ -84,7 +84,7 @@ def conditional_shares(
     return estimates_frame(rows, "anchoring", (), ("attribute", "after", "position", "score"))
 
 
-def later_scores(context: pd.Series, chances: NDArray[np.float64], levels: NDArray[np.float64], missing: str) -> Parts:
+def later_scores(context: pd.Series, chances: Floats, levels: Floats, missing: str) -> Parts:
     """Return the mean score and the share of each level, among outputs whose earlier score is low, or high.
 
     Parameters

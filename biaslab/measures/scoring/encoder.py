@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from biaslab.core.arrays import Ints
 from biaslab.core.errors import InputError, warn
 from biaslab.judges.loading import EMBEDDED, find_model, load_headless
 
@@ -22,7 +23,7 @@ _RESERVED = 2  # positions that RoBERTa and relatives count in their window but 
 class Encoded(NamedTuple):
     """One text: its tokens without special tokens, shape (tokens,), and a unit vector for each."""
 
-    ids: NDArray[np.int64]
+    ids: Ints
     vectors: NDArray[np.float32]
 
 

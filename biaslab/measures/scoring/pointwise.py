@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from biaslab import prompts
 from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.about import Form, Reasons
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_sampling, require_whole
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
@@ -287,6 +287,6 @@ def read_score(trial: Trial, reply: Reply, temperature: float = 1.0) -> tuple[fl
 
 
 @lru_cache(maxsize=8)
-def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> NDArray[np.float64]:
+def _probabilities(logprobs: tuple[float, ...], temperature: float = 1.0) -> Floats:
     """Return the distribution at a temperature; cached, because the trials of all labels of a reply use it."""
     return tempered(logprobs, temperature)

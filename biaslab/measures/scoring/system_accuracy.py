@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.agreement import with_human
@@ -24,7 +24,6 @@ from biaslab.stats import (
     undefined,
 )
 
-Floats = NDArray[np.float64]
 _DIGITS = 12  # means are compared after rounding to this many decimals
 _NOTE = "not a smooth statistic: no test, and the coverage of the interval is not established"
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.core.scales import Scale
 from biaslab.probes.base.cell import Cell, mean_of
 from biaslab.stats import (
@@ -33,7 +34,6 @@ from biaslab.stats import (
     warn_missing,
 )
 
-Floats = NDArray[np.float64]
 #: Columns of trials that `Answers.of` reads, in addition to ``label``, ``label_mass`` and ``samples``.
 COLUMNS = (*ITEM, "human", "replicate", "value", "status")
 _DRAWS = 32  # per sampled answer; the error they add is small compared with that of the contexts

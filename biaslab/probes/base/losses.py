@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.probes.base.answers import sample_count
 from biaslab.probes.base.cell import Cell, Estimable
 from biaslab.stats import (
@@ -42,7 +41,7 @@ class Losses:
     """
 
     blocks: pd.DataFrame
-    samples: Mapping[str, NDArray[np.float64]]
+    samples: Mapping[str, Floats]
     why_not: str
 
     @classmethod

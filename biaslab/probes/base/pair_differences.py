@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from biaslab.core.arrays import Bools, Floats
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.order_odds import is_counted, log_odds
 from biaslab.probes.base.cell import mean_of
@@ -154,7 +155,7 @@ def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
+def adds(judged: pd.DataFrame, terms: Sequence[str]) -> Floats:
     """Return the first-order effect of a won verdict on the log odds of the last term, given the others.
 
     Parameters
@@ -176,7 +177,7 @@ def adds(judged: pd.DataFrame, terms: Sequence[str]) -> NDArray[np.float64]:
     return effects
 
 
-def with_verdicts(judged: pd.DataFrame, wins: NDArray[np.bool_]) -> pd.DataFrame:
+def with_verdicts(judged: pd.DataFrame, wins: Bools) -> pd.DataFrame:
     """Fill in missing judgements as wins or losses of the text."""
     lost = ~has_value(judged)
     filled = {name: judged[name].where(~lost, wins.astype(float)) for name in ("one", "won")}

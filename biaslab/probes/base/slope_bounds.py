@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Floats
 from biaslab.stats import TIPPING, Estimate
 from biaslab.stats.rating_error import rating_error
 from biaslab.stats.regression import demeaned
 
-Floats = NDArray[np.float64]
 _HALVINGS = 7
 _WIDTH = 4.0  # assumed maximum deviation of unbounded scores, in standard deviations
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools, Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import REWARD, scale_named
 
-Bools = NDArray[np.bool_]
 _ROUNDING, _BEYOND = 1e-6, 0.25  # the second as a share of the scale's width
 _UNIT = (0.0, 1.0)
 
@@ -50,7 +49,7 @@ def require_values(trials: pd.DataFrame) -> None:
             raise TrialsError("value", float(values[outside][0]), allowed, remedy)
 
 
-def in_points(trials: pd.DataFrame) -> NDArray[np.float64]:
+def in_points(trials: pd.DataFrame) -> Floats:
     """Return the values of a cell's trials, with unbounded scores in standard deviations.
 
     Examples
@@ -65,7 +64,7 @@ def in_points(trials: pd.DataFrame) -> NDArray[np.float64]:
     return np.where(rewards, values / spread, values) if spread else values
 
 
-def _ranges(trials: pd.DataFrame, values: NDArray[np.float64]) -> Iterator[tuple[Bools, tuple[float, float], str]]:
+def _ranges(trials: pd.DataFrame, values: Floats) -> Iterator[tuple[Bools, tuple[float, float], str]]:
     """Yield selections of rows with their range and the meaning of their values."""
     if not len(values) or (np.nanmin(values, initial=np.inf) >= 0 and np.nanmax(values, initial=-np.inf) <= 1):
         return

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from biaslab.core.arrays import Bools, Floats, Ints
 from biaslab.core.errors import TrialsError
 from biaslab.core.scales import scale_named
 from biaslab.measures.ranking.pairs import decisions, is_pair
@@ -105,7 +106,7 @@ def in_order(groups: pd.DataFrame, sort: str) -> list[int]:
     return [int(card) for card in cards["card"].to_numpy()[order]]
 
 
-def _cards(judgements: pd.DataFrame, pair: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _cards(judgements: pd.DataFrame, pair: Bools) -> Ints:
     """Return the card number of each judgement, numbered by first appearance."""
     one = _texts(judgements["candidate_id"])
     two = _texts(judgements["opponent_id"]) if pair.any() else one
@@ -128,7 +129,7 @@ def _separates_cards(judgements: pd.DataFrame, column: str) -> bool:
     return column == "temperature" or not pd.api.types.is_float_dtype(judgements[column].dtype)
 
 
-def _effects(judgements: pd.DataFrame, groups: pd.DataFrame, pair: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _effects(judgements: pd.DataFrame, groups: pd.DataFrame, pair: Bools) -> Floats:
     """Return the effect of each judgement's card; see `grouped`."""
     values, card = judgements["value"].astype(float), groups["card"]
     first = values.where(~groups["swapped"]).groupby(card).transform("mean")

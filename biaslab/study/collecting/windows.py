@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from biaslab.core import Judge, Request, Trial, as_judge, require_kinds, thinking_of
+from biaslab.core.arrays import Bools, Ints
 from biaslab.core.errors import JudgeError
 from biaslab.core.trials import uncollected
 
@@ -63,9 +63,9 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        self._runs: list[NDArray[np.int64]] = []
+        self._runs: list[Ints] = []
 
-    def add(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def add(self, numbers: Ints) -> Bools:
         """Add distinct numbers; return which of them were in the set already."""
         is_new = np.zeros(len(numbers), bool)
         for run in self._runs:
@@ -148,11 +148,11 @@ def survey_design(
     return survey
 
 
-def _hashes(requests: Sequence[Request]) -> NDArray[np.int64]:
+def _hashes(requests: Sequence[Request]) -> Ints:
     return np.fromiter(map(hash, requests), np.int64, len(requests))
 
 
-def _each(seen: Seen, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _each(seen: Seen, hashes: Ints) -> Bools:
     """Like `Seen.add`, for numbers with repetitions, because hashes of different requests may collide."""
     different, at = np.unique(hashes, return_inverse=True)
     return np.asarray(seen.add(different)[at])

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from biaslab.core.arrays import Floats, Ints
 from biaslab.core.errors import InputError
 from biaslab.stats.power import KURTOSIS
 from biaslab.study.planning.pilot import Spread, Unvarying
@@ -18,7 +18,6 @@ from biaslab.study.planning.pilot import Spread, Unvarying
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 RATE = "first_position_rate"
 #: With more flips than this in a study, the noncentral t distribution is accurate enough and replaces simulation.
 MANY = 30
@@ -59,9 +58,9 @@ class Flips(Spread):
     0.333
     """
 
-    pairs: NDArray[np.int64] = field(repr=False)
-    first: NDArray[np.int64] = field(repr=False)
-    second: NDArray[np.int64] = field(repr=False)
+    pairs: Ints = field(repr=False)
+    first: Ints = field(repr=False)
+    second: Ints = field(repr=False)
     unflipped: Unvarying | None = field(default=None, repr=False, kw_only=True)
 
     @property
@@ -164,7 +163,7 @@ class Flips(Spread):
         return np.asarray(first + rng.binomial(alike, self._of_contexts(moved, alike.shape, rng)) - staying, float)
 
     @cached_property
-    def _drawn(self) -> NDArray[np.int64]:
+    def _drawn(self) -> Ints:
         """The contexts to draw from: pairs, flips to the first, and flips to the second.
 
         Adds half a flip to those of a pilot (Jeffreys' prior of a count), so that no rate is exactly 0.

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from biaslab.core import PRICES, BaseJudge, Judge, Reply, Request, Trial, Usage, as_judge
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import check_spending
 from biaslab.core.errors import BudgetExceededError, InputError
 from biaslab.store.stored import StoredJudge, Tally
 from biaslab.study.spending.cost import dollars
-from biaslab.study.spending.token_counts import COUNTED, Floats, TokenCounter
+from biaslab.study.spending.token_counts import COUNTED, TokenCounter
 
 _SAMPLE = 200  # requests tokenized for an announcement; the others are scaled by characters
 _SLACK = 1 + 1e-9  # tolerance for rounding in sums

@@ -22,13 +22,12 @@ from biaslab.core import (
     thinking_of,
     thinking_tokens,
 )
+from biaslab.core.arrays import Floats
 
 #: Characters per token if a judge cannot count: the usual rule of thumb for English.
 CHARACTERS = 4
 #: Number of requests to tokenize; the others are scaled by characters.
 COUNTED = 2000
-
-Floats = NDArray[np.float64]
 
 
 class TokenCount(NamedTuple):
