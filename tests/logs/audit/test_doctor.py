@@ -97,7 +97,7 @@ def promised(diagnosis):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
-def test_what_it_promises_is_what_an_audit_estimates(name):
+def test_doctor_promises_exactly_what_audit_estimates(name):
     trials = bl.read_judgements(LOGS[name])
     able, every = promised(bl.doctor(trials))
     assert able == estimated(trials) & every
@@ -105,7 +105,7 @@ def test_what_it_promises_is_what_an_audit_estimates(name):
 
 
 @pytest.mark.slow
-def test_it_promises_what_an_audit_estimates_of_judges_that_judged_otherwise():
+def test_doctor_matches_audit_for_judges_of_pairs_and_of_scores():
     trials = read_together(pairs(), scores(humans=True).assign(judge="other"))
     able, every = promised(bl.doctor(trials))
     assert {judge for judge, _, _ in able} == {"j", "other"}
@@ -138,7 +138,7 @@ def recorded_files(folder):
 
 
 @pytest.mark.thorough
-def test_it_promises_what_an_audit_estimates_of_recorded_logs(shared_data):
+def test_doctor_matches_audit_for_recorded_logs(shared_data):
     files = 0
     for file, trials in recorded_files(shared_data):
         kept = trials.groupby("judge", sort=False).head(MOST // trials["judge"].nunique())
@@ -152,7 +152,7 @@ def test_it_promises_what_an_audit_estimates_of_recorded_logs(shared_data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("contexts", [250, 600])
-def test_what_a_sample_does_not_show_is_looked_for_in_all_contexts(contexts):
+def test_doctor_searches_all_contexts_beyond_its_sample(contexts):
     """Both orders, and people's preference, stand in the last contexts alone."""
     late = pairs(contexts, orders=1, humans=False)
     swapped = late.tail(40).rename(columns={"candidate_id": "opponent_id", "opponent_id": "candidate_id"})
@@ -234,7 +234,7 @@ def test_unread_replies_are_shown_five_of_each_kind(tmp_path):
     assert unread.loc["unparsable", "examples"] == said[:5]
 
 
-def test_of_a_log_that_is_mostly_unread_nothing_is_promised(tmp_path):
+def test_doctor_promises_nothing_for_a_mostly_unread_log(tmp_path):
     rows = [{"context_id": i, "candidate_id": "x", "score": "?", "scale": "1-5"} for i in range(10)]
     trials = bl.read_judgements(pd.DataFrame(rows).assign(reply="Mark: none", score=None), mapping={"reply": "reply"})
     diagnosis = bl.doctor(trials)

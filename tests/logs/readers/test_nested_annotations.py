@@ -88,7 +88,7 @@ def test_names_of_labels_are_read_with_the_line_that_is_shown(tmp_path, kind):
     assert (trials["value"].isna() == flat(given)["label"].isin(unread)).all()
 
 
-def test_verdicts_on_candidates_that_items_name_are_read_with_the_line_that_is_shown(tmp_path):
+def test_suggested_mapping_reads_verdicts_on_named_candidates(tmp_path):
     given = annotations("verdicts", ["gpt-4o", "ann"])
     file = saved(tmp_path / "a.json", given)
     with pytest.raises(InputError, match="if they name positions as shown") as refused:

@@ -90,7 +90,7 @@ def test_reasons_say_what_their_verdicts_say(shared_data, file, name):
         ("[[A]] is better. It is longer than [[B]].", None),
     ],
 )
-def test_what_stands_for_the_brackets_at_the_end_is_read_and_nothing_else(text, reading):
+def test_verdict_in_place_of_final_brackets_is_read(text, reading):
     """The last words decide, and both labels are read alike."""
     value, status = bracketed(text)
     exchanged, other = bracketed(text.translate(str.maketrans("AB", "BA")).replace("Aoth", "Both"))

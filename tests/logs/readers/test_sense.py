@@ -80,7 +80,7 @@ def test_contradictions_are_counted_against_what_is_kept(tmp_path):
     assert (trials.attrs["duplicates"], trials.attrs["contradictions"]) == (5, 4)
 
 
-def test_judgements_that_truly_stand_twice_are_dropped():
+def test_duplicate_judgements_are_dropped():
     twice = pd.concat([PAIRS, PAIRS])
     trials = read_judgements(twice, mapping={"context_id": "question", **SIDES, **VERDICTS})
     assert (len(trials), trials.attrs["duplicates"], trials.attrs["contradictions"]) == (60, 60, 0)
@@ -93,7 +93,7 @@ def test_a_log_of_one_item_and_no_other_field_of_items_is_read():
     assert len(read_judgements(table, mapping=mapping)) == 15
 
 
-def test_pairs_that_were_judged_once_are_told():
+def test_summary_counts_pairs_judged_in_one_order():
     once = PAIRS.drop(index=[1, 3, 4])
     lines = reading_summary("log", read_judgements(once))
     assert "  3 of 30 pairs judged in one order only (not used where both orders are needed)" in lines
