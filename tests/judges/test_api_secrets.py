@@ -127,7 +127,7 @@ def test_the_key_itself_is_refused_and_not_shown():
         assert str(wrong) not in str(caught.value)
 
 
-def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch):
+def test_missing_key_is_refused_before_any_request(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ServerError, match="OPENAI_API_KEY is not set"):
         ApiJudge("judge").check([Completion("p")])

@@ -79,7 +79,7 @@ def judge(served):
     judge.close()
 
 
-def test_probabilities_that_are_not_there_are_said(judge):
+def test_missing_probabilities_raise_unsupported_request_error(judge):
     with pytest.raises(UnsupportedRequestError, match=r"Sampled\(judge, k\)"):
         list(judge.ask([Choice("Which is a fruit, A: apple or B: car?", ("A", "B"))]))
     with pytest.raises(UnsupportedRequestError):

@@ -158,7 +158,7 @@ def test_it_refuses_other_kinds_before_it_asks(known):
         assert caught.value.request == other
 
 
-def test_what_can_be_stopped_hands_on_only_what_was_asked(known):
+def test_stopped_judge_yields_only_requests_it_was_asked(known):
     judge, requests = known
     answers = judge.ask(requests)
     first, _ = next(answers)

@@ -114,7 +114,7 @@ def test_a_study_goes_on_with_more_servers(judge_of, tmp_path):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_server_that_is_not_there_is_left_out(judge_of, nowhere, first):
+def test_unreachable_endpoint_is_skipped(judge_of, nowhere, first):
     with FaultServer() as server:
         addresses = [nowhere(), server] if first else [server, nowhere()]
         judge = judge_of(*addresses, patience=Patience(retries=0, first_wait=0.001, reach=0.3))
@@ -156,7 +156,7 @@ def test_a_server_that_comes_back_is_asked_again(judge_of):
             assert sum(back.asked.values()) > 20
 
 
-def test_nobody_there_is_said_of_all(judge_of, nowhere):
+def test_error_is_raised_where_all_endpoints_are_unreachable(judge_of, nowhere):
     one, other = nowhere(), nowhere()
     judge, began = judge_of(one, other, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
     with pytest.raises(UnreachableError, match=rf"nothing answers at ({one}|{other})"):
@@ -172,7 +172,7 @@ def test_a_request_that_fails_at_one_goes_to_the_other(judge_of):
         assert sum(broken.asked.values()) > 0
 
 
-def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
+def test_permanent_error_of_one_endpoint_ends_the_run(judge_of):
     with (
         FaultServer(lambda text, attempt: "403") as other,
         FaultServer() as good,

@@ -130,7 +130,7 @@ def test_weights_that_are_no_safetensors_can_be_refused(tmp_path, make_model, by
 
 
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "nowhere.gguf", "a/b/c"])
-def test_nothing_is_there(name):
+def test_missing_model_is_refused(name):
     with pytest.raises(ModelLoadError, match="use a folder"):
         LocalJudge(name)
 
@@ -266,7 +266,7 @@ def test_a_model_is_unpacked_once(cache, make_model, byte_level):
     assert loading.unpacked("judge", "other weights", load) != folder
 
 
-def test_who_is_second_takes_what_the_first_wrote(cache, make_model, byte_level):
+def test_concurrent_unpacking_keeps_one_folder(cache, make_model, byte_level):
     def load():
         return make_model(vocab_size=len(byte_level)), byte_level
 
@@ -278,7 +278,7 @@ def test_who_is_second_takes_what_the_first_wrote(cache, make_model, byte_level)
     assert list(cache.iterdir()) == [folder]
 
 
-def test_nothing_is_unpacked_where_nothing_can_be_written(tmp_path, monkeypatch, make_model, byte_level):
+def test_unwritable_cache_skips_unpacking(tmp_path, monkeypatch, make_model, byte_level):
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setattr(loading, "_cache", lambda: file)

@@ -364,7 +364,7 @@ def test_the_window_holds_prompt_thought_and_answer(judge_of):
 
 
 @pytest.mark.parametrize("bad", ["loud", 0, True, {"budget": 3}, {}, 2.5])
-def test_what_thinking_may_be(judge_of, bad):
+def test_invalid_thinking_is_refused(judge_of, bad):
     with pytest.raises(InputError, match="thinking"):
         judge_of(bad)
 
@@ -411,7 +411,7 @@ def test_the_mean_over_thoughts(judge_of, tmp_path):
     assert one.factor.estimate == pytest.approx(1 + one.within / one.between)
 
 
-def test_what_a_mean_over_thoughts_may_be(judge_of):
+def test_invalid_mean_over_thoughts_is_refused(judge_of):
     data = bl.load_dataset("graded", limit=1)
     with pytest.raises(InputError, match="a judge that thinks before it answers"):
         bl.MeanOverThoughts(bl.SimulatedJudge(data), 3)
