@@ -27,7 +27,7 @@ def others(make_row):
     return pd.DataFrame(rows)
 
 
-def test_a_judge_counts_once_by_the_median_over_what_it_was_asked(make_row, others):
+def test_each_judge_counts_once_by_its_median(make_row, others):
     again = pd.DataFrame([make_row(judge="judge 0", dataset="essays", estimate=x) for x in (0.9, 0.95)])
     peers = find_peers(make_row(), judges_of(pd.concat([others, again])))
     assert len(peers.judges) == len(RATES)
@@ -45,7 +45,7 @@ def test_a_judge_counts_once_by_the_median_over_what_it_was_asked(make_row, othe
         {"metric": "reason_first_shift", "probe": "output_order"},  # points of a scale, which the frame does not say
     ],
 )
-def test_what_does_not_compare_has_no_peers(make_row, others, changes):
+def test_incomparable_estimate_has_no_peers(make_row, others, changes):
     assert find_peers(make_row(**changes), judges_of(others)) is None
 
 
@@ -58,7 +58,7 @@ def test_a_metric_compares_only_on_its_own_scale(make_row):
     assert find_peers(make_row(**shift, scale="1-5"), known) is None
 
 
-def test_bins_and_undefined_estimates_and_the_judge_itself_are_no_peers(make_row, others):
+def test_bins_undefined_estimates_and_itself_are_no_peers(make_row, others):
     binned = others.assign(judge=others["judge"] + " by gap", human_gap=0.5)
     undefined = others.assign(judge=others["judge"] + " undefined", estimate=math.nan)
     known = judges_of(pd.concat([others.assign(human_gap=math.nan), binned, undefined]))
@@ -111,7 +111,7 @@ def test_other_names_and_frames_are_refused(others):
         judges_of(others.drop(columns="ci_low"))
 
 
-def test_what_is_declared_to_compare_can():
+def test_comparison_conditions_are_columns_of_the_estimates():
     """Conditions that have to be alike are columns of the probe's estimates, and every comparison says of what."""
     of_probes = [(metric, kind.cell + kind.conditions) for kind in available().values() for metric in kind.metrics]
     of_audits = [(metric, ()) for kind in (Halo, PairLength) for metric in kind.metrics]
@@ -153,7 +153,7 @@ def test_the_card_and_the_page_say_it_too(make_row, others):
     assert wanted in " ".join(report.page(frame, reference=others).split())
 
 
-def test_marks_stand_behind_each_row_and_the_legend_counts_them(make_row, others):
+def test_marks_are_behind_each_row_and_counted_in_the_legend(make_row, others):
     rows = [make_row(judge="mine", attribute=name, estimate=0.6) for name in ("coherence", "fluency")]
     frame = pd.DataFrame([*rows, make_row(judge="judge 1", attribute="fluency", estimate=0.45)])
     ax = bl.plots.intervals(frame, "first_position_rate", by="attribute", hue="judge", reference=others)
@@ -175,7 +175,7 @@ def test_the_legend_spans_rows_that_compare_with_fewer(make_row, others):
     ]  # fmt: skip
 
 
-def test_nothing_is_drawn_where_nothing_compares(make_row, others):
+def test_no_marks_are_drawn_without_peers(make_row, others):
     frame = pd.DataFrame([make_row(metric="tie_rate")])
     ax = bl.plots.intervals(frame, reference=others)
     assert [line for line in ax.lines if line.get_color() == "0.68"] == []
