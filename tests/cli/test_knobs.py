@@ -98,7 +98,7 @@ def test_ones_own_table(capsys):
 
 
 @pytest.mark.slow
-def test_what_a_card_asks_is_said_before_it_is_asked(capsys):
+def test_card_announces_its_requests_first(capsys):
     words = ["card", "simulated", "--contexts", "2", "--attribute", "coherence", "--attribute", "fluency"]
     words += ["--probe", "position", "--probe", "comparative", "--probe", "source"]
     assert main(words) == 0

@@ -69,7 +69,7 @@ def test_data_of_one_attribute_are_no_matter(tmp_path):
     assert set(trials_of_store(tmp_path / "s.sqlite", data)["key"]) == set(trials["key"])
 
 
-def test_a_page_of_saved_trials_has_prompts_from_the_store_and_fetches_nothing(study, tmp_path, capsys):
+def test_page_of_saved_trials_is_self_contained(study, tmp_path, capsys):
     folder, _ = study
     out = tmp_path / "page.html"
     store = ["--store", str(folder / "s.sqlite")]
@@ -97,7 +97,7 @@ def test_a_page_of_a_store_shows_what_no_probe_knows(study, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_wrong_wishes_are_said_before_anything_is_written(study, tmp_path, capsys):
+def test_wrong_options_are_refused_before_writing(study, tmp_path, capsys):
     folder, _ = study
     trials = str(folder / "trials.csv")
     for arguments, what in (
