@@ -99,7 +99,7 @@ def test_every_file_is_loaded_or_explained(prompts):
     assert names - templates - helpers == {*WHOLE, *WHY_NOT, *(name for name, _ in NAMED)}
 
 
-def test_what_a_file_does_not_say_is_given(prompts):
+def test_missing_fields_of_a_file_are_arguments(prompts):
     system = (prompts / "judgebench/arena_hard_judge_system_notie.jinja2").read_text()
     verdicts = {"[[A>B]]": 1, "[[B>A]]": 0}
     protocol = bl.Protocol.from_file(

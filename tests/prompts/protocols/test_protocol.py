@@ -59,7 +59,7 @@ def test_no_reply_breaks_a_reader(way, before, behind):
 
 
 @given(st.text(), st.text(), st.text())
-def test_data_are_never_a_template(context, first, second):
+def test_user_text_is_not_rendered_as_template(context, first, second):
     protocol = bl.Protocol.from_template("Q {{ question }} A {{ answer_a }} B {{ answer_b }}", verdicts=BRACKETS)
     (message,) = protocol.messages({"context": context, "first": first, "second": second})
     assert message.content == f"Q {context} A {first} B {second}"
@@ -155,7 +155,7 @@ def test_extra_variables_are_columns_of_the_data_set_or_fixed():
         ("last", "[[C]]", (0.5, "tie")),
     ],
 )
-def test_which_verdict_counts(choose, text, read):
+def test_choose_selects_among_several_verdicts(choose, text, read):
     value, status = bl.Protocol.from_template(PAIR, verdicts=BRACKETS, choose=choose).parse(text)
     assert (status if math.isnan(value) else (value, status)) == read
 
@@ -241,7 +241,7 @@ def test_letters_are_no_words():
     assert Labels((("A", 1.0), ("AB", 0.0))).find("AB") == [0.0]
 
 
-def test_the_ends_of_a_scale_that_a_prompt_shows_are_those_of_the_protocol(graded):
+def test_prompt_shows_the_scale_of_the_protocol(graded):
     mine = bl.Protocol.from_template(
         "{text}\n\nFrom {low} to {high}?", form="score", scale="1-10", pattern=r"(\d+)", variables={"text": "candidate"}
     )
