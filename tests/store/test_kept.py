@@ -33,7 +33,7 @@ def test_a_table_is_computed_once(store):
     assert {path.suffix for path in store.with_suffix(".tables").iterdir()} == {".csv"}
 
 
-def test_what_failed_is_not_kept(store):
+def test_failed_computation_is_not_stored(store):
     with pytest.raises(ZeroDivisionError):
         kept(store, "scores", {}, lambda: 1 / 0)
     assert len(kept(store, "scores", {}, lambda: TABLE)) == 2
