@@ -32,7 +32,7 @@ def judge(graded, capsys):
     return Listening(bl.SimulatedJudge(graded), capsys)
 
 
-def test_it_is_said_before_the_first_request(judge, graded, tmp_path, capsys):
+def test_announcement_comes_before_the_first_request(judge, graded, tmp_path, capsys):
     bl.collect(PROBE, judge, graded.head(2), store=tmp_path / "s", announce=True, progress=False)
     assert judge.heard.startswith("position: 8 requests; ")
     assert judge.heard.count("\n") == 1
@@ -51,7 +51,7 @@ def test_it_goes_with_the_bar(judge, graded):
     assert judge.heard.startswith("position: 4 requests; ")
 
 
-def test_price_and_time_are_said_where_they_are_known(judge, graded):
+def test_announcement_has_known_price_and_time(judge, graded):
     budget = bl.Budget(prices={"input": 1000.0, "output": 2000.0}, seconds_per_request=30)
     bl.collect(PROBE, judge, graded, budget=budget, announce=True, progress=False)
     requests = [trial.request for trial in PROBE.design(graded)]

@@ -87,7 +87,7 @@ def power_of_plans(size, sharpness, pilots, study=24, seed=0):
 
 
 @pytest.mark.slow
-def test_a_plan_from_a_small_unbiased_pilot_promises_an_effect_and_keeps_it():
+def test_power_from_a_small_unbiased_pilot_is_as_planned():
     assert 0.68 <= power_of_plans(8, 3.0, 15).mean() <= 0.92
 
 
@@ -102,7 +102,7 @@ def test_plans_keep_their_word(size, sharpness):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [8, 24, 100])
-def test_a_metric_that_is_normal_has_the_power_on_average_over_pilots(size):
+def test_mean_power_over_pilots_of_a_normal_metric(size):
     rng, powers = np.random.default_rng(size), []
     for _ in range(400):
         spread = Spread(rng.normal(size=size).std(ddof=1), 1.0, "", pilot=size)
