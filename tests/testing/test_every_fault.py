@@ -140,7 +140,7 @@ def test_all_faults_that_pass_in_one_run(mode, tmp_path):
 @pytest.mark.parametrize(
     "name", [name for name in ANSWERS if ANSWERS[name].text not in ("asked again", "ends the run")]
 )
-def test_what_a_study_makes_of_a_reply(name, mode, tmp_path):
+def test_faulty_replies_have_the_declared_status(name, mode, tmp_path):
     """Every trial has the status that is promised, and only a good one a value."""
     if getattr(FAULTS[name], mode) == "asked again":
         return
