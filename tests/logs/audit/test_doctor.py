@@ -194,7 +194,7 @@ ADDED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ADDED)
-def test_the_addition_that_it_asks_for_is_enough(name):
+def test_requested_addition_makes_the_metric_estimable(name):
     metric, probe, log, add = ADDED[name]
     before = bl.read_judgements(log)
     row = bl.doctor(before).biases.set_index(["probe", "metric"]).loc[(probe, metric)]
@@ -216,7 +216,7 @@ def test_the_number_of_pairs_detects_what_matters():
     assert np.mean(np.abs(t) > 1.996) == pytest.approx(0.8, abs=0.03)
 
 
-def test_it_counts_what_the_log_holds():
+def test_holdings_count_pairs_scores_and_contexts():
     both, one = pairs(contexts=5), pairs(contexts=4, orders=1, humans=True, texts=True).assign(dataset="other")
     held = holdings(read_together(both, one, scores(3, 2, replicates=2)))
     assert (held.pairs, held.both_orders, held.one_order, held.unknown_order) == (9, 5, 4, 0)
@@ -243,7 +243,7 @@ def test_doctor_promises_nothing_for_a_mostly_unread_log(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_prints_it_and_ends_with_what_to_run(tmp_path, capsys):
+def test_command_ends_with_a_runnable_audit_command(tmp_path, capsys):
     file = tmp_path / "my log.csv"
     pairs(orders=1, contexts=40).to_csv(file, index=False)
     assert main(["doctor", str(file), "--map", "dataset==mine"]) == 0

@@ -28,7 +28,7 @@ def found_in(trials, probe):
     return estimates if estimates.empty else estimates.set_index("metric")
 
 
-def test_the_longer_one_wins(tmp_path):
+def test_pair_length_rates_by_hand(tmp_path):
     rows = [pair(0, "x", 1), pair(1, "x", 1), pair(2, "y", 1), pair(3, "x", -1), pair(4, "tie", 1), pair(5, "x"),
             pair(6, "x", 1, "a", "b"), pair(7, "y", -1, "a", "b c"), pair(8, "x", 1, "a", "b c"),
             pair(9, "who", 1)]  # fmt: skip
@@ -100,7 +100,7 @@ def test_own_scores(tmp_path):
     assert found.loc["own_score_gap", "estimate"] == pytest.approx(4 - (3 + 1.5) / 2)
 
 
-def test_strangers_have_no_self_preference(tmp_path):
+def test_self_preference_needs_a_system_of_the_judge(tmp_path):
     not_run = bl.audit(read(tmp_path, own_log("someone")), only=["self_preference"]).attrs["not_run"]
     assert "judge_system" in not_run["self_preference"]
 

@@ -58,7 +58,7 @@ def test_file_too_large_when_decompressed_is_refused(name, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("name", [name for name in BOMBS if name != "inspect.eval"])
-def test_it_is_read_where_that_is_allowed(name, tmp_path, monkeypatch):
+def test_large_file_is_read_within_the_limit(name, tmp_path, monkeypatch):
     file = tmp_path / name
     file.write_bytes(BOMBS[name])
     monkeypatch.setenv(LIMIT, "1")

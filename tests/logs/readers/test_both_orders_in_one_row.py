@@ -38,7 +38,7 @@ def first_rate(trials):
 
 
 @pytest.mark.parametrize(("first", "swapped"), [("winner", "winner_swapped"), ("verdict_ab", "verdict_ba")])
-def test_both_readings_are_offered_and_work(first, swapped, tmp_path):
+def test_both_suggested_mappings_read_the_log(first, swapped, tmp_path):
     frame = table(first, swapped, "AB")
     with pytest.raises(InputError, match="verdict in the other order") as caught:
         bl.read_judgements(frame)

@@ -335,7 +335,7 @@ def test_the_last_round_of_llmbar_is_the_verdict(tmp_path):
     assert trials["replicate"].tolist() == [0, 0]
 
 
-def test_helps_of_llmbar_are_no_verdicts(tmp_path):
+def test_llmbar_auxiliary_calls_are_not_verdicts(tmp_path):
     helps = [["1. Is it a colour?", "stop"], ["Red.", "stop"]]
     trials = llmbar(tmp_path, "Metrics_Reference", {**LLMBAR, "results": [*helps, *LLMBAR["results"]]})
     assert outcome(trials) == [(1.0, "ok"), (1.0, "ok")]
@@ -613,6 +613,6 @@ def test_inspect_logs_need_inspect(tmp_path):
         bl.read_judgements(log)
 
 
-def test_every_format_says_what_it_is():
+def test_every_format_has_a_description():
     assert len(available()) > 12
     assert all(available().values())

@@ -142,7 +142,7 @@ def test_rewards_are_on_no_scale(tmp_path):
     assert "--map" not in str(caught.value)
 
 
-def test_a_line_that_reads_nothing_is_not_shown(tmp_path):
+def test_no_mapping_is_suggested_without_judgements(tmp_path):
     """No column of these holds a judgement."""
     records = [{"model": name, "win_rate": 0.5, "elo": 1000 + n} for n, name in enumerate("xyz")]
     with pytest.raises(InputError) as caught:

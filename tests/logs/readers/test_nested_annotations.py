@@ -132,7 +132,7 @@ def test_on_the_command_line_the_mapping_has_a_line_of_its_own(tmp_path, capsys)
         {"a": {f"i{n}": f"a text {n}" for n in range(30)}, "b": {f"i{n}": f"another {n}" for n in range(30)}},
     ],
 )
-def test_other_objects_are_none(tmp_path, other):
+def test_other_objects_are_not_taken_for_annotations(tmp_path, other):
     with pytest.raises(InputError) as refused:
         read_judgements(saved(tmp_path / "a.json", other))
     assert "judge=annotator" not in str(refused.value)

@@ -54,7 +54,7 @@ def pasted(message):
          {"configuration": "shift"}),
     ],
 )  # fmt: skip
-def test_the_line_that_is_meant_reads_the_log_when_pasted(table, mapping, meant):
+def test_suggested_mapping_reads_the_log(table, mapping, meant):
     with pytest.raises(InputError) as raised:
         read_judgements(table, mapping=mapping)
     line = pasted(str(raised.value))
@@ -64,7 +64,7 @@ def test_the_line_that_is_meant_reads_the_log_when_pasted(table, mapping, meant)
     assert trials.attrs["duplicates"] == 0
 
 
-def test_a_number_of_the_row_and_a_time_tell_nothing_apart():
+def test_row_numbers_and_times_are_not_suggested_as_judges():
     table = SCORES.drop(columns=["grader", "version"]).assign(id=range(120), created=[f"10:{n}" for n in range(120)])
     with pytest.raises(InputError, match="map the field that distinguishes them to judge") as raised:
         read_judgements(table, mapping={"context_id": "question", "candidate_id": "system", **RATED})
@@ -103,7 +103,7 @@ def test_summary_counts_pairs_judged_in_one_order():
     assert not any("one order" in line for line in of_all + of_none)
 
 
-def test_the_list_that_holds_judgements_is_the_one_to_take(tmp_path):
+def test_suggested_list_is_the_one_with_judgements(tmp_path):
     items = [{"question": f"q{n}", "model_a": "x", "model_b": "y", "verdict": "AB"[n % 2]} for n in range(5)]
     frame = pd.DataFrame([{"annotations": [{"n": n} for n in range(50)], "instances": items}])
     with pytest.raises(InputError) as raised:
