@@ -121,7 +121,7 @@ def test_a_server_that_always_fails_ends_the_run(judge_of):
     assert sum(server.asked.values()) == 7
 
 
-def test_no_server_at_all(judge_of):
+def test_unreachable_server_raises_after_reach(judge_of):
     with FaultServer() as server:
         pass
     judge, began = judge_of(server, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
@@ -134,7 +134,7 @@ def test_no_server_at_all(judge_of):
 
 
 @pytest.mark.slow
-def test_a_server_that_was_there_is_waited_for_longer(judge_of):
+def test_server_that_answered_before_is_retried_for_minutes(judge_of):
     with FaultServer() as server:
         judge = judge_of(server, patience=Patience(retries=1000, reach=0.5, minutes=0.02, first_wait=0.05))
         assert len(list(judge.ask(prompts(1)))) == 1
@@ -405,13 +405,13 @@ def test_the_bar_shows_what_is_spent_and_a_plan_says_it_before(judge_of, graded,
         assert f"${tokens / 1000:,.2f}" in capsys.readouterr().err
 
 
-def test_bad_budgets():
+def test_invalid_budgets_are_refused():
     for options in ({"dollars": 5}, {"dollars": -1, "prices": {"input": 1}}, {"prices": {"output": 1}}, {"prices": {}}):
         with pytest.raises(InputError, match=r"prices|dollars"):
             bl.Budget(**options)
 
 
-def test_bad_settings():
+def test_invalid_settings_are_refused():
     for options in ({"model": ""}, {"likelihood": "x"}, {"top_logprobs": 0}, {"max_concurrency": 0}, {"timeout": 0}):
         with pytest.raises(InputError):
             ApiJudge(**{"model": "m", **options})
@@ -422,7 +422,7 @@ def test_bad_settings():
         ApiJudge("m", parameters={"x": object()})
 
 
-def test_identity():
+def test_judge_id():
     plain = ApiJudge("m", "http://u:p@h:1/v1/")
     assert plain.id == "api:m@h:1/v1"
     assert ApiJudge("m", "http://h:1/v1", parameters={"b": 1, "a": 2}).id == 'api:m@h:1/v1:{"parameters":{"a":2,"b":1}}'
@@ -537,7 +537,7 @@ with bl.Store(folder / "s") as store:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a small disk")
-def test_a_full_disk_loses_nothing_that_is_paid_for(tmp_path):
+def test_full_disk_loses_no_paid_reply(tmp_path):
     """On a disk of 12 MiB of its own, in a name space of its own."""
     mount = f'mount -t tmpfs -o size=12m tmpfs {tmp_path} && exec "$@"'
     with FaultServer(latency=0.02) as server:

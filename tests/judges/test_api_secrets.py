@@ -58,7 +58,7 @@ def log():
 
 
 @pytest.mark.parametrize("fault", ["", "401", "404", "500", "drop", "cut", "hang", "error in 200", "too long", "429"])
-def test_the_key_is_nowhere(tmp_path, monkeypatch, capsys, log, fault):
+def test_key_is_in_no_file_log_or_error(tmp_path, monkeypatch, capsys, log, fault):
     monkeypatch.setenv("BIASLAB_API_KEY", KEY)
     with FaultServer(lambda text, attempt: fault) as server, bl.Store(tmp_path / "s") as store:
         judge = ApiJudge("judge", server.url, patience=Patience(1, 0.001, 0.001), timeout=0.3)

@@ -54,7 +54,7 @@ def one_by_one(model, rows):
     }
 
 
-def test_a_text_that_ends_makes_room_at_once(make_model):
+def test_finished_text_frees_its_slot_immediately(make_model):
     model = make_model()
     generator = ContinuousGenerator(TreeScorer(model), (NEVER,))
     generator.most_rows = 2

@@ -140,7 +140,7 @@ def test_labels_share_what_the_tokens_have(written, seed):
         st.text("AB1 0+", min_size=1, max_size=4).filter(lambda text: text == text.strip()), min_size=2, max_size=5
     ).map(tuple)
 )
-def test_the_walk_is_the_whole_enumeration(served_of, kind, labels):
+def test_exact_labels_equal_full_enumeration(served_of, kind, labels):
     server, request = served_of(kind), Choice("Which summary is better?", labels)
     reply, exact = ask(server, request)
     if reply is None:  # the tokenizer writes two labels alike
@@ -162,7 +162,7 @@ def test_tokens_beyond_the_request_limit_are_asked_in_parts(served_of):
     np.testing.assert_allclose(reply.logprobs, server.enumerated(request), atol=1e-9)
 
 
-def test_it_is_found_out_once_and_one_request_is_enough_then(served_of):
+def test_exactness_is_checked_once_per_server(served_of):
     server = served_of()
     reply, exact = ask(server, AB)
     first = len(server.posts)
@@ -179,7 +179,7 @@ def test_order_dependent_labels_warn(served_of):
 
 
 @pytest.mark.parametrize("error", [NoAnswer("no JSON"), ServerError("HTTP 404"), Fault("HTTP 500", status=500)])
-def test_a_server_that_cannot_is_asked_the_old_way(served_of, error):
+def test_unsupported_server_is_not_asked_for_exact_labels_again(served_of, error):
     exact, asked = ExactLabels(Wire("m", "max_tokens"), "http://h/v1"), 0
 
     class Unable:

@@ -70,7 +70,7 @@ def test_a_pair_of_numbers_is_shown_as_one():
         list(bl.FunctionJudge(lambda first, second: (0.3, 0.7)).ask([Compare("a", "b")]))
 
 
-def test_none_is_a_refusal(graded):
+def test_return_value_none_is_a_refusal(graded):
     trials = bl.collect(PROBE, bl.FunctionJudge(lambda first, second: None, "silent"), graded, progress=False)
     assert set(trials["status"]) == {"refused"}
 

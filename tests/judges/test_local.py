@@ -46,7 +46,7 @@ def judge(make_judge):
     return make_judge()
 
 
-def test_it_is_a_judge(judge):
+def test_local_judge_satisfies_the_protocol(judge):
     assert isinstance(judge, Judge)
     assert judge.kinds == {Choice, Completion, Likelihood}
     assert repr(judge) == "LocalJudge('local:tiny:float32', device='cpu')"
@@ -91,7 +91,7 @@ def test_labels_are_disjoint_events(judge, labels):
     assert math.fsum(map(math.exp, reply.logprobs)) <= 1 + 1e-6
 
 
-def test_one_is_no_prefix_of_ten(make_judge, byte_level):
+def test_label_1_gets_no_mass_of_label_10(make_judge, byte_level):
     """A model that always says "10" gives "1" no mass."""
     judge = make_judge(seed=3)
     model = judge._loaded[0]
@@ -394,7 +394,7 @@ def choice_by_hand_with(judge, request):
     return values
 
 
-def test_it_can_be_made_from_a_loaded_model(make_model, byte_level):
+def test_from_loaded_names_the_judge(make_model, byte_level):
     model = make_model(vocab_size=len(byte_level))
     judge = LocalJudge.from_loaded(model, byte_level, "mine")
     assert judge.id == "local:mine:float32"

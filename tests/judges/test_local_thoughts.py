@@ -156,7 +156,7 @@ def test_the_end_of_the_turn_ends_a_thought(judge_of, favouring):
     assert list(thought.ids) == encoded(judge, "\n</think>\n\n")
 
 
-def test_off_is_a_condition_of_its_own(judge_of):
+def test_thinking_off_differs_from_unset(judge_of):
     request = Choice(QUESTION, LABELS)
     judges = {str(how): judge_of(how) for how in (None, "off", BUDGET, {"effort": "none"})}
     replies = {how: reply for how, judge in judges.items() for _, reply in judge.ask([request])}
@@ -369,7 +369,7 @@ def test_invalid_thinking_is_refused(judge_of, bad):
         judge_of(bad)
 
 
-def test_names(model, byte_level, tmp_path):
+def test_judge_names_with_thinking(model, byte_level, tmp_path):
     model.save_pretrained(tmp_path)
     byte_level.save_pretrained(tmp_path)
     judge = load_judge(f"{tmp_path}?thinking=64")

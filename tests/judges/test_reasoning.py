@@ -95,7 +95,7 @@ def test_without_room_a_study_stops_within_ten_calls(judge_of, where, counts):
         assert "up to 32 tokens" in str(caught.value)
 
 
-def test_room_that_is_too_small_says_so(judge_of):
+def test_small_token_budget_error_suggests_a_larger_one(judge_of):
     with ReasoningServer() as server:
         with pytest.raises(
             CutOffError, match=r"limit of 132 tokens .* up to 132 tokens; set a larger .*thinking=\{\"tokens\": 4096\}"
@@ -143,13 +143,13 @@ def test_thinking_is_part_of_the_id_only_where_it_is_given():
     ("option", "setting"),
     [("4096", {"tokens": 4096}), ("low", {"effort": "low"}), ("off", "off"), ("auto", "auto")],
 )
-def test_a_name_says_it(option, setting):
+def test_thinking_in_a_judge_name(option, setting):
     judge = load_judge(f"api:j@http://localhost:8000/v1?thinking={option}")
     assert json.loads(judge.id.partition("/v1:")[2]) == {"thinking": setting}
     assert judge.wire.thinking == Thinking.of(setting)
 
 
-def test_a_file_says_it(tmp_path, monkeypatch):
+def test_thinking_in_biaslab_toml(tmp_path, monkeypatch):
     (tmp_path / "biaslab.toml").write_text(
         '[judges.one]\nmodel = "j"\naddress = "http://localhost:8000/v1"\nthinking = {effort = "high", tokens = 9000}\n'
     )
@@ -311,7 +311,7 @@ def test_refusals_in_the_words_of_many_servers(name, status, said):
         ({"finish_reason": None}, ("B", None)),
     ],
 )
-def test_why_a_reply_ended(choice, read):
+def test_finish_reason_of_a_reply(choice, read):
     reply = Wire("j", "max_tokens").read(Completion("A or B?"), {"choices": [{"message": {"content": "B"}, **choice}]})
     assert (reply.text, reply.finish_reason) == read
 

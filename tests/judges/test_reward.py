@@ -231,7 +231,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_rewards_follow(shared_data, name):
+def test_recorded_rewards_give_published_accuracies(shared_data, name):
     path = shared_data / "recorded" / "judgebench_reward_models" / f"{name}.jsonl.gz"
     with gzip.open(path, "rt") as lines:
         rows = [json.loads(line) for line in lines]

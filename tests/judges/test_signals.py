@@ -78,7 +78,7 @@ def test_a_second_signal_ends_at_once(tmp_path, number):
 
 
 @pytest.mark.slow
-def test_the_grace_is_limited(tmp_path, monkeypatch):
+def test_grace_period_is_limited(tmp_path, monkeypatch):
     monkeypatch.setenv(stopping.GRACE, "0.5")
     with FaultServer(hanging_after(300)) as server:
         process = started(server, tmp_path / "s")

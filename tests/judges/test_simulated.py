@@ -66,7 +66,7 @@ def test_every_attribute_and_template_is_answered(graded):
         assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(trial.condition["human_gap"])
 
 
-def test_says_what_it_cannot_judge(graded):
+def test_request_without_about_is_refused(graded):
     request = Choice("Which is better?", ("A", "B"))
     with pytest.raises(UnsupportedRequestError, match="field about") as caught:
         bl.SimulatedJudge(graded).check([request])

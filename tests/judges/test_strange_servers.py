@@ -61,7 +61,7 @@ def test_the_body_of_what_cannot_be_read_is_kept_for_a_debugger(judge_of):
 
 
 @pytest.mark.parametrize("fault", ["429 for years", "429 for ever", "429 nan"])
-def test_no_wait_is_longer_than_patience(judge_of, fault):
+def test_waits_are_capped_by_patience(judge_of, fault):
     with FaultServer(lambda text, attempt: fault) as server:
         began = time.monotonic()
         patience = Patience(minutes=0.005, first_wait=0.01, grace=5)
@@ -129,7 +129,7 @@ def test_same_host(other, same):
     assert is_same_host("http://a:8000/v1", other) is same
 
 
-def test_the_option():
+def test_redirects_option_is_validated():
     assert load_judge("api:m@http://a/v1?redirects=same_host").redirects == "same_host"
     with pytest.raises(InputError, match="redirects is 'yes', allowed: "):
         ApiJudge("m", "http://a/v1", redirects="yes")
@@ -166,7 +166,7 @@ def test_an_impossible_distribution_gives_no_value_and_is_named(judge_of, tmp_pa
         ("one token", "omitted labels may be likelier than the returned ones"),
     ],
 )
-def test_the_reply_says_why_it_cannot_be_used(judge_of, fault, words):
+def test_unusable_reply_has_its_reason(judge_of, fault, words):
     with FaultServer(lambda text, attempt: fault) as server:
         [(_, reply)] = judge_of(server).ask([Choice("Summary?", ("Summary A", "Summary B"))])
     assert (reply.finish_reason, reply.text, reply.usage.prompt_tokens) == ("unusable", words, 8)
