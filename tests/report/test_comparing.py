@@ -90,7 +90,7 @@ def test_standing_counts_those_that_an_estimate_exceeds(make_row, others, estima
 
 
 @given(st.floats(0, 1), st.floats(0, 0.3))
-def test_more_of_a_bias_never_exceeds_fewer(make_row, others, estimate, half):
+def test_exceeded_peers_increase_with_the_estimate(make_row, others, estimate, half):
     peers = find_peers(make_row(), judges_of(others))
 
     def counts(value, above):
@@ -124,7 +124,7 @@ def test_comparison_conditions_are_columns_of_the_estimates():
     assert all("scale" in metric.comparison.alike for metric in points)
 
 
-def test_sentences_say_where_a_judge_stands(make_row, others):
+def test_sentences_give_the_standing_among_peers(make_row, others):
     found = [
         make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68),
         make_row(judge="mine", attribute="fluency", estimate=0.51, p_value=0.6),
@@ -140,7 +140,7 @@ def test_sentences_say_where_a_judge_stands(make_row, others):
     assert not any("recorded" in sentence for sentence in report.verdicts(frame))
 
 
-def test_the_card_and_the_page_say_it_too(make_row, others):
+def test_card_and_page_give_the_standing_among_peers(make_row, others):
     frame = pd.DataFrame([make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68)])
     card = report.card(frame, reference=others)
     wanted = "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with a non-overlapping interval"
@@ -183,5 +183,5 @@ def test_no_marks_are_drawn_without_peers(make_row, others):
     assert np.isfinite(ax.get_xlim()).all()
 
 
-def test_comparisons_are_declared_once():
+def test_first_position_rate_declares_its_comparison():
     assert find_metric("first_position_rate", "position").comparison == Comparison("verdicts on pairs")

@@ -179,7 +179,7 @@ def test_one_outlying_run_of_three_keeps_the_verdict(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "name"), [(["--runs", "0"], "runs"), (["--runs", "2", "--estimates", "e"], "runs")]
 )
-def test_runs_have_to_be_possible(options, name):
+def test_invalid_number_of_runs_is_refused(options, name):
     judge = [] if "--estimates" in options else ["--judge", "simulated"]
     done = CliRunner().invoke(app, ["check", *judge, "--limit", f"{METRIC}=.4:.6", *options])
     assert isinstance(done.exception, InputError)

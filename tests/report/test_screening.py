@@ -221,7 +221,7 @@ def test_verbosity_is_untested_without_human_scores(graded):
 
 
 @pytest.mark.slow
-def test_it_shows_the_card(judge, graded):
+def test_screen_result_shows_the_card(judge, graded):
     found = screen(judge, graded, contexts=4)
     assert "<table" in found._repr_html_()
     assert "also: position, same winner in both orders (share), coherence: " in str(found)

@@ -56,7 +56,7 @@ def test_table_is_empty_without_biases_and_refused_without_judge(estimates):
         bl.report.verdict_table(estimates.drop(columns="judge"))
 
 
-def test_it_travels_as_a_plain_frame(estimates):
+def test_pickled_table_is_a_plain_frame(estimates):
     table = bl.report.verdict_table(estimates)
     back = pickle.loads(pickle.dumps(table))
     assert type(back) is pd.DataFrame

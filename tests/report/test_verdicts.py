@@ -199,7 +199,7 @@ def test_smallest_effects_are_checked(make_row):
         report.verdicts(pd.DataFrame([make_row()]).drop(columns="mde"))
 
 
-def test_no_row_is_no_sentence(make_row):
+def test_empty_frame_has_no_sentences(make_row):
     assert report.verdicts(pd.DataFrame([make_row()]).head(0)) == []
 
 

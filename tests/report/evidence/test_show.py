@@ -363,14 +363,14 @@ def test_invalid_options_are_refused(study, given, what):
         bl.show(study[0], **given)
 
 
-def test_frames_of_something_else_are_refused(study):
+def test_other_frames_are_refused(study):
     with pytest.raises(TrialsError, match="without value, status"):
         bl.show(study[0].drop(columns=["value", "status"]))
     with pytest.raises(TrialsError, match="empty"):
         bl.show(study[0].head(0))
 
 
-def test_shown_as_text_it_says_who_won(study):
+def test_text_form_names_the_winner(study):
     text = repr(bl.show(study[0], store=study[1], n=2))
     assert text.startswith("2 of 30 cards\nflip ")
     assert text.count("shown first") >= 2
