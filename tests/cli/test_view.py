@@ -57,7 +57,7 @@ def test_every_way_of_asking_is_found_again(tmp_path):
     assert "unknown" not in set(found["probe"])
 
 
-def test_data_of_one_attribute_are_no_matter(tmp_path):
+def test_trials_of_one_attribute_are_found_in_the_store(tmp_path):
     """Which some probes refuse: they asked nothing about them."""
     graded = bl.load_dataset("graded", limit=2)
     human = graded.human[graded.human["attribute"] == "coherence"]
