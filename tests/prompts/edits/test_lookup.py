@@ -56,7 +56,7 @@ def write(folder, name, rows):
     return path
 
 
-def test_calm(tmp_path):
+def test_calm_table_is_an_edit(tmp_path):
     path = write(tmp_path, "sentiment_bias.json", CALM)
     cheerful = from_table(path, "cheerful")
     assert isinstance(cheerful, Edit)

@@ -194,7 +194,7 @@ def test_fast_chat_looks_for_a_first(prompts):
     assert single.parse("Rating: [[7]]") == (7.0, "ok")
 
 
-def test_a_file_of_ones_own(tmp_path):
+def test_custom_toml_file_is_a_protocol(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(TOML)
     protocol = bl.Protocol.from_file(path)

@@ -217,7 +217,7 @@ def test_several_labels_may_have_one_meaning():
     assert [reading(words, text) for text in ("This is great work overall", "Overall: bad")] == [1, 0]
 
 
-def test_a_function_of_ones_own_is_called_once_a_reply():
+def test_custom_parser_is_called_once_per_reply():
     seen = []
     mine = bl.Protocol.from_template(
         PAIR, parse=lambda text: seen.append(text) or float("A" in text), verdicts={"A": 1, "B": 0}

@@ -118,7 +118,7 @@ def test_a_template_may_be_a_file(tmp_path):
     assert from_path.turns == bl.Protocol.from_template(str(path), verdicts=BRACKETS).turns
 
 
-def test_the_id_hangs_on_everything_but_the_name():
+def test_id_depends_on_all_fields_but_the_name():
     one = bl.Protocol.from_template(PAIR, verdicts=BRACKETS, name="a")
     same = bl.Protocol.from_template(PAIR, verdicts=BRACKETS, name="b")
     others = [
@@ -236,7 +236,7 @@ def test_wrong_protocols_are_refused_before_anything_is_asked(wrong):
         bl.Protocol.from_template(*arguments, **options)
 
 
-def test_letters_are_no_words():
+def test_letter_labels_match_whole_words_only():
     assert Labels((("A", 1.0), ("B", 0.0))).find("A good answer? B, I think") == [1.0, 0.0]
     assert Labels((("A", 1.0), ("AB", 0.0))).find("AB") == [0.0]
 
