@@ -35,7 +35,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("request_", "digest"), GOLDEN)
-def test_keys_never_change(request_: Request, digest: str) -> None:
+def test_request_keys_are_stable(request_: Request, digest: str) -> None:
     assert request_key(request_, "model@revision") == digest
 
 

@@ -82,7 +82,7 @@ def test_pack_is_committed_once_before_it_is_yielded(tmp_path: Path, commits: li
     assert judge.tally.usage == Usage(105, 35, 70)
 
 
-def test_one_stored_meanwhile_is_the_one_that_is_handed_on(tmp_path: Path) -> None:
+def test_reply_stored_meanwhile_replaces_the_new_one(tmp_path: Path) -> None:
     requests = make_requests(10)
     with Store(tmp_path / "store") as store:
 
