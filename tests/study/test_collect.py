@@ -219,7 +219,7 @@ def test_a_later_round_is_resumed_from_the_store(judge, graded, tmp_path):
     pd.testing.assert_frame_equal(trials, bl.collect(DOUBTFUL, judge, graded, progress=False))
 
 
-def test_a_budget_that_the_first_round_spends_begins_no_other(judge, graded, tmp_path):
+def test_spent_budget_starts_no_further_round(judge, graded, tmp_path):
     store, watched = tmp_path / "replies.sqlite", Watched(judge)
     with pytest.raises(BudgetExceededError, match="240 of 240 requests; the design has more requests"):
         bl.collect(DOUBTFUL, watched, graded, store=store, budget=bl.Budget(requests=240), progress=False)
@@ -259,7 +259,7 @@ def test_a_judge_without_distributions_is_refused(judge, graded):
         bl.collect(text_probe, watched, graded, progress=False)
 
 
-def test_a_judge_that_leaves_requests_out_is_caught(judge, graded):
+def test_judge_that_omits_requests_is_refused(judge, graded):
     class Lazy(Watched):
         def ask(self, requests):
             yield requests[0], Reply(logprobs=(-0.2, -2.0))

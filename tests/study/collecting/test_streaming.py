@@ -75,7 +75,7 @@ def test_windows_hold_whole_contexts_in_order(sizes, most):
 
 
 @given(st.lists(st.sets(st.integers(-(2**63), 2**63 - 1), max_size=20), max_size=20))
-def test_seen_knows_all_that_were_added(parts):
+def test_seen_reports_numbers_added_before(parts):
     seen, known = Seen(), set()
     for part in parts:
         given_now = np.array(sorted(part), np.int64)

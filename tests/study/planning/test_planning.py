@@ -53,7 +53,7 @@ def test_required_contexts_are_the_smallest_sufficient_number(spread, effect, po
 
 
 @given(SPREADS, st.integers(1, 10_000), POWERS)
-def test_questions_turned_round_agree(spread, contexts, power):
+def test_required_inverts_detectable(spread, contexts, power):
     effect = spread.detectable(contexts, power)
     if math.isnan(effect):
         assert int(contexts * spread.share + 1e-9) < 6
@@ -183,7 +183,7 @@ def test_more_contexts_than_the_data_set_has(data):
     assert double.read == pytest.approx(2 * plan(PROBE, Silent(), data, contexts=12).read, abs=1)
 
 
-def test_the_plan_turned_round(data):
+def test_plan_by_effect_and_by_contexts_agree(data):
     there = plan(PROBE, Silent(), data, effect=0.08, power=0.9)
     back = plan(PROBE, Silent(), data, contexts=there.contexts, power=0.9)
     assert back.effect <= there.effect == 0.08
@@ -234,7 +234,7 @@ def test_bad_input(data, given):
         plan(PROBE, Silent(), data, **given)
 
 
-def test_pilots_that_say_nothing(data):
+def test_uninformative_pilots_are_refused(data):
     unrated = bl.Dataset("new", data.candidates, data.human.head(0), data.attributes, data.scale, data.noun)
     with pytest.raises(InputError, match="pilot="):
         plan(PROBE, Silent(), unrated, effect=0.1)

@@ -94,7 +94,7 @@ def test_power_from_a_small_unbiased_pilot_is_as_planned():
 @pytest.mark.thorough
 @pytest.mark.parametrize("sharpness", [1.0, 3.0, 8.0])
 @pytest.mark.parametrize("size", [8, 24, 100])
-def test_plans_keep_their_word(size, sharpness):
+def test_power_at_the_planned_effect_is_as_planned(size, sharpness):
     """Wanted are .75 to .87; a fifth of a tenth more for 60 pilots."""
     low, high = (0.71, 0.91) if size == 8 else (0.73, 0.89)
     assert low <= power_of_plans(size, sharpness, 60).mean() <= high
@@ -120,7 +120,7 @@ def test_a_small_pilot_promises_less():
     assert small.detectable(40) == pytest.approx(assured_normal(8, 0.8) * 0.2 / math.sqrt(40), rel=0.05)
 
 
-def test_a_plan_for_a_card_says_both():
+def test_plan_for_a_card_has_effects_alone_and_among_tests():
     data = bl.load_dataset("graded", limit=12)
     judge = bl.SimulatedJudge(data, noise=2)
     probe = bl.probes.Position(["coherence"], [1], resampling=bl.Resampling(n=100))
