@@ -105,7 +105,9 @@ def test_reply_stored_meanwhile_replaces_the_new_one(tmp_path: Path) -> None:
         ((Completion("Say 1."), Reply(text="?")), "answered a request twice, or one it was not asked"),
     ],
 )
-def test_invalid_reply_does_not_lose_the_rest_of_its_pack(tmp_path: Path, slip: tuple[Request, Reply], words: str) -> None:
+def test_invalid_reply_does_not_lose_the_rest_of_its_pack(
+    tmp_path: Path, slip: tuple[Request, Reply], words: str
+) -> None:
     with Store(tmp_path / "store") as store:
         with pytest.raises(JudgeError, match=words):
             list(store.wrap(Packed(slips=[slip])).ask(make_requests(10)))
