@@ -146,7 +146,7 @@ def test_noise_of_prompts_and_of_contexts(graded, rate):
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_text_follows_the_distribution_and_its_temperature(graded, rate, temperature):
+def test_score_text_follows_distribution_and_temperature(graded, rate, temperature):
     """p_T is proportional to p^(1/T), and greedy text is the likeliest label."""
     judge, scale = bl.SimulatedJudge(graded, sharpness=4.0), find_scale("1-5")
     asked = rate(["coherence"], scale)

@@ -62,7 +62,7 @@ def test_unreadable_lists_are_missing_and_named_on_the_page():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("items", [24, 60, 200])
-def test_type_one_error_and_coverage(items):
+def test_type_one_error_and_coverage_of_lists(items):
     measure = OneList(Resampling(n=200))
     odds = np.exp(WORTH)  # of a list with Gumbel noise, the best is chosen as by Plackett and Luce
     truth = np.mean(np.e * odds / (odds.sum() - odds + np.e * odds)) - 0.25

@@ -36,7 +36,7 @@ def test_every_best_candidate_is_read_as_it_is_written(where, names):
 
 
 @given(st.text(), st.sampled_from(NAMES), st.sampled_from(("best", *RANKED)), st.integers(2, 20))
-def test_no_reply_breaks_a_reader(text, names, replies, k):
+def test_no_reply_breaks_a_list_reader(text, names, replies, k):
     value, status = protocol(replies, names).parse_list(text, k)
     assert len(value) == k
     assert all(map(math.isnan, value)) == (status != "ok")
