@@ -71,7 +71,7 @@ def test_wrong_use(words, code, expected, capsys):
     assert not list(Path().iterdir())
 
 
-def test_import_loads_nothing_heavy():
+def test_import_of_batch_loads_nothing_heavy():
     heavy = "{'torch', 'openai', 'matplotlib', 'pandas', 'numpy'}"
     script = f"import sys, biaslab.cli.batch; sys.exit(len({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

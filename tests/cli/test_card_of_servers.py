@@ -29,7 +29,7 @@ def card(server, *probes, options=""):
 
 
 @pytest.mark.slow
-def test_a_card_of_a_chat_alone_ends_with_a_page_that_says_what_was_asked_otherwise(capsys):
+def test_card_of_a_chat_server_names_substituted_requests(capsys):
     probes = ("verbosity", "familiarity", "source")
     with chat_alone() as server:
         assert card(server, *probes) == 0
@@ -48,7 +48,7 @@ def test_a_card_of_a_chat_alone_ends_with_a_page_that_says_what_was_asked_otherw
 
 
 @pytest.mark.slow
-def test_one_probe_that_fails_is_not_measured_and_the_card_is_there_after_each(capsys):
+def test_failed_probe_is_unmeasured_and_card_is_saved_each_time(capsys):
     there = []
 
     def script(text, attempt):
@@ -70,7 +70,7 @@ def test_one_probe_that_fails_is_not_measured_and_the_card_is_there_after_each(c
     assert there[-1]  # saved before the last probe was asked
 
 
-def test_a_server_that_is_down_is_said_once_and_soon(capsys):
+def test_unreachable_server_is_reported_once(capsys):
     with chat_alone() as server:
         pass
     began = time.monotonic()
@@ -85,7 +85,7 @@ def test_a_server_that_is_down_is_said_once_and_soon(capsys):
 
 
 @pytest.mark.slow
-def test_a_server_that_refuses_the_key_halfway_is_asked_nothing_more(capsys):
+def test_refused_key_stops_the_remaining_probes(capsys):
     asked = []
 
     def script(text, attempt):
@@ -103,7 +103,7 @@ def test_a_server_that_refuses_the_key_halfway_is_asked_nothing_more(capsys):
     assert set(pd.read_csv("card.csv")["probe"]) == {"verbosity"}
 
 
-def test_a_probe_prints_what_was_asked_otherwise(capsys):
+def test_probe_prints_substituted_requests(capsys):
     with chat_alone() as server:
         words = ["probe", "position", "--judge", f"api:judge@{server.url}", "--contexts", "2"]
         assert main([*words, "--attribute", "coherence"]) == 0

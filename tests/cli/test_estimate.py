@@ -25,7 +25,7 @@ def test_a_file_of_judgements_is_written_and_estimated(capsys):
     assert "first_position_rate" not in capsys.readouterr().out
 
 
-def test_what_cannot_be_estimated_is_one_line(capsys):
+def test_invalid_trials_file_is_refused(capsys):
     assert main(["estimate", "position", "none.parquet"]) == 2
     assert "a Parquet file of trials" in capsys.readouterr().err
     assert main([*ASKED, "--trials", "trials.csv"]) == 2

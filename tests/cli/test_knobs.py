@@ -67,7 +67,7 @@ def test_a_name_is_for_all_probes_that_have_it_or_for_one():
             make_probes(kinds, [wrong], {})
 
 
-def test_a_parameter_does_what_it_does_in_python(capsys):
+def test_parameters_give_the_same_estimates_as_in_python(capsys):
     words = ["probe", "position", "--judge", "simulated:position=1,noise=1", "--contexts", "6"]
     knobs = ["--attribute", "coherence", "-p", "n_pairs=2", "-p", "templates=1"]
     assert main([*words, *knobs, "--out", "a/b/rates.csv"]) == 0
@@ -83,7 +83,7 @@ def test_a_parameter_does_what_it_does_in_python(capsys):
 
 
 @pytest.mark.slow
-def test_ones_own_table(capsys):
+def test_custom_table_is_planned_and_judged(capsys):
     words = [*OWN, "--noun", "essay", "--attribute", "coherence", "--attribute", "fluency", "--judge", "simulated"]
     assert main(["plan", "position", *words, "--contexts", "4", "-p", "n_pairs=1", "-p", "templates=1"]) == 0
     assert "4 contexts × 4 requests = 16" in capsys.readouterr().out
@@ -98,7 +98,7 @@ def test_ones_own_table(capsys):
 
 
 @pytest.mark.slow
-def test_what_a_card_asks_is_said_before_it_is_asked(capsys):
+def test_card_announces_its_requests_first(capsys):
     words = ["card", "simulated", "--contexts", "2", "--attribute", "coherence", "--attribute", "fluency"]
     words += ["--probe", "position", "--probe", "comparative", "--probe", "source"]
     assert main(words) == 0

@@ -43,7 +43,7 @@ def test_an_item_is_shown_and_verdicts_are_written_and_read_back(mine, tmp_path,
         (MINE.replace("[[2]]", "[[1]]x"), "contain each other"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(mine, capsys, changed, message):
+def test_invalid_protocol_file_is_refused(mine, capsys, changed, message):
     mine.write_text(changed)
     assert main(["protocol", "check", str(mine)]) == 2
     assert message in capsys.readouterr().err
@@ -67,7 +67,7 @@ mine = bl.Protocol.from_template("{question} {answer_a} {answer_b}", parse=first
 
 
 @pytest.mark.parametrize("named", ["deployed", "python:own_protocol:mine"])
-def test_a_protocol_is_named_in_the_projects_file_or_made_in_python(mine, tmp_path, capsys, monkeypatch, named):
+def test_protocol_may_be_in_biaslab_toml_or_in_python(mine, tmp_path, capsys, monkeypatch, named):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])  # as for a console command
     (tmp_path / "biaslab.toml").write_text("[protocols.deployed]\nfile = 'mine.toml'\n")
@@ -110,7 +110,7 @@ def test_a_card_asks_each_probe_with_the_protocol_of_its_form(mine, tmp_path, ca
         ("probe position --protocol python:math:pi", "the name of a Protocol; this is a float"),
     ],
 )
-def test_a_protocol_that_no_probe_takes_is_said_to_be_one(mine, tmp_path, capsys, monkeypatch, options, message):
+def test_unusable_protocol_is_refused_with_a_reason(mine, tmp_path, capsys, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "score.toml").write_text(RUBRIC)
     (tmp_path / "code.toml").write_text('template = "{question} {answer_a} {answer_b}"\nparse = "os:system"\n')

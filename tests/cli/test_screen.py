@@ -14,7 +14,7 @@ def _work_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_what_is_planned_is_asked_and_the_page_is_written(capsys):
+def test_screen_asks_the_planned_requests_and_writes_the_card(capsys):
     assert main([*WORDS, "--plan", "--price-in", "2"]) == 0
     said = capsys.readouterr().out
     assert "data=14c3b1cd: 72 requests; " in said
@@ -45,7 +45,7 @@ def test_what_is_planned_is_asked_and_the_page_is_written(capsys):
         (["--max-tokens", "0"], 2, "budget.tokens is 0"),
     ],
 )
-def test_bad_input_is_refused_in_one_line_before_anything_is_asked(options, code, said, capsys):
+def test_bad_input_is_refused_in_one_line(options, code, said, capsys):
     assert main([*WORDS, *options]) == code
     captured = capsys.readouterr()
     assert captured.err.startswith("biaslab: ")

@@ -57,7 +57,7 @@ def test_every_way_of_asking_is_found_again(tmp_path):
     assert "unknown" not in set(found["probe"])
 
 
-def test_data_of_one_attribute_are_no_matter(tmp_path):
+def test_trials_of_one_attribute_are_found_in_the_store(tmp_path):
     """Which some probes refuse: they asked nothing about them."""
     graded = bl.load_dataset("graded", limit=2)
     human = graded.human[graded.human["attribute"] == "coherence"]
@@ -69,7 +69,7 @@ def test_data_of_one_attribute_are_no_matter(tmp_path):
     assert set(trials_of_store(tmp_path / "s.sqlite", data)["key"]) == set(trials["key"])
 
 
-def test_a_page_of_saved_trials_has_prompts_from_the_store_and_fetches_nothing(study, tmp_path, capsys):
+def test_page_of_saved_trials_is_self_contained(study, tmp_path, capsys):
     folder, _ = study
     out = tmp_path / "page.html"
     store = ["--store", str(folder / "s.sqlite")]
@@ -97,7 +97,7 @@ def test_a_page_of_a_store_shows_what_no_probe_knows(study, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_wrong_wishes_are_said_before_anything_is_written(study, tmp_path, capsys):
+def test_wrong_options_are_refused_before_writing(study, tmp_path, capsys):
     folder, _ = study
     trials = str(folder / "trials.csv")
     for arguments, what in (

@@ -121,7 +121,7 @@ def test_a_server_that_always_fails_ends_the_run(judge_of):
     assert sum(server.asked.values()) == 7
 
 
-def test_no_server_at_all(judge_of):
+def test_unreachable_server_raises_after_reach(judge_of):
     with FaultServer() as server:
         pass
     judge, began = judge_of(server, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
@@ -134,7 +134,7 @@ def test_no_server_at_all(judge_of):
 
 
 @pytest.mark.slow
-def test_a_server_that_was_there_is_waited_for_longer(judge_of):
+def test_server_that_answered_before_is_retried_for_minutes(judge_of):
     with FaultServer() as server:
         judge = judge_of(server, patience=Patience(retries=1000, reach=0.5, minutes=0.02, first_wait=0.05))
         assert len(list(judge.ask(prompts(1)))) == 1
@@ -145,7 +145,7 @@ def test_a_server_that_was_there_is_waited_for_longer(judge_of):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a full queue does to a connection is the system's choice")
-def test_a_connection_that_never_comes_about_is_given_up_within_the_time_to_reach(judge_of):
+def test_connection_without_handshake_times_out_after_reach(judge_of):
     """The queue of the listening socket is full, so that the third handshake gets no answer."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, contextlib.ExitStack() as waiting:
         for held in [waiting.enter_context(socket.socket()) for _ in range(4)]:
@@ -159,7 +159,7 @@ def test_a_connection_that_never_comes_about_is_given_up_within_the_time_to_reac
         judge.close()
 
 
-def test_a_name_that_does_not_resolve_is_said_at_once():
+def test_unresolvable_host_raises_unreachable_error():
     judge = ApiJudge("judge", "http://no-such-host.invalid/v1", patience=Patience(reach=0.3, first_wait=0.05))
     with pytest.raises(UnreachableError, match=r"nothing answers at http://no-such-host.invalid/v1 \(gaierror\)"):
         list(judge.ask(prompts(1)))
@@ -188,7 +188,7 @@ def test_the_bar_shows_retries_while_they_happen(judge_of, graded, capsys):
     assert retries[0].start() < shown.rindex("2/2")  # both replies may come at once
 
 
-def test_a_judge_may_say_itself_what_it_costs_and_what_may_be_spent(judge_of, graded, capsys):
+def test_prices_and_limits_of_the_judge_make_its_budget(judge_of, graded, capsys):
     probe, prices = bl.probes.Position(["coherence"], [1], answer="text"), {"input": 1000.0, "output": 1000.0}
     with FaultServer() as server:
         judge = judge_of(server, prices=prices, limits={"dollars": 1})
@@ -254,7 +254,7 @@ def test_a_filter_or_refusal_is_a_reply_with_a_status(judge_of, graded, fault, r
 
 @pytest.mark.parametrize("fault", ["no logprobs", "no logprobs here"])
 @pytest.mark.parametrize("request_", [Choice("x", ("A", "B")), Likelihood("a text", "given ")])
-def test_a_server_without_probabilities_is_found_out_by_one_request(judge_of, fault, request_):
+def test_missing_probabilities_are_detected_by_one_request(judge_of, fault, request_):
     with FaultServer(lambda text, attempt: fault if fault != "no logprobs" else "", probabilities=False) as server:
         many = [Choice(f"{n}", ("A", "B")) for n in range(50)] if isinstance(request_, Choice) else [request_]
         words = r"Sampled\(judge, k\)" if isinstance(request_, Choice) else "prompt_logprobs"
@@ -264,7 +264,7 @@ def test_a_server_without_probabilities_is_found_out_by_one_request(judge_of, fa
 
 
 @pytest.mark.parametrize("fault", ["no logprobs", "bad logprobs", "positive logprobs"])
-def test_probabilities_of_a_wrong_shape_are_asked_again_where_good_ones_came_before(judge_of, fault):
+def test_malformed_probabilities_are_retried_after_good_ones(judge_of, fault):
     with FaultServer(lambda text, attempt: fault if text == "2" and not attempt else "") as server:
         judge = judge_of(server, max_concurrency=1)
         replies = dict(judge.ask([Choice(f"{n}", ("A", "B")) for n in range(5)]))
@@ -281,7 +281,7 @@ def test_likelihood(judge_of, how):
         assert reply.logprobs == (-4.0, -7.0)
 
 
-def test_what_is_sent(judge_of):
+def test_request_body(judge_of):
     with FaultServer() as server:
         judge = judge_of(
             server, parameters={"top_p": 0.9, "temperature": None}, prefill={"continue_final_message": True}
@@ -359,7 +359,7 @@ def test_usage_is_stored_and_paid_in_dollars(judge_of, graded, tmp_path):
         assert info["cached_tokens"].sum() == 2 * len(server.asked)
 
 
-def test_what_a_reply_carries_survives_the_store(judge_of, tmp_path):
+def test_reply_fields_survive_the_store(judge_of, tmp_path):
     with FaultServer() as server, bl.Store(tmp_path / "s") as store:
         server.tokens = {"A": 0.9, "The": 0.05}
         wrapped = store.wrap(judge_of(server))
@@ -405,13 +405,13 @@ def test_the_bar_shows_what_is_spent_and_a_plan_says_it_before(judge_of, graded,
         assert f"${tokens / 1000:,.2f}" in capsys.readouterr().err
 
 
-def test_bad_budgets():
+def test_invalid_budgets_are_refused():
     for options in ({"dollars": 5}, {"dollars": -1, "prices": {"input": 1}}, {"prices": {"output": 1}}, {"prices": {}}):
         with pytest.raises(InputError, match=r"prices|dollars"):
             bl.Budget(**options)
 
 
-def test_bad_settings():
+def test_invalid_settings_are_refused():
     for options in ({"model": ""}, {"likelihood": "x"}, {"top_logprobs": 0}, {"max_concurrency": 0}, {"timeout": 0}):
         with pytest.raises(InputError):
             ApiJudge(**{"model": "m", **options})
@@ -422,7 +422,7 @@ def test_bad_settings():
         ApiJudge("m", parameters={"x": object()})
 
 
-def test_identity():
+def test_judge_id():
     plain = ApiJudge("m", "http://u:p@h:1/v1/")
     assert plain.id == "api:m@h:1/v1"
     assert ApiJudge("m", "http://h:1/v1", parameters={"b": 1, "a": 2}).id == 'api:m@h:1/v1:{"parameters":{"a":2,"b":1}}'
@@ -474,7 +474,7 @@ with bl.Store(sys.argv[2]) as store:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
-def test_a_run_that_is_stopped_pays_twice_for_what_was_on_its_way_at_most(tmp_path, how):
+def test_stopped_run_pays_again_only_for_requests_in_flight(tmp_path, how):
     with FaultServer(latency=0.05) as server:
         command = [sys.executable, "-c", RUN, server.url, str(tmp_path / "s")]
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -537,7 +537,7 @@ with bl.Store(folder / "s") as store:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a small disk")
-def test_a_full_disk_loses_nothing_that_is_paid_for(tmp_path):
+def test_full_disk_loses_no_paid_reply(tmp_path):
     """On a disk of 12 MiB of its own, in a name space of its own."""
     mount = f'mount -t tmpfs -o size=12m tmpfs {tmp_path} && exec "$@"'
     with FaultServer(latency=0.02) as server:
@@ -554,7 +554,7 @@ def test_a_full_disk_loses_nothing_that_is_paid_for(tmp_path):
         assert max(server.paid.values()) == 1
 
 
-def test_no_room_for_a_reserve_is_said_before_much_is_spent(tmp_path, judge_of, monkeypatch):
+def test_full_disk_without_reserve_stops_after_one_reply(tmp_path, judge_of, monkeypatch):
     from biaslab.store import file
 
     (tmp_path / "f").mkdir()

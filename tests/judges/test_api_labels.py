@@ -20,7 +20,7 @@ def mass(labels, *places):
     return [round(math.exp(value), 6) for value in found.logprobs], round(found.unseen, 6), found.bounded
 
 
-def test_white_space_before_a_label_and_what_ends_it_do_not_matter():
+def test_label_mass_ignores_whitespace_and_punctuation():
     shown = {"A": math.log(0.4), " A": math.log(0.1), "\nA": math.log(0.05), "A.": math.log(0.05), "B": math.log(0.3)}
     assert mass(("A", "B"), Place("A", shown)) == ([0.6, 0.3], 0.1, ())
 
@@ -36,7 +36,7 @@ def test_labels_of_several_tokens_share_their_beginning():
     assert mass(("Summary A", "Summary B"), *places) == ([0.56, 0.2], 0.09, ())  # .05 + .8 × .05
 
 
-def test_a_label_that_another_one_goes_on_from_is_not_counted_in_it():
+def test_label_mass_excludes_longer_labels():
     places = [place("1", **{"1": 0.6, "2": 0.3}), place("0", **{"0": 0.5, ".": 0.3, "<end>": 0.15})]
     found, unseen, _ = mass(("1", "2", "10"), *places)
     assert found == [0.3, 0.3, 0.3]
@@ -47,7 +47,7 @@ def test_a_decimal_is_not_the_whole_number_before_its_point():
     assert mass(("1", "2"), place("1.5", **{"1.5": 0.5, "1.": 0.2, "2": 0.2}))[0] == [0.2, 0.2]
 
 
-def test_a_label_that_is_not_shown_has_a_bound_and_none_shown_is_no_answer():
+def test_label_not_shown_is_bounded_by_unseen_mass():
     assert mass(("A", "B"), place("A", A=0.9, x=0.05)) == ([0.9, 0.05], 0.05, (1,))
     found, unseen, bounded = mass(("A", "B"), place("x", x=0.9, y=0.05))
     assert (found, unseen, bounded) == ([0.0, 0.0], 0.05, (0, 1))
@@ -56,7 +56,7 @@ def test_a_label_that_is_not_shown_has_a_bound_and_none_shown_is_no_answer():
 
 
 @given(st.lists(st.integers(1, 100), min_size=4, max_size=4), st.integers(1, 4))
-def test_mass_seen_and_unseen_is_at_most_one_and_exact_when_all_is_shown(weights, shown):
+def test_seen_and_unseen_mass_sum_to_one_and_bounds_hold(weights, shown):
     total = sum(weights)
     levels = {label: math.log(weight / total) for label, weight in zip("ABCD", weights, strict=True)}
     top = dict(sorted(levels.items(), key=lambda pair: -pair[1])[:shown])
@@ -111,7 +111,7 @@ def test_a_refusal_halves_once_a_round():
     assert (pace.limit, pace.until) == (16, 5.4)
 
 
-def test_what_headers_say():
+def test_retry_and_rate_limit_headers_are_parsed():
     assert faults.retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
     assert faults.retry_after({"retry-after": "soon"}) is None
     assert faults.duration("6m0s") == 360

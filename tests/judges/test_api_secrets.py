@@ -58,7 +58,7 @@ def log():
 
 
 @pytest.mark.parametrize("fault", ["", "401", "404", "500", "drop", "cut", "hang", "error in 200", "too long", "429"])
-def test_the_key_is_nowhere(tmp_path, monkeypatch, capsys, log, fault):
+def test_key_is_in_no_file_log_or_error(tmp_path, monkeypatch, capsys, log, fault):
     monkeypatch.setenv("BIASLAB_API_KEY", KEY)
     with FaultServer(lambda text, attempt: fault) as server, bl.Store(tmp_path / "s") as store:
         judge = ApiJudge("judge", server.url, patience=Patience(1, 0.001, 0.001), timeout=0.3)
@@ -127,7 +127,7 @@ def test_the_key_itself_is_refused_and_not_shown():
         assert str(wrong) not in str(caught.value)
 
 
-def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch):
+def test_missing_key_is_refused_before_any_request(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ServerError, match="OPENAI_API_KEY is not set"):
         ApiJudge("judge").check([Completion("p")])

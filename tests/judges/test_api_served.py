@@ -79,7 +79,7 @@ def judge(served):
     judge.close()
 
 
-def test_probabilities_that_are_not_there_are_said(judge):
+def test_missing_probabilities_raise_unsupported_request_error(judge):
     with pytest.raises(UnsupportedRequestError, match=r"Sampled\(judge, k\)"):
         list(judge.ask([Choice("Which is a fruit, A: apple or B: car?", ("A", "B"))]))
     with pytest.raises(UnsupportedRequestError):
@@ -115,7 +115,7 @@ def test_position_end_to_end(judge, tmp_path):
     assert again.attrs["asked"] == 0
 
 
-def test_a_prompt_of_ones_own_on_the_command_line(served, tmp_path, monkeypatch, capsys):
+def test_custom_protocol_on_the_command_line(served, tmp_path, monkeypatch, capsys):
     (tmp_path / "mine.toml").write_text(
         "template = '{question} A: {answer_a} B: {answer_b} Better, A or B?'\nanswer = 'label'\nmax_tokens = 4\n"
         "[verdicts]\nA = 1\nB = 0\n"

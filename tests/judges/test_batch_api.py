@@ -103,7 +103,7 @@ def test_results_in_any_order_and_state_store_each_reply_once(tmp_path_factory, 
         assert len(store) == 9
 
 
-def test_what_lines_may_say(tmp_path):
+def test_batch_result_lines_are_stored_or_counted_as_failed(tmp_path):
     exported = export_batch(JUDGE, REQUESTS, tmp_path / "s.jsonl")
     good = results_of(exported.files)
     lines = [
@@ -152,7 +152,7 @@ def test_a_batch_answers_as_asking_does(tmp_path, graded):
     assert read["value"].tolist() == asked["value"].tolist()
 
 
-def test_a_dead_batch_is_submitted_again_and_a_partial_one_is_read(tmp_path):
+def test_failed_batch_is_resubmitted_and_partial_one_is_read(tmp_path):
     with BatchServer() as server:
         judge = bl.ApiJudge("judge", server.url)
         export_batch(judge, REQUESTS, tmp_path / "s.jsonl")
@@ -178,7 +178,7 @@ def test_a_dead_batch_is_submitted_again_and_a_partial_one_is_read(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_server_that_refuses_batches_is_said_without_the_key(tmp_path, monkeypatch):
+def test_refused_batch_error_does_not_show_the_key(tmp_path, monkeypatch):
     monkeypatch.setenv("BIASLAB_API_KEY", "sk-planted-1234567890")
     with BatchServer() as server:
         judge = bl.ApiJudge("judge", server.url.replace("/v1", "/v9"))

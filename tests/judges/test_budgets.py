@@ -47,7 +47,7 @@ def judge_of():
 
 
 @given(BUDGETS, st.integers(0, 3))
-def test_the_key_is_that_of_the_json_with_the_budget_where_one_is_set(budget, seed):
+def test_request_key_hashes_json_with_thinking_budget(budget, seed):
     for request in (
         Completion('Is "it" good?', 1.0, 5, 2, seed, thinking=budget),
         Choice("Is “it” good?", ("A", "B"), thinking=budget),
@@ -81,12 +81,12 @@ def test_a_request_without_a_budget_keeps_its_key():
 
 
 @pytest.mark.parametrize("budget", [-1, 1.5, True, "lots", "", "-4"])
-def test_what_is_no_budget_is_refused(budget):
+def test_invalid_thinking_budget_is_refused(budget):
     with pytest.raises(InputError, match="0 for no thinking, or one of none, minimal, low, medium, high"):
         Completion("Is it good?", thinking=budget)
 
 
-def test_a_server_is_told_each_budget_and_given_room_for_it(judge_of):
+def test_each_thinking_budget_is_sent_and_raises_max_tokens(judge_of):
     requests = {
         budget: Completion("Is it good?", 0.0, 16, thinking=budget) for budget in (0, 2000, "low", "high", None)
     }
@@ -100,7 +100,7 @@ def test_a_server_is_told_each_budget_and_given_room_for_it(judge_of):
     assert replies[requests["low"]].usage.reasoning_tokens >= 300
 
 
-def test_openai_is_told_not_to_think_by_an_effort():
+def test_openai_effort_none_switches_thinking_off():
     judge = bl.ApiJudge("gpt-5-mini")
     _, body = judge.wire.write(Completion("Is it good?", thinking=0))
     assert body["reasoning_effort"] == "none"
@@ -109,7 +109,7 @@ def test_openai_is_told_not_to_think_by_an_effort():
     assert body["logprobs"] is True
 
 
-def test_label_probabilities_after_a_thought_are_refused_before_anything_is_asked(judge_of):
+def test_labels_after_a_thought_are_refused_before_any_request(judge_of):
     with ReasoningServer() as server:
         judge = judge_of(server)
         with pytest.raises(UnsupportedRequestError, match="thinks before it answers"):
@@ -124,7 +124,7 @@ class Plain(ReasoningServer):
         return "Unrecognized request argument supplied: reasoning_effort" if "reasoning_effort" in body else ""
 
 
-def test_a_model_that_cannot_be_told_how_long_to_think_ends_in_one_sentence(judge_of):
+def test_model_without_thinking_budget_is_refused_in_one_line(judge_of):
     with Plain(thought=0) as server:
         judge = judge_of(server)
         with pytest.raises(UnsupportedRequestError, match="accepts no thinking budget") as refused:
@@ -176,7 +176,7 @@ def test_a_study_on_a_server_has_one_row_a_budget(judge_of, graded):
     assert set(said["thinking"]) == {"0", "low"}
 
 
-def test_a_model_that_thinks_anyway_is_told_of_within_ten_calls(judge_of, graded):
+def test_model_that_ignores_budget_0_is_refused_within_ten_calls(judge_of, graded):
     with ReasoningServer(refuses=()) as server:
         with pytest.raises(CutOffError, match="omit the budget 0, because the model thinks anyway"):
             study(judge_of(server), graded)

@@ -42,7 +42,7 @@ def test_blocks_hold_whole_contexts(requests, replicas):
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 6))
-def test_every_replica_has_several_blocks_where_contexts_allow_it(sizes, replicas):
+def test_block_sizes_allow_eight_blocks_per_replica(sizes, replicas):
     requests = [request_of(f"context {place}", number) for place, size in enumerate(sizes) for number in range(size)]
     blocks = blocks_of(requests, replicas)
     enough = -(-len(requests) // (8 * replicas))

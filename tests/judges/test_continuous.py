@@ -54,7 +54,7 @@ def one_by_one(model, rows):
     }
 
 
-def test_a_text_that_ends_makes_room_at_once(make_model):
+def test_finished_text_frees_its_slot_immediately(make_model):
     model = make_model()
     generator = ContinuousGenerator(TreeScorer(model), (NEVER,))
     generator.most_rows = 2
@@ -95,7 +95,7 @@ def test_memory_that_runs_out_in_a_pass_leaves_fewer_rows(make_model, fitting):
     assert generator.most_rows == 128 or fitting < 128
 
 
-def test_what_texts_share_is_kept_and_attended_to_once(make_model):
+def test_shared_prefix_is_computed_once(make_model):
     model = make_model()
     rows = rows_of([6] * 8)
     generator = Generator(model, (NEVER,))
@@ -114,7 +114,7 @@ def test_what_texts_share_is_kept_and_attended_to_once(make_model):
         ("Gemma3TextConfig", {"head_dim": 8, "sliding_window": 5}, True),
     ],
 )
-def test_attention_of_another_form_is_left_alone(make_model, config, options, shares):
+def test_unsupported_attention_shares_no_prefix(make_model, config, options, shares):
     model = make_model(config, **options)
     rows = rows_of([9, 3, 12, 5, 7])
     generator = Generator(model, (NEVER,))
@@ -122,7 +122,7 @@ def test_attention_of_another_form_is_left_alone(make_model, config, options, sh
     assert written(generator, rows) == one_by_one(model, rows)
 
 
-def test_a_layer_that_reads_more_than_the_mask_allows_is_found_out(make_model, caplog):
+def test_generator_self_check_detects_a_leaking_layer(make_model, caplog):
     model = make_model()
     inner = model.model.layers[0].forward
     model.model.layers[0].forward = lambda hidden, *a, **k: inner(hidden + hidden.cumsum(1), *a, **k)

@@ -123,7 +123,7 @@ def numbers(reply):
     return np.array([*(reply.logprobs or ()), np.nan if reply.score is None else reply.score])
 
 
-def test_it_keeps_the_promises_of_a_judge(known):
+def test_judge_satisfies_the_protocol(known):
     judge, requests = known
     name = judge.id
     assert isinstance(judge, Judge)
@@ -148,7 +148,7 @@ def test_it_keeps_the_promises_of_a_judge(known):
         assert (reply.score is None) == (not isinstance(request, Score))
 
 
-def test_it_refuses_other_kinds_before_it_asks(known):
+def test_unsupported_requests_are_refused_by_check(known):
     judge, requests = known
     others = [request for kind, request in OTHERS.items() if kind not in judge.kinds]
     assert others
@@ -158,7 +158,7 @@ def test_it_refuses_other_kinds_before_it_asks(known):
         assert caught.value.request == other
 
 
-def test_what_can_be_stopped_hands_on_only_what_was_asked(known):
+def test_stopped_judge_yields_only_requests_it_was_asked(known):
     judge, requests = known
     answers = judge.ask(requests)
     first, _ = next(answers)

@@ -116,7 +116,7 @@ def test_a_template_that_strips_content_is_followed(make_tokenizer, byte_level):
     assert bare.conversation(as_messages("  a b \n")) != bare.conversation(as_messages("a b"))
 
 
-def test_the_date_of_a_template_stands_still(make_tokenizer, byte_level):
+def test_date_of_a_template_is_constant(make_tokenizer, byte_level):
     dated = "{{ strftime_now('%d %b %Y') }}" + byte_level.chat_template
     encoder = Encoder(make_tokenizer(chat_template=dated))
     assert "26 Jul 2024" in byte_level.decode(encoder.conversation(as_messages("a")))
@@ -129,7 +129,7 @@ def test_a_lone_surrogate_becomes_the_replacement_character(encoders):
 
 
 @pytest.mark.parametrize("refusal", ["{{ raise_exception('System role not supported') }}", "{% continue %}"])
-def test_a_system_message_that_the_template_refuses_or_drops_is_put_before_the_user(make_tokenizer, refusal):
+def test_unsupported_system_message_is_merged_into_the_user(make_tokenizer, refusal):
     template = (
         "{% for m in messages %}{% if m['role'] == 'system' %}" + refusal + "{% endif %}"
         "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
@@ -141,7 +141,7 @@ def test_a_system_message_that_the_template_refuses_or_drops_is_put_before_the_u
         encoder.conversation(as_messages([("user", "U"), ("system", "S")]))
 
 
-def test_a_last_message_of_the_assistant_is_left_open(encoders, byte_level):
+def test_final_assistant_message_is_not_closed(encoders, byte_level):
     ids = encoders["byte_level"].conversation(as_messages([("user", "Q"), ("assistant", "Summary")]))
     assert byte_level.decode(ids).endswith("<|im_start|>assistant\nSummary")
 

@@ -90,7 +90,7 @@ def test_requests_are_shared_and_each_is_asked_once(judge_of):
 
 
 @pytest.mark.slow
-def test_the_faster_one_gets_more(judge_of):
+def test_faster_endpoint_gets_more_requests(judge_of):
     with FaultServer(latency=0.01) as fast, FaultServer(latency=0.5) as slow:
         list(judge_of(fast, slow, max_concurrency=4).ask(prompts(150)))
         assert sum(fast.asked.values()) > 3 * sum(slow.asked.values()) > 0
@@ -114,7 +114,7 @@ def test_a_study_goes_on_with_more_servers(judge_of, tmp_path):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_server_that_is_not_there_is_left_out(judge_of, nowhere, first):
+def test_unreachable_endpoint_is_skipped(judge_of, nowhere, first):
     with FaultServer() as server:
         addresses = [nowhere(), server] if first else [server, nowhere()]
         judge = judge_of(*addresses, patience=Patience(retries=0, first_wait=0.001, reach=0.3))
@@ -156,7 +156,7 @@ def test_a_server_that_comes_back_is_asked_again(judge_of):
             assert sum(back.asked.values()) > 20
 
 
-def test_nobody_there_is_said_of_all(judge_of, nowhere):
+def test_error_is_raised_where_all_endpoints_are_unreachable(judge_of, nowhere):
     one, other = nowhere(), nowhere()
     judge, began = judge_of(one, other, patience=Patience(reach=0.3, first_wait=0.05)), time.monotonic()
     with pytest.raises(UnreachableError, match=rf"nothing answers at ({one}|{other})"):
@@ -164,7 +164,7 @@ def test_nobody_there_is_said_of_all(judge_of, nowhere):
     assert time.monotonic() - began < 30
 
 
-def test_a_request_that_fails_at_one_goes_to_the_other(judge_of):
+def test_failed_request_moves_to_another_endpoint(judge_of):
     with FaultServer(lambda text, attempt: "500") as broken, FaultServer(latency=0.02) as good:
         judge = judge_of(broken, good, patience=Patience(retries=1, first_wait=0.001))
         assert len(list(judge.ask(prompts(40)))) == 40
@@ -172,7 +172,7 @@ def test_a_request_that_fails_at_one_goes_to_the_other(judge_of):
         assert sum(broken.asked.values()) > 0
 
 
-def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
+def test_permanent_error_of_one_endpoint_ends_the_run(judge_of):
     with (
         FaultServer(lambda text, attempt: "403") as other,
         FaultServer() as good,
@@ -181,7 +181,7 @@ def test_what_the_server_refuses_for_good_ends_the_run(judge_of):
         list(judge_of(other, good).ask(prompts(50)))
 
 
-def test_a_pause_of_one_is_not_the_others(judge_of):
+def test_rate_limit_of_one_endpoint_does_not_pause_others(judge_of):
     with FaultServer(latency=0.01) as free, FaultServer(latency=0.01) as limited:
         limited.answer_headers = lambda text: {
             "x-ratelimit-remaining-requests": "0",
@@ -261,7 +261,7 @@ def test_each_address_has_its_own_key(judge_of):
 
 
 @given(st.lists(st.sampled_from(["choose", "reply", "busy", "gone", "later"]), max_size=60), st.integers(1, 4))
-def test_whatever_happens_there_is_somebody_to_ask(events, count):
+def test_an_endpoint_is_always_chosen(events, count):
     wire, addresses = Wire("m", "max_tokens"), addresses_of([f"http://h{n}/v1" for n in range(count)])
     members = [Endpoint(each, Key(None, each), ExactLabels(wire, each.url), 8) for each in addresses]
     endpoints, now, sent = Endpoints(members), 0.0, []

@@ -8,7 +8,7 @@ from biaslab.core import Choice, Completion
 
 
 @pytest.mark.slow
-def test_samples_of_a_real_judge_converge_to_its_label_distribution(embedded):
+def test_samples_converge_to_the_exact_label_distribution(embedded):
     """300 sampled answers of the embedded judge against one exact distribution over the scores 1 to 5."""
     prompt = "How fluent is the text 'The dog runs home.' from 1 to 5? Answer with one whole number."
     messages, labels = [("user", prompt), ("assistant", "Score: ")], ("1", "2", "3", "4", "5")

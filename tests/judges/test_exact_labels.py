@@ -140,7 +140,7 @@ def test_labels_share_what_the_tokens_have(written, seed):
         st.text("AB1 0+", min_size=1, max_size=4).filter(lambda text: text == text.strip()), min_size=2, max_size=5
     ).map(tuple)
 )
-def test_the_walk_is_the_whole_enumeration(served_of, kind, labels):
+def test_exact_labels_equal_full_enumeration(served_of, kind, labels):
     server, request = served_of(kind), Choice("Which summary is better?", labels)
     reply, exact = ask(server, request)
     if reply is None:  # the tokenizer writes two labels alike
@@ -152,7 +152,7 @@ def test_the_walk_is_the_whole_enumeration(served_of, kind, labels):
 
 
 @pytest.mark.slow
-def test_more_tokens_than_one_request_may_name_are_asked_in_parts(served_of):
+def test_tokens_beyond_the_request_limit_are_asked_in_parts(served_of):
     server = served_of()
     first_bytes = [*range(0x21, 0x7F), *range(0xA1, 0x800, 0x40), *range(0x1000, 0xD000, 0x1000)]
     labels = tuple(map(chr, first_bytes))  # begin with as many tokens of one byte
@@ -162,7 +162,7 @@ def test_more_tokens_than_one_request_may_name_are_asked_in_parts(served_of):
     np.testing.assert_allclose(reply.logprobs, server.enumerated(request), atol=1e-9)
 
 
-def test_it_is_found_out_once_and_one_request_is_enough_then(served_of):
+def test_exactness_is_checked_once_per_server(served_of):
     server = served_of()
     reply, exact = ask(server, AB)
     first = len(server.posts)
@@ -172,14 +172,14 @@ def test_it_is_found_out_once_and_one_request_is_enough_then(served_of):
     assert reply.usage.prompt_tokens > 3 * again.usage.prompt_tokens  # what the check cost is in the first reply
 
 
-def test_an_order_that_matters_is_warned_of(served_of):
+def test_order_dependent_labels_warn(served_of):
     reply, exact = ask(served_of(drift=-1.5), AB)
     assert (reply, exact.is_able) == (None, False)
     assert "differ by 1.5 with the order" in exact.warning
 
 
 @pytest.mark.parametrize("error", [NoAnswer("no JSON"), ServerError("HTTP 404"), Fault("HTTP 500", status=500)])
-def test_a_server_that_cannot_is_asked_the_old_way(served_of, error):
+def test_unsupported_server_is_not_asked_for_exact_labels_again(served_of, error):
     exact, asked = ExactLabels(Wire("m", "max_tokens"), "http://h/v1"), 0
 
     class Unable:
@@ -202,7 +202,7 @@ def test_a_server_that_cannot_is_asked_the_old_way(served_of, error):
 
 
 @pytest.mark.parametrize("error", [Fault("the server timed out", busy=True), Fault("the connection failed")])
-def test_what_may_pass_says_nothing_about_the_server(served_of, error):
+def test_transient_faults_leave_exactness_undecided(served_of, error):
     exact = ExactLabels(Wire("m", "max_tokens"), "http://h/v1")
 
     class Away:
@@ -254,7 +254,7 @@ def test_likeliest_tokens_that_a_batch_lost_are_no_answer():
     assert Wire("m", "max_tokens", top_logprobs=2).read(AB, {"choices": [choice]}).bounded == (0, 1)
 
 
-def test_an_order_that_matters_falls_back_to_what_the_real_server_shows(judge_of, recorded):
+def test_order_dependent_labels_fall_back_to_top_logprobs(judge_of, recorded):
     def drift(path, body, answer):
         if path == "/v1/completions" and len(body["prompt"]) == 2:
             place = answer["choices"][1]["logprobs"]["top_logprobs"][0]

@@ -89,7 +89,7 @@ def decoded(encoder, messages):
     return encoder.tokenizer.decode(encoder.conversation(as_messages(messages)), clean_up_tokenization_spaces=False)
 
 
-def test_there_is_a_template_and_an_attack_for_each_family():
+def test_each_family_has_a_template_and_an_attack():
     assert set(FAMILIES) == set(TURNS) == {name.removeprefix("fake_turn_") for name in ATTACKS}
 
 
@@ -112,7 +112,7 @@ def test_no_fake_turn_reaches_the_prompt_as_control_tokens(encoder_of, kind, fam
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", [family for family, (_, marks) in FAMILIES.items() if marks])
-def test_the_tokenizer_alone_would_let_it_through(encoder_of, kind, family):
+def test_plain_tokenizer_encodes_attacks_as_control_tokens(encoder_of, kind, family):
     """Otherwise the test above would show nothing."""
     encoder = encoder_of(family, kind)
     edited = ATTACKS[f"fake_turn_{family}"]("Rain fell.")
@@ -123,7 +123,7 @@ def test_the_tokenizer_alone_would_let_it_through(encoder_of, kind, family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("defence", SOURCES)
-def test_defences_let_nothing_through_either(encoder_of, family, defence):
+def test_defended_prompts_have_no_extra_control_tokens(encoder_of, family, defence):
     encoder = encoder_of(family, "byte_level", every=True)
     for attack in ATTACKS.values():
         honest, attacked = (
@@ -138,6 +138,6 @@ CONTENT = st.lists(PIECES, max_size=8).map("".join)
 
 
 @given(content=CONTENT, family=st.sampled_from(list(FAMILIES)), kind=st.sampled_from(KINDS))
-def test_no_mixture_of_marks_does(encoder_of, content, family, kind):
+def test_mixed_marks_have_no_extra_control_tokens(encoder_of, content, family, kind):
     encoder = encoder_of(family, kind, every=True)
     assert controls(encoder, [Message("user", content)]) == controls(encoder, [Message("user", "x")])

@@ -44,7 +44,7 @@ class Verdict(Enum):
         (np.float32(0.25), 0.25), (Fraction(1, 4), 0.25),
     ],
 )  # fmt: skip
-def test_a_verdict_may_be_a_label_a_probability_or_a_distribution(returned, value):
+def test_verdict_may_be_label_probability_or_distribution(returned, value):
     judge = bl.FunctionJudge(lambda first, second: returned)
     [(_, reply)] = judge.ask([Compare("a", "b")])
     assert reply.score == pytest.approx(value)
@@ -70,7 +70,7 @@ def test_a_pair_of_numbers_is_shown_as_one():
         list(bl.FunctionJudge(lambda first, second: (0.3, 0.7)).ask([Compare("a", "b")]))
 
 
-def test_none_is_a_refusal(graded):
+def test_return_value_none_is_a_refusal(graded):
     trials = bl.collect(PROBE, bl.FunctionJudge(lambda first, second: None, "silent"), graded, progress=False)
     assert set(trials["status"]) == {"refused"}
 
@@ -104,7 +104,7 @@ def test_arguments_are_passed_by_the_name_that_is_declared(graded):
         (3, "a function"),
     ],
 )
-def test_a_function_of_other_arguments_is_refused_before_it_is_called(function, message):
+def test_function_of_other_arguments_is_refused(function, message):
     with pytest.raises(InputError, match=message):
         bl.FunctionJudge(function)
 
@@ -166,7 +166,7 @@ def test_a_call_that_raises_is_made_again_and_is_never_a_verdict(graded, monkeyp
     assert len(calls) > len(trials)
 
 
-def test_what_was_answered_before_a_failure_is_kept(graded, tmp_path):
+def test_replies_before_a_failure_are_stored(graded, tmp_path):
     store, lock, left = tmp_path / "s.sqlite", threading.Lock(), [40]
 
     def failing(first, second):
@@ -202,14 +202,14 @@ def test_a_function_has_a_name_on_the_command_line(tmp_path, monkeypatch, graded
             bl.load_judge(name)
 
 
-def test_a_protocol_that_a_function_cannot_use_is_said(graded):
+def test_unused_protocol_of_a_function_warns(graded):
     mine = bl.Protocol.from_template("{question} {answer_a} {answer_b}", verdicts={"A": 1, "B": 0})
     with pytest.warns(bl.errors.NearestDesignWarning, match="does not use the protocol, because 'function:longer@1'"):
         trials = bl.collect(bl.probes.Position(["coherence"], protocol=mine), longer, graded, progress=False)
     assert set(trials["template"]) == {"direct"}
 
 
-def test_a_function_of_the_current_folder_is_found_by_a_console_command(tmp_path, monkeypatch):
+def test_function_in_the_current_folder_is_loaded(tmp_path, monkeypatch):
     (tmp_path / "pipeline_here.py").write_text("def judge(first, second):\n    return 'first'\n")
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])  # "" is there for python -m alone
     with pytest.raises(InputError, match="run biaslab in the folder of the module"):

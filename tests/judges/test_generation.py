@@ -108,7 +108,7 @@ def test_a_prompt_that_is_asked_often_is_read_once(make_model):
         ("MambaConfig", {}, False),
     ],
 )
-def test_what_prompts_share_is_read_once_and_changes_nothing(make_model, config, options, shares):
+def test_shared_prompt_prefix_is_read_once_and_texts_are_equal(make_model, config, options, shares):
     model = make_model(config, **options)
     prefix = tuple(i % 60 + 3 for i in range(40))
     prompts = [(*prefix, 4, 5), (*prefix, 9), (*prefix, 9), (*prefix, *range(3, 15)), prefix]

@@ -106,7 +106,7 @@ judge = "simulated:position=1"
 """
 
 
-def test_a_file_names_judges_for_python_the_command_line_and_notebooks(capsys, tmp_path, monkeypatch):
+def test_biaslab_toml_names_judges(capsys, tmp_path, monkeypatch):
     write(FILE)
     Path("notebooks").mkdir()
     monkeypatch.chdir("notebooks")  # where a notebook runs: the file is looked for upwards

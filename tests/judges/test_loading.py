@@ -31,7 +31,7 @@ def save(path, model, tokenizer):
     return path
 
 
-def test_a_folder(folder, make_judge):
+def test_model_folder_is_loaded_in_float32(folder, make_judge):
     import torch
 
     judge = LocalJudge(str(folder))
@@ -49,7 +49,7 @@ def test_an_encoder_decoder_folder(tmp_path, make_model, metaspace):
     assert len(reply.logprobs) == 2
 
 
-def test_a_dtype(folder):
+def test_dtype_sets_weights_and_id(folder):
     import torch
 
     judge = LocalJudge(str(folder), dtype="bfloat16", device="cpu")
@@ -130,7 +130,7 @@ def test_weights_that_are_no_safetensors_can_be_refused(tmp_path, make_model, by
 
 
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "nowhere.gguf", "a/b/c"])
-def test_nothing_is_there(name):
+def test_missing_model_is_refused(name):
     with pytest.raises(ModelLoadError, match="use a folder"):
         LocalJudge(name)
 
@@ -229,7 +229,7 @@ def test_a_hub_that_fails_is_asked_once(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "gpt-4.1", "gpt-3.5-turbo", "o3-mini", "claude-opus-4", "gemini-2.5"])
-def test_a_model_that_only_servers_have_is_not_sought(name):
+def test_api_model_name_suggests_the_api_prefix(name):
     with pytest.raises(InputError, match=f"did you mean api:{re.escape(name)}"):
         LocalJudge(name)
 
@@ -266,7 +266,7 @@ def test_a_model_is_unpacked_once(cache, make_model, byte_level):
     assert loading.unpacked("judge", "other weights", load) != folder
 
 
-def test_who_is_second_takes_what_the_first_wrote(cache, make_model, byte_level):
+def test_concurrent_unpacking_keeps_one_folder(cache, make_model, byte_level):
     def load():
         return make_model(vocab_size=len(byte_level)), byte_level
 
@@ -278,7 +278,7 @@ def test_who_is_second_takes_what_the_first_wrote(cache, make_model, byte_level)
     assert list(cache.iterdir()) == [folder]
 
 
-def test_nothing_is_unpacked_where_nothing_can_be_written(tmp_path, monkeypatch, make_model, byte_level):
+def test_unwritable_cache_skips_unpacking(tmp_path, monkeypatch, make_model, byte_level):
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setattr(loading, "_cache", lambda: file)
@@ -286,7 +286,7 @@ def test_nothing_is_unpacked_where_nothing_can_be_written(tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize("error", [OSError("No space left on device"), SafetensorError("I/O error: no space")])
-def test_a_full_disk_does_not_matter(cache, monkeypatch, make_model, byte_level, error):
+def test_full_disk_skips_unpacking(cache, monkeypatch, make_model, byte_level, error):
     def fail(folder):
         (folder / "model.safetensors").write_bytes(b"half")
         raise error

@@ -46,13 +46,13 @@ def judge(make_judge):
     return make_judge()
 
 
-def test_it_is_a_judge(judge):
+def test_local_judge_satisfies_the_protocol(judge):
     assert isinstance(judge, Judge)
     assert judge.kinds == {Choice, Completion, Likelihood}
     assert repr(judge) == "LocalJudge('local:tiny:float32', device='cpu')"
 
 
-def test_what_a_forward_pass_or_a_batch_completes_is_stored_in_one_step(make_judge, tmp_path):
+def test_forward_pass_is_one_pack_of_the_store(make_judge, tmp_path):
     judge = make_judge(max_batch_tokens=200)
     choices = [Choice(f"Which is larger, {a} or {b}?", ("A", "B")) for a in range(6) for b in range(6)]
     texts = [Completion("Say something.", max_tokens=3, replicate=n) for n in range(4)]
@@ -91,7 +91,7 @@ def test_labels_are_disjoint_events(judge, labels):
     assert math.fsum(map(math.exp, reply.logprobs)) <= 1 + 1e-6
 
 
-def test_one_is_no_prefix_of_ten(make_judge, byte_level):
+def test_label_1_gets_no_mass_of_label_10(make_judge, byte_level):
     """A model that always says "10" gives "1" no mass."""
     judge = make_judge(seed=3)
     model = judge._loaded[0]
@@ -192,7 +192,7 @@ def test_a_beginning_of_sequence_token_comes_before_plain_text(make_judge, metas
 
 
 @pytest.mark.parametrize("extra", [{}, {"given": "the " * 200}])
-def test_a_prompt_that_is_too_long_is_an_error_before_anything_is_computed(make_judge, extra):
+def test_prompt_too_long_is_refused_before_any_computation(make_judge, extra):
     judge = make_judge(max_position_embeddings=64)
     fine = Choice("Which?", ("A", "B"))
     long = [
@@ -230,7 +230,7 @@ def test_check_agrees_with_ask_about_what_is_too_long(make_judge, words, turns, 
                 judge.check([request])
 
 
-def test_a_conversation_that_the_template_refuses_carries_the_request(make_judge, make_tokenizer):
+def test_template_error_carries_the_request(make_judge, make_tokenizer):
     judge = make_judge(make_tokenizer(chat_template="{{ raise_exception('roles must alternate') }}"))
     request = Choice("Which?", ("A", "B"))
     for ask in (judge.check, lambda requests: list(judge.ask(requests))):
@@ -239,7 +239,7 @@ def test_a_conversation_that_the_template_refuses_carries_the_request(make_judge
         assert caught.value.request is request
 
 
-def test_an_empty_conversation_is_an_error_where_nothing_stands_before_it(make_judge, make_tokenizer):
+def test_empty_conversation_without_a_template_is_an_error(make_judge, make_tokenizer):
     judge = make_judge(make_tokenizer(chat_template=None))
     with pytest.raises(JudgeError, match="empty"):
         list(judge.ask([Choice("", ("A", "B"))]))
@@ -394,7 +394,7 @@ def choice_by_hand_with(judge, request):
     return values
 
 
-def test_it_can_be_made_from_a_loaded_model(make_model, byte_level):
+def test_from_loaded_names_the_judge(make_model, byte_level):
     model = make_model(vocab_size=len(byte_level))
     judge = LocalJudge.from_loaded(model, byte_level, "mine")
     assert judge.id == "local:mine:float32"

@@ -156,7 +156,7 @@ def test_the_end_of_the_turn_ends_a_thought(judge_of, favouring):
     assert list(thought.ids) == encoded(judge, "\n</think>\n\n")
 
 
-def test_off_is_a_condition_of_its_own(judge_of):
+def test_thinking_off_differs_from_unset(judge_of):
     request = Choice(QUESTION, LABELS)
     judges = {str(how): judge_of(how) for how in (None, "off", BUDGET, {"effort": "none"})}
     replies = {how: reply for how, judge in judges.items() for _, reply in judge.ask([request])}
@@ -364,12 +364,12 @@ def test_the_window_holds_prompt_thought_and_answer(judge_of):
 
 
 @pytest.mark.parametrize("bad", ["loud", 0, True, {"budget": 3}, {}, 2.5])
-def test_what_thinking_may_be(judge_of, bad):
+def test_invalid_thinking_is_refused(judge_of, bad):
     with pytest.raises(InputError, match="thinking"):
         judge_of(bad)
 
 
-def test_names(model, byte_level, tmp_path):
+def test_judge_names_with_thinking(model, byte_level, tmp_path):
     model.save_pretrained(tmp_path)
     byte_level.save_pretrained(tmp_path)
     judge = load_judge(f"{tmp_path}?thinking=64")
@@ -411,7 +411,7 @@ def test_the_mean_over_thoughts(judge_of, tmp_path):
     assert one.factor.estimate == pytest.approx(1 + one.within / one.between)
 
 
-def test_what_a_mean_over_thoughts_may_be(judge_of):
+def test_invalid_mean_over_thoughts_is_refused(judge_of):
     data = bl.load_dataset("graded", limit=1)
     with pytest.raises(InputError, match="a judge that thinks before it answers"):
         bl.MeanOverThoughts(bl.SimulatedJudge(data), 3)

@@ -10,7 +10,7 @@ free = st.integers(0, 1 << 42)
 
 
 @given(free, free)
-def test_more_memory_never_means_less(make_model, one, two):
+def test_batch_size_is_monotone_in_memory(make_model, one, two):
     model, (less, more) = make_model(), sorted((one, two))
     assert 1 <= batch_tokens(model, less) <= batch_tokens(model, more) <= 4096
     assert 1 <= most_logits(model, less) <= most_logits(model, more) <= 1 << 27
@@ -25,7 +25,7 @@ def test_a_pass_stays_within_its_share(make_model):
     assert tokens * 4 * (8 * 4096 + 3 * 14336) < 6 * GB / 4
 
 
-def test_the_judge_follows_it(make_model, monkeypatch):
+def test_pack_size_follows_free_memory(make_model, monkeypatch):
     model = make_model()
     assert choose_scorer(model).max_tokens == pack_tokens(model, batch_tokens(model)) == 768
     monkeypatch.setattr("biaslab.judges.memory.free_bytes", lambda _: 4 << 20)

@@ -47,7 +47,7 @@ def told(request, *replies, weights=None):
     return reply
 
 
-def test_distributions_are_averaged_whatever_mass_the_labels_have():
+def test_panel_averages_normalized_distributions():
     reply = told(QUESTION, shares(0.08, 0.02), shares(0.4, 0.6))
     p = np.exp(reply.logprobs)
     assert p.sum() == pytest.approx((0.1 + 1.0) / 2)
@@ -59,21 +59,21 @@ def test_distributions_are_averaged_whatever_mass_the_labels_have():
     p=st.lists(st.floats(0.01, 0.99), min_size=2, max_size=5),
     weights=st.lists(st.floats(0.1, 9), min_size=5, max_size=5),
 )
-def test_a_mean_lies_among_the_members_and_those_who_agree_are_the_panel(p, weights):
+def test_panel_mean_lies_within_the_range_of_members(p, weights):
     reply = told(QUESTION, *(shares(one, 1 - one) for one in p), weights=weights[: len(p)])
     assert min(p) - 1e-9 <= math.exp(reply.logprobs[0]) <= max(p) + 1e-9
     same = told(QUESTION, *[shares(p[0], 1 - p[0])] * len(p), weights=weights[: len(p)])
     assert np.exp(same.logprobs) == pytest.approx([p[0], 1 - p[0]])
 
 
-def test_who_gives_no_label_any_probability_has_no_vote():
+def test_member_without_label_mass_has_no_vote():
     p = np.exp(told(QUESTION, shares(0.3, 0.7), shares(0, 0)).logprobs)
     assert p[0] / p.sum() == pytest.approx(0.3)
     assert p.sum() == pytest.approx(0.5)
     assert told(QUESTION, shares(0, 0), shares(0, 0)).logprobs == (-math.inf, -math.inf)
 
 
-def test_what_a_server_did_not_show_stays_a_bound():
+def test_bounds_and_unseen_mass_survive_the_panel():
     reply = told(QUESTION, shares(0.5, 0.1, unseen=0.4, bounded=(1,)), shares(0.5, 0.5))
     assert (reply.bounded, reply.unseen) == ((1,), pytest.approx(0.2))
 
@@ -97,7 +97,7 @@ def test_samples_are_pooled_only_where_they_make_a_count():
         (("", "What?"), ""),
     ],
 )
-def test_texts_about_pairs_are_read_and_the_majority_is_said(texts, chosen):
+def test_pair_texts_give_the_verdict_of_the_majority(texts, chosen):
     said = told(Completion("which?", about=PAIR), *(Reply(text=text, finish_reason="stop") for text in texts)).text
     assert said == chosen
     if chosen == "Tie":
@@ -110,7 +110,7 @@ def test_a_tie_has_the_word_that_the_request_offers():
     assert told(Completion("which?", about=offered), *texts).text == "Neither"
 
 
-def test_scores_in_text_have_a_majority_or_the_mean_of_those_that_are_said_most():
+def test_score_texts_give_the_mode_or_the_mean_of_modes():
     request = Completion("how good?", about=RATED)
     texts = [Reply(text=text) for text in ("Score: 4", "2", "I would give it a score of 4.", "2")]
     assert told(request, *texts[:3]).text == "Score: 4"
@@ -119,7 +119,7 @@ def test_scores_in_text_have_a_majority_or_the_mean_of_those_that_are_said_most(
     assert told(request, *texts[:2], weights=[1, 2]).text == "2"
 
 
-def test_texts_that_nothing_tells_how_to_read_are_compared_as_they_are():
+def test_other_texts_are_compared_verbatim():
     texts = [Reply(text=text) for text in ("yes", "no", " yes")]
     assert told(Completion("is it?"), *texts).text == "yes"
     divided = told(Completion("is it?"), *texts[:2]).text
@@ -127,7 +127,7 @@ def test_texts_that_nothing_tells_how_to_read_are_compared_as_they_are():
     assert parse_choice(divided, ("Summary A", "Summary B")) == (None, "unparsable")
 
 
-def test_who_declines_has_no_vote():
+def test_refusal_has_no_vote():
     declined = Reply(text="Summary B", finish_reason="refusal")
     request = Completion("which?", about=PAIR)
     assert told(request, declined, Reply(text="[[A]]")).text == "[[A]]"
@@ -199,7 +199,7 @@ def test_a_panel_of_members_that_were_asked_costs_nothing(counted, graded, tmp_p
             bl.collect(PROBE, bl.Panel(counted), graded.head(3), store, False, bl.Budget(requests=1))
 
 
-def test_what_was_answered_before_a_fault_is_kept(counted, graded, tmp_path):
+def test_replies_before_a_fault_are_stored(counted, graded, tmp_path):
     class Breaks(Says):
         def ask(self, requests):
             raise JudgeError("gone", next(iter(requests)))
@@ -221,7 +221,7 @@ def test_a_plan_counts_every_member(graded):
     assert ledger.sent == 6
 
 
-def test_a_panel_spends_what_its_strictest_and_dearest_member_says():
+def test_panel_budget_has_the_lowest_limits_and_highest_prices():
     def served(model, **options):
         return bl.ApiJudge(model, "http://localhost:8000/v1", **options)
 
@@ -281,7 +281,7 @@ LIST = Rank(("one", "two", "three", "four"))
         (("", "what?", "[1] > [1]"), ""),
     ],
 )
-def test_lists_are_ranked_by_mean_ranks_as_far_as_the_longest_ballot(texts, said):
+def test_panel_ranks_lists_by_mean_rank(texts, said):
     assert told(LIST, *map(members_reply, texts)).text == said
 
 
@@ -289,7 +289,7 @@ def members_reply(text):
     return Reply(text=text, finish_reason="stop")
 
 
-def test_members_with_probabilities_are_averaged_and_beside_texts_they_rank():
+def test_list_probabilities_are_averaged_or_ranked_with_texts():
     reply = told(LIST, shares(0.4, 0.3, 0.2, 0.1), shares(0.0, 0.1, 0.1, 0.0))
     assert np.exp(reply.logprobs) / np.exp(reply.logprobs).sum() == pytest.approx([0.2, 0.4, 0.35, 0.05])
     assert told(LIST, shares(0.4, 0.3, 0.2, 0.1), Reply(text="", finish_reason="refusal")).logprobs is not None
@@ -298,7 +298,7 @@ def test_members_with_probabilities_are_averaged_and_beside_texts_they_rank():
 
 
 @given(orders=st.lists(st.permutations(range(4)), min_size=2, max_size=4), shown=st.permutations(range(4)))
-def test_what_a_panel_says_of_a_list_does_not_depend_on_the_order_shown(orders, shown):
+def test_panel_ranking_is_independent_of_the_order_shown(orders, shown):
     """Ties too: each member ranks texts, whatever their places."""
 
     def best_first(texts):

@@ -139,7 +139,7 @@ def test_weights_put_aside_go_with_the_model(save, tmp_path, monkeypatch):
     assert not [*aside.iterdir()]
 
 
-def test_what_cannot_be_loaded_leaves_nothing(save, tmp_path, monkeypatch):
+def test_failed_load_leaves_no_files(save, tmp_path, monkeypatch):
     folder, aside = save(), tmp_path / "aside"
     aside.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(aside))
@@ -164,12 +164,12 @@ def test_what_cannot_be_loaded_leaves_nothing(save, tmp_path, monkeypatch):
         ({"device_map": {"lm_head": None}}, "device_map"),
     ],
 )  # fmt: skip
-def test_what_is_no_device_map(given, message):
+def test_invalid_device_map_is_refused(given, message):
     with pytest.raises(InputError, match=message):
         LocalJudge(**given)
 
 
-def test_accelerate_is_not_there(monkeypatch):
+def test_missing_accelerate_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "accelerate", None)
     with pytest.raises(MissingDependencyError, match=r"needs accelerate: pip install 'biaslab\[local\]'"):
         LocalJudge(device_map="auto")

@@ -156,7 +156,7 @@ def test_any_tree_with_any_pack_size(family, name, examples):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", UNFIT)
-def test_a_family_that_cannot_take_it_gets_batches_that_are_right(family, name, caplog):
+def test_unsupported_family_is_scored_in_batches(family, name, caplog):
     model = family(name)
     with caplog.at_level(logging.WARNING):
         scorer = choose_scorer(model)
@@ -172,7 +172,7 @@ def test_a_family_that_cannot_take_it_gets_batches_that_are_right(family, name, 
     agree()
 
 
-def test_the_self_check_finds_a_layer_that_reads_more_than_the_mask_allows(make_model, caplog):
+def test_scorer_self_check_detects_a_leaking_layer(make_model, caplog):
     model = make_model()
     inner = model.model.layers[0].forward
 
@@ -260,7 +260,7 @@ def test_a_thousand_levels_need_no_recursion(make_model):
     assert tree.computed == 1052
 
 
-def test_nothing_to_score(make_model):
+def test_no_sequences_give_no_scores(make_model):
     assert list(TreeScorer(make_model()).score([])) == []
     assert list(BatchScorer(make_model()).score([])) == []
 

@@ -103,7 +103,7 @@ def test_a_judge_itself_is_refused(graded):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_is_not_there_is_told_at_once():
+def test_unreachable_cluster_error_names_its_address():
     """In a process that belongs to no cluster yet."""
     with closing(socket.socket()) as free, FaultServer() as other:
         free.bind(("127.0.0.1", 0))
@@ -150,7 +150,7 @@ class TestReplicas:
             assert reply.logprobs == pytest.approx(ours[request].logprobs, abs=1e-4)
             assert reply.usage == ours[request].usage
 
-    def test_a_replica_that_is_killed_is_replaced_and_only_its_blocks_are_asked_again(self, tmp_path, graded):
+    def test_killed_replica_is_replaced_and_its_blocks_retried(self, tmp_path, graded):
         wanted = planned(graded)
         with FaultServer(latency=0.03) as server, bl.Store(tmp_path / "s.sqlite") as store:
             judge = bl.load_judge(named(server))
@@ -187,7 +187,7 @@ class TestReplicas:
         assert set(replies) == set(wanted)
         assert sum(count > 1 for count in server.asked.values()) <= 2 * 4
 
-    def test_a_driver_that_is_killed_asks_nothing_again_that_was_stored(self, tmp_path, graded):
+    def test_restart_after_killed_driver_asks_no_stored_request(self, tmp_path, graded):
         path, stored = tmp_path / "s.sqlite", set()
         with FaultServer(latency=0.1) as server:
             driver = subprocess.Popen([sys.executable, "-c", DRIVER, named(server), str(path)])
@@ -214,7 +214,7 @@ class TestReplicas:
             with bl.Store(path) as store:
                 assert len(store) == len(planned(graded))
 
-    def test_a_request_that_cannot_be_answered_raises_its_error_and_the_others_stay(self, tmp_path, graded):
+    def test_prompt_too_long_raises_and_keeps_other_replies(self, tmp_path, graded):
         wanted = planned(graded)
         bad, refuses = wanted[9], [True]
         with FaultServer(lambda text, _: "too long" if refuses[0] and text == prompt_of(bad) else "") as server:
@@ -229,7 +229,7 @@ class TestReplicas:
             assert set(replies) == set(wanted)
             assert set(server.paid.values()) == {1}  # and nothing was paid for twice
 
-    def test_what_is_stopped_hands_on_what_was_answered_and_goes_on_later(self, graded):
+    def test_stopped_run_yields_its_replies_and_resumes(self, graded):
         wanted = planned(graded)
         with FaultServer(latency=0.02) as server, closing(bl.load_judge(named(server))) as judge:
             answers = judge.ask(wanted)
@@ -243,7 +243,7 @@ class TestReplicas:
             assert all(packs)
             assert {request for pack in packs for request, _ in pack} == set(wanted)
 
-    def test_panels_and_samples_stand_around_replicas_under_the_same_ids(self, graded):
+    def test_panel_and_sampled_around_replicas_keep_their_ids(self, graded):
         for name in ("panel:simulated:seed=1+simulated:seed=2", "sampled:3:simulated:noise=1"):
             around, plain = bl.load_judge(f"ray:1:{name}", graded), bl.load_judge(name, graded)
             assert around.id == plain.id
@@ -272,7 +272,7 @@ class TestReplicas:
         assert ray.get(ray.put("alive")) == "alive"
         assert ray.cluster_resources()
 
-    def test_more_gpus_than_there_are_is_told(self):
+    def test_more_gpus_than_available_are_refused(self):
         import ray
 
         if ray.is_initialized() and ray.cluster_resources().get("GPU"):

@@ -95,7 +95,7 @@ def test_without_room_a_study_stops_within_ten_calls(judge_of, where, counts):
         assert "up to 32 tokens" in str(caught.value)
 
 
-def test_room_that_is_too_small_says_so(judge_of):
+def test_small_token_budget_error_suggests_a_larger_one(judge_of):
     with ReasoningServer() as server:
         with pytest.raises(
             CutOffError, match=r"limit of 132 tokens .* up to 132 tokens; set a larger .*thinking=\{\"tokens\": 4096\}"
@@ -143,13 +143,13 @@ def test_thinking_is_part_of_the_id_only_where_it_is_given():
     ("option", "setting"),
     [("4096", {"tokens": 4096}), ("low", {"effort": "low"}), ("off", "off"), ("auto", "auto")],
 )
-def test_a_name_says_it(option, setting):
+def test_thinking_in_a_judge_name(option, setting):
     judge = load_judge(f"api:j@http://localhost:8000/v1?thinking={option}")
     assert json.loads(judge.id.partition("/v1:")[2]) == {"thinking": setting}
     assert judge.wire.thinking == Thinking.of(setting)
 
 
-def test_a_file_says_it(tmp_path, monkeypatch):
+def test_thinking_in_biaslab_toml(tmp_path, monkeypatch):
     (tmp_path / "biaslab.toml").write_text(
         '[judges.one]\nmodel = "j"\naddress = "http://localhost:8000/v1"\nthinking = {effort = "high", tokens = 9000}\n'
     )
@@ -158,12 +158,12 @@ def test_a_file_says_it(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("bad", ["loud", 0, -3, True, {"tokens": "many"}, {"budget": 3}, {}, {"effort": "off"}, 2.5])
-def test_what_thinking_may_be(bad):
+def test_invalid_thinking_is_refused(bad):
     with pytest.raises(InputError, match="thinking"):
         bl.ApiJudge("j", "http://localhost:8000/v1", thinking=bad)
 
 
-def test_what_the_server_is_told(judge_of):
+def test_effort_and_off_are_sent_to_the_server(judge_of):
     request = Completion("Summary A or Summary B?", max_tokens=16)
     with ReasoningServer(refuses=()) as server:
         list(judge_of(server, thinking={"effort": "low"}).ask([request]))
@@ -191,7 +191,7 @@ def test_labels_of_a_model_that_thinks_are_asked_as_text(judge_of):
             list(judge_of(server, exact=False).ask([request]))
 
 
-def test_what_is_refused_is_left_out_and_said_once(judge_of):
+def test_refused_parameters_are_omitted_with_one_warning(judge_of):
     requests = [
         Completion([("system", "Be fair."), ("user", f"Which is better, Summary A or Summary B? {n}")], 0.7, 16, seed=n)
         for n in range(12)
@@ -311,7 +311,7 @@ def test_refusals_in_the_words_of_many_servers(name, status, said):
         ({"finish_reason": None}, ("B", None)),
     ],
 )
-def test_why_a_reply_ended(choice, read):
+def test_finish_reason_of_a_reply(choice, read):
     reply = Wire("j", "max_tokens").read(Completion("A or B?"), {"choices": [{"message": {"content": "B"}, **choice}]})
     assert (reply.text, reply.finish_reason) == read
 
@@ -322,7 +322,7 @@ def test_an_answer_that_broke_off_is_no_reply():
         Wire("j", "max_tokens").read(Completion("A or B?"), {"choices": [broken]})
 
 
-def test_a_thought_without_an_answer_is_cut_off_whatever_the_server_calls_it():
+def test_thought_without_answer_is_cut_off_without_finish_reason():
     """Parts of a content, of which the text is missing; or no reason why it ended."""
     thoughts, request = Thoughts(None), Completion("A or B?", max_tokens=8)
     for content in ([{"type": "thinking", "thinking": "A?"}], "<think>A?"):
@@ -331,7 +331,7 @@ def test_a_thought_without_an_answer_is_cut_off_whatever_the_server_calls_it():
         assert (reply.text, reply.thought, thoughts.is_cut(request, reply)) == ("", "A?", True)
 
 
-def test_a_thought_that_is_only_counted_is_cut_off_where_no_answer_follows():
+def test_counted_thought_without_answer_is_cut_off():
     usage = {"prompt_tokens": 9, "completion_tokens": 8, "completion_tokens_details": {"reasoning_tokens": 8}}
     for reason, cut in (("stop", True), ("SAFETY", False)):
         document = {"choices": [{"message": {"content": ""}, "finish_reason": reason}], "usage": usage}
@@ -400,7 +400,7 @@ def test_servers_that_leave_thoughts_out_of_the_tokens_written():
     assert usage_of(others) == Usage(0, 0, 305, 300)
 
 
-def test_a_temperature_that_is_fixed_stands_in_the_trials(judge_of):
+def test_fixed_temperature_is_recorded_in_the_trials(judge_of):
     probe = bl.probes.Sweep(["coherence"], temperatures=(0.0, 1.0), samples=2, cot=(False,), answer="text")
     with ReasoningServer() as server:
         trials = collect(probe, judge_of(server, thinking=ROOM), bl.load_dataset("graded", limit=2))
@@ -434,7 +434,7 @@ bl.collect(probe, judge, bl.load_dataset("graded", limit=34), store=sys.argv[2],
 
 
 @pytest.mark.slow
-def test_a_killed_study_of_1000_requests_asks_no_stored_thought_again(judge_of, tmp_path):
+def test_restart_of_a_killed_study_asks_no_stored_thought(judge_of, tmp_path):
     path = tmp_path / "replies.sqlite"
     killed = []
 

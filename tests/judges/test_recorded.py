@@ -51,7 +51,7 @@ def test_verdicts_come_back_in_either_form(graded, trials, answer):
     assert again["value"].iloc[1:3].isna().all()
 
 
-def test_replicates_are_told_apart_as_text_and_shared_out_as_labels(graded, trials):
+def test_replicates_differ_as_text_and_average_as_labels(graded, trials):
     said = pd.concat(
         [verdicts(trials, replicate=0), verdicts(trials, replicate=1).assign(value=0.0)], ignore_index=True
     )
@@ -68,7 +68,7 @@ def test_the_wording_of_the_prompt_is_not_compared(graded, trials):
     np.testing.assert_array_equal(one, two)
 
 
-def test_what_is_missing_is_refused_before_anything_is_asked(graded, trials):
+def test_missing_judgements_are_refused(graded, trials):
     judge = RecordedJudge(trials.drop(index=[3, 4]), graded)
     with pytest.raises(JudgeError, match=r"2 of 240 requests have no recorded judgement.*partial=True") as error:
         bl.collect(bl.probes.Position(**ONE), judge, graded, progress=False)
@@ -111,7 +111,7 @@ def test_a_fractional_score_is_the_mean_of_two_labels(graded):
     assert np.exp(reply.logprobs).tolist() == pytest.approx([0, 0, 0.75, 0.25, 0])
 
 
-def test_orders_of_reasons_are_compared_where_the_log_has_several(graded):
+def test_output_order_needs_a_log_of_several_orders(graded):
     both = pd.concat([scores_of(graded, order="sr").assign(value=2.0), scores_of(graded, order="rs").assign(value=4.0)])
     probe = bl.probes.OutputOrder(["coherence"], ["ex"], ["sr", "rs"], scale="1-5", replicates=1)
     found = bl.collect(probe, RecordedJudge(both, graded), graded, progress=False)
@@ -137,7 +137,7 @@ def test_several_judges_must_be_chosen_from(graded, trials):
         RecordedJudge(two, graded, where={"colour": "red"})
 
 
-def test_the_id_changes_with_the_judgements_and_not_with_their_order(graded, trials):
+def test_id_depends_on_judgements_but_not_their_order(graded, trials):
     judge = RecordedJudge(trials, graded)
     assert RecordedJudge(trials.sample(frac=1, random_state=0), graded).id == judge.id
     assert RecordedJudge(verdicts(trials), graded).id != judge.id
@@ -178,7 +178,7 @@ def test_it_is_loaded_by_name(graded, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["e.jsonl", "e.csv", "e.parquet"])
-def test_exports_of_a_store_answer_the_same_requests_and_no_others(graded, tmp_path, name):
+def test_exported_judge_answers_only_stored_requests(graded, tmp_path, name):
     data, probe = graded.head(2), bl.probes.Position(**ONE, n_pairs=2)
     with bl.Store(tmp_path / "s.sqlite") as store:
         first = bl.collect(probe, bl.SimulatedJudge(data, noise=1.0), data, store=store, progress=False)

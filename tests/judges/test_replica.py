@@ -71,7 +71,7 @@ def test_a_block_is_answered_in_full():
 @pytest.mark.parametrize(
     "error", [PromptTooLongError("too long", REQUESTS[3]), RuntimeError("a bug"), Unpicklable("only here", 1)]
 )
-def test_what_was_answered_before_an_error_and_what_was_on_its_way_are_kept(error):
+def test_replies_before_and_in_flight_at_an_error_are_sent(error):
     replica = Replica(lambda: Failing(error), None, ".")
     replies, sent = answered(replica, "run", "failing", REQUESTS)
     assert [place for place, _ in replies] == [0, 1, 2, 4, 5]
@@ -85,13 +85,13 @@ def test_what_was_answered_before_an_error_and_what_was_on_its_way_are_kept(erro
         assert "test_replica.py" in sent.__notes__[0]  # where it was raised
 
 
-def test_a_reply_that_is_paid_for_is_sent_before_the_next_one_comes():
+def test_each_reply_is_sent_before_the_next_one():
     messages = Replica(lambda: Failing(RuntimeError("a bug")), None, ".").answer("run", "failing", REQUESTS)
     assert [[place for place, _ in each.replies] for each in messages] == [[0], [1], [2], [4], [5], []]
 
 
 @pytest.mark.parametrize("extra", [REQUESTS[0], Completion("Not asked.")])
-def test_what_was_not_asked_ends_the_block_and_what_was_stays(extra):
+def test_unasked_reply_ends_the_block_and_keeps_earlier_ones(extra):
     class Strange(Failing):
         def ask(self, requests):
             for request in [*requests[:2], extra, *requests[2:]]:
@@ -103,7 +103,7 @@ def test_what_was_not_asked_ends_the_block_and_what_was_stays(extra):
     assert error.request == extra
 
 
-def test_a_run_that_is_stopped_answers_no_more_blocks_and_another_one_does():
+def test_stopping_one_run_does_not_stop_another():
     replica = Replica(lambda: Failing(None), None, ".")
     replica.stop("run")
     assert answered(replica, "run", "failing", REQUESTS[:3]) == ([], None)
@@ -117,7 +117,7 @@ def test_a_replica_that_is_another_judge_answers_nothing():
 
 
 @pytest.mark.parametrize("name", ["panel:simulated:position=1+simulated:position=2", "sampled:3:simulated"])
-def test_judges_that_ask_others_stand_around_it(name):
+def test_replica_of_a_panel_or_sampled_judge_is_refused(name):
     with pytest.raises(
         InputError, match=r"wrap the replicas instead: bl.Panel\(\[bl.RayJudge\(…\), …\]\) or bl.Sampled"
     ):

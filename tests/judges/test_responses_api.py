@@ -55,7 +55,7 @@ def test_texts_and_distributions_are_those_of_chat_completions():
     assert math.isclose(sum(map(math.exp, found[requests[1]].logprobs)), 0.95, rel_tol=1e-9)
 
 
-def test_a_thought_stands_beside_the_answer_and_has_its_tokens():
+def test_thought_and_its_tokens_are_read():
     request = Completion("Summary A or Summary B?", 1.0, 16)
     with ThinkingServer() as server:
         reply = ask(server, [request], thinking={"effort": "low"})[request]
@@ -79,7 +79,7 @@ def test_a_probe_runs_through_it():
     assert '"dialect":"responses"' in judge.id
 
 
-def test_what_it_does_not_have_is_said():
+def test_responses_api_refuses_likelihoods():
     with FaultServer() as server, pytest.raises(UnsupportedRequestError, match="no log-probabilities of a prompt"):
         ask(server, [Likelihood("A text.")])
 

@@ -124,7 +124,7 @@ def test_a_pair_is_the_difference_and_free_of_position(models, tokenizer):
     assert replies[asked[0]].usage.prompt_tokens > replies[asked[3]].usage.prompt_tokens
 
 
-def test_what_is_shared_is_computed_once(models, tokenizer):
+def test_shared_prefix_is_computed_once(models, tokenizer):
     judge = _judge("llama", models, tokenizer)
     source = "The council voted on 12 May to close the old bridge. " * 8
     list(judge.ask([Compare(a, b, source) for a in TEXTS[:3] for b in TEXTS[:3] if a != b]))
@@ -132,7 +132,7 @@ def test_what_is_shared_is_computed_once(models, tokenizer):
     assert judge._scorer.computed < 1.5 * one
 
 
-def test_position_is_said_to_be_free_by_construction_and_checked(models, tokenizer, graded):
+def test_position_has_no_bias_by_construction(models, tokenizer, graded):
     probe = bl.probes.Position(["coherence"])
     trials = bl.collect(probe, _judge("llama", models, tokenizer), graded, progress=False)
     assert set(trials["template"]) == {"each alone"}
@@ -147,7 +147,7 @@ def test_position_is_said_to_be_free_by_construction_and_checked(models, tokeniz
     assert "by construction" not in set(probe.estimate(trials)["method"])
 
 
-def test_scores_have_no_bounds_and_points_are_standard_deviations(models, tokenizer, graded):
+def test_score_excess_is_in_standard_deviations(models, tokenizer, graded):
     judge = _judge("llama", models, tokenizer)
     probe = bl.probes.Edit(["coherence"], ["padding"], forms=["score"])
     trials = bl.collect(probe, judge, graded, progress=False)
@@ -195,7 +195,7 @@ def test_a_saved_model_is_loaded_by_name_and_stored(models, tokenizer, tmp_path,
     ("change", "words"),
     [("two outputs", "it has 2 outputs, but a reward model has one"), ("no head", "no weights for score.weight")],
 )
-def test_what_is_no_reward_model_is_refused(models, tokenizer, tmp_path, change, words):
+def test_other_models_than_reward_models_are_refused(models, tokenizer, tmp_path, change, words):
     config = transformers.LlamaConfig(**models["llama"].config.to_diff_dict() | {"num_labels": 2})
     kind = transformers.LlamaForSequenceClassification if change == "two outputs" else transformers.LlamaForCausalLM
     kind(config).save_pretrained(tmp_path)
@@ -204,7 +204,7 @@ def test_what_is_no_reward_model_is_refused(models, tokenizer, tmp_path, change,
         list(bl.RewardJudge(str(tmp_path)).ask([Score("a", "b")]))
 
 
-def test_prompts_and_long_texts_are_refused_before_anything_is_asked(models, tokenizer, graded):
+def test_prompts_and_long_texts_are_refused_before_any_request(models, tokenizer, graded):
     judge = _judge("gpt2", models, tokenizer)
     with pytest.raises(PromptTooLongError, match=r"the context window .* is 512"):
         judge.check([Score("word " * 600)])
@@ -231,7 +231,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_rewards_follow(shared_data, name):
+def test_recorded_rewards_give_published_accuracies(shared_data, name):
     path = shared_data / "recorded" / "judgebench_reward_models" / f"{name}.jsonl.gz"
     with gzip.open(path, "rt") as lines:
         rows = [json.loads(line) for line in lines]

@@ -41,7 +41,7 @@ def test_counts_shares_and_usage():
     assert judge.id == "sampled:k=6,temperature=1:says"
 
 
-def test_it_is_as_broad_as_what_it_samples(graded):
+def test_breadth_is_that_of_the_wrapped_judge_per_sample(graded):
     class Wide(bl.SimulatedJudge):
         breadth = 100
 
@@ -60,7 +60,7 @@ def test_declined_samples_count_for_no_label():
     assert reply.logprobs == (math.log(1 / 4), -math.inf)
 
 
-def test_it_is_the_share_of_the_judges_own_samples(graded):
+def test_label_shares_are_those_of_the_samples(graded):
     inner = bl.SimulatedJudge(graded, position=0.3, noise=1)
     requests = list(dict.fromkeys(trial.request for trial in PROBE.design(graded.head(1))))[:5]
     for request, reply in Sampled(inner, 40, temperature=0.8, seed=3).ask(requests):

@@ -48,7 +48,7 @@ def started(server, path, slow=0.0):
 @pytest.mark.slow
 @pytest.mark.parametrize("slow", [0.0, 0.002], ids=["inside", "in the caller's code"])
 @pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
-def test_what_is_on_its_way_is_kept(tmp_path, number, slow):
+def test_requests_in_flight_are_stored_at_a_signal(tmp_path, number, slow):
     with FaultServer(latency=0.1) as server:
         process = started(server, tmp_path / "s", slow)
         process.send_signal(number)
@@ -78,7 +78,7 @@ def test_a_second_signal_ends_at_once(tmp_path, number):
 
 
 @pytest.mark.slow
-def test_the_grace_is_limited(tmp_path, monkeypatch):
+def test_grace_period_is_limited(tmp_path, monkeypatch):
     monkeypatch.setenv(stopping.GRACE, "0.5")
     with FaultServer(hanging_after(300)) as server:
         process = started(server, tmp_path / "s")
@@ -120,7 +120,7 @@ def anew(monkeypatch):
 
 
 @pytest.mark.usefixtures("anew")
-def test_a_run_outside_of_its_own_code_is_let_go_before_anything_is_raised():
+def test_signal_outside_the_run_releases_it_before_raising():
     let_go = []
 
     def interrupted():
@@ -150,7 +150,7 @@ def test_a_signal_while_replies_are_kept_waits_for_them():
 
 @pytest.mark.usefixtures("anew")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_the_exit_code_stays_where_other_code_puts_its_own_exit_in_place_of_ours(number):
+def test_exit_code_survives_a_replaced_system_exit(number):
     def as_ray_waits():
         try:
             signal.raise_signal(number)
@@ -167,7 +167,7 @@ def test_the_exit_code_stays_where_other_code_puts_its_own_exit_in_place_of_ours
 
 
 @pytest.mark.usefixtures("anew")
-def test_an_exit_without_a_signal_is_left_as_it_is():
+def test_exit_without_a_signal_is_unchanged():
     with pytest.raises(SystemExit) as raised, stopping.heeding(lambda: None):
         sys.exit("enough")
     assert raised.value.code == "enough"

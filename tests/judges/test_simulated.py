@@ -66,7 +66,7 @@ def test_every_attribute_and_template_is_answered(graded):
         assert reply.logprobs[0] - reply.logprobs[1] == pytest.approx(trial.condition["human_gap"])
 
 
-def test_says_what_it_cannot_judge(graded):
+def test_request_without_about_is_refused(graded):
     request = Choice("Which is better?", ("A", "B"))
     with pytest.raises(UnsupportedRequestError, match="field about") as caught:
         bl.SimulatedJudge(graded).check([request])
@@ -244,7 +244,7 @@ def test_id_names_everything_planted(graded):
     assert bl.SimulatedJudge(graded, position=0.5).id == bl.SimulatedJudge(graded.head(8), position=0.5).id
 
 
-def test_a_judge_of_the_calibration_population_can_prefer_its_own_texts():
+def test_judge_of_calibration_population_prefers_own_texts():
     data = construct_population(10, systems=("own", "another", "a third"))
     judge = bl.SimulatedJudge(data, self_preference=0.8)
     system = data.candidates.set_index(["context_id", "candidate_id"])["system"]

@@ -146,7 +146,7 @@ def test_noise_of_prompts_and_of_contexts(graded, rate):
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_text_follows_the_distribution_and_its_temperature(graded, rate, temperature):
+def test_score_text_follows_distribution_and_temperature(graded, rate, temperature):
     """p_T is proportional to p^(1/T), and greedy text is the likeliest label."""
     judge, scale = bl.SimulatedJudge(graded, sharpness=4.0), find_scale("1-5")
     asked = rate(["coherence"], scale)
@@ -194,7 +194,7 @@ def test_every_output_order_is_answered_in_its_form(graded, item, layout, order,
         assert (text.index("reasons") < text.index("score")) == (order == "rs")
 
 
-def test_refusals_and_garbage_are_what_they_are(graded, rate):
+def test_refusals_are_refused_and_garbage_is_unparsable(graded, rate):
     scale = find_scale("1-5")
     requests = [rate(NAMES[:n], scale).text(1.0, replicate=k) for n in (1, 3) for k in range(300)]
     judge, unread = bl.SimulatedJudge(graded, garbage=0.3), 0
@@ -214,7 +214,7 @@ def test_selective_refusals_spare_what_is_good(graded, rate):
         assert all(map(math.isinf, reply.logprobs)) == (item.human["fluency"] < 3)
 
 
-def test_says_what_it_cannot_score(graded, rate, item):
+def test_unscorable_requests_are_refused(graded, rate, item):
     judge, about = bl.SimulatedJudge(graded), rate().about
     for wrong, words in (
         ({"scale": "good to bad"}, "scale"),

@@ -108,7 +108,7 @@ def test_the_probe_finds_the_truth_on_average(graded, name):
             assert found == pytest.approx(truth, abs=4 * error + 1e-6), metric
 
 
-def test_truth_of_a_lone_pair_is_the_normal_distribution_function(graded):
+def test_truth_of_one_pair_matches_the_normal_cdf(graded):
     """Independently computed: P(first) by the cdf, both orders by the bivariate normal of the two log odds."""
     data = graded.head(1)
     judge = bl.SimulatedJudge(data, quality=0.8, position=0.3, noise=0.6, context_noise=0.9)

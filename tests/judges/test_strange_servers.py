@@ -32,7 +32,7 @@ def played_to(number, fault):
 
 
 @pytest.mark.parametrize("fault", [*BROKEN, "usage", "deep"])
-def test_what_cannot_be_read_is_asked_again(judge_of, fault):
+def test_unreadable_reply_is_retried(judge_of, fault):
     with FaultServer(lambda text, attempt: "" if attempt else fault) as server:
         judge = judge_of(server)
         assert {reply.text for _, reply in judge.ask(prompts(4))} == {said(f"prompt {n}") for n in range(4)}
@@ -61,7 +61,7 @@ def test_the_body_of_what_cannot_be_read_is_kept_for_a_debugger(judge_of):
 
 
 @pytest.mark.parametrize("fault", ["429 for years", "429 for ever", "429 nan"])
-def test_no_wait_is_longer_than_patience(judge_of, fault):
+def test_waits_are_capped_by_patience(judge_of, fault):
     with FaultServer(lambda text, attempt: fault) as server:
         began = time.monotonic()
         patience = Patience(minutes=0.005, first_wait=0.01, grace=5)
@@ -71,7 +71,7 @@ def test_no_wait_is_longer_than_patience(judge_of, fault):
         assert sum(server.asked.values()) < 20
 
 
-def test_a_rate_limit_that_never_ends_is_waited_for_no_longer_than_patience(judge_of):
+def test_endless_rate_limit_is_capped_by_patience(judge_of):
     with FaultServer() as server:
         server.answer_headers = lambda text: {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "99999d"}
         patience = Patience(minutes=0.001, first_wait=0.01, grace=5)
@@ -92,7 +92,7 @@ def test_no_prompt_follows_a_redirect(judge_of, status):
 
 
 @pytest.mark.parametrize("status", [301, 307])
-def test_a_redirect_within_a_server_is_followed_where_that_is_allowed(judge_of, status):
+def test_redirect_within_the_host_is_followed_if_allowed(judge_of, status):
     def script(text, attempt):
         return "" if attempt else f"redirect {status} /v1/chat/completions"
 
@@ -125,11 +125,11 @@ def test_redirects_that_lead_nowhere_end(judge_of):
         ("http://a:port/", False),
     ],
 )
-def test_what_one_server_is(other, same):
+def test_same_host(other, same):
     assert is_same_host("http://a:8000/v1", other) is same
 
 
-def test_the_option():
+def test_redirects_option_is_validated():
     assert load_judge("api:m@http://a/v1?redirects=same_host").redirects == "same_host"
     with pytest.raises(InputError, match="redirects is 'yes', allowed: "):
         ApiJudge("m", "http://a/v1", redirects="yes")
@@ -166,7 +166,7 @@ def test_an_impossible_distribution_gives_no_value_and_is_named(judge_of, tmp_pa
         ("one token", "omitted labels may be likelier than the returned ones"),
     ],
 )
-def test_the_reply_says_why_it_cannot_be_used(judge_of, fault, words):
+def test_unusable_reply_has_its_reason(judge_of, fault, words):
     with FaultServer(lambda text, attempt: fault) as server:
         [(_, reply)] = judge_of(server).ask([Choice("Summary?", ("Summary A", "Summary B"))])
     assert (reply.finish_reason, reply.text, reply.usage.prompt_tokens) == ("unusable", words, 8)
@@ -206,7 +206,7 @@ class Certain:
         return ((request, self.reply) for request in requests)
 
 
-def test_a_judge_of_ones_own_that_gives_logits_is_told(graded):
+def test_custom_judge_that_returns_logits_is_refused(graded):
     with pytest.raises(JudgeError, match=r"probabilities sum to 3\.72, allowed: natural logarithms"):
         bl.collect(bl.probes.Position(templates=[1]), Certain("logits", (1.0, 0.0)), graded)
 

@@ -88,7 +88,7 @@ def test_the_likeliest_tokens_bound_what_is_exact(judge_of, url, references):
         assert max(np.exp(levels)) < replies[request].unseen + 1e-6
 
 
-def test_many_at_once_from_two_endpoints_agree_with_one_at_a_time(judge_of, url):
+def test_concurrent_endpoints_agree_with_sequential_requests(judge_of, url):
     """The same server by two addresses; a hundred labels are more than one request may name."""
     labels = tuple(map(str, range(1, 101)))
     requests = [Choice(f"How good is text {n}, from 1 to 100?", labels) for n in range(12)]

@@ -131,7 +131,7 @@ def test_pairs_are_logged_as_they_were_judged(logged):
 
 
 @pytest.mark.slow
-def test_position_and_length_bias_stand_beside_the_metrics_of_pairs(logged):
+def test_pairs_are_logged_with_position_and_length_bias(logged):
     pairs = logged[0]
     whole = [values for *_, values in pairs_of(30) if None not in values]
     decided = [value for values in whole for value in values if value != 0.5]
@@ -153,7 +153,7 @@ def test_position_and_length_bias_stand_beside_the_metrics_of_pairs(logged):
 
 
 @pytest.mark.slow
-def test_length_bias_of_single_answers_with_and_without_human_scores(logged):
+def test_length_bias_of_scores_with_and_without_human_scores(logged):
     _, single, alone, wrong, _ = logged
     words = pd.Series([3 + n % 7 for n in range(30)])
     grades, ratings = (words > 5).astype(float), pd.Series([1 + n * 7 % 5 for n in range(30)])

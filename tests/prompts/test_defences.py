@@ -22,7 +22,7 @@ def test_without_a_defence_nothing_changes():
 
 
 @given(text=ANY)
-def test_delimiters_hold_the_text_as_it_is_and_it_cannot_close_them(text):
+def test_delimiters_keep_the_text_and_never_occur_in_it(text):
     opening, body, closing = re.fullmatch(
         r"(<text \d+>)\n(.*)\n(</text \d+>)", shield(text, "delimiters"), re.S
     ).groups()
@@ -46,14 +46,14 @@ def test_every_line_of_a_quotation_is_marked(text):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_no_line_of_an_attack_stands_unmarked(attack):
+def test_every_line_of_an_attack_is_quoted(attack):
     prompt = defend(f"Text:\n{shield(attack, 'quoting')}\n\nHow good is it?", "quoting")
     lines = [line for line in prompt.splitlines() if line and not line.startswith(">")]
     assert lines == [prompt.splitlines()[0], "Text:", "How good is it?"]
 
 
 @pytest.mark.parametrize("defence", [name for name in SOURCES if name != "none"])
-def test_a_defended_prompt_holds_the_question_and_ends_with_the_user(defence):
+def test_defended_prompt_has_the_question_and_ends_with_the_user(defence):
     turns = as_messages(defend("Which is better?", defence))
     assert any("Which is better?" in turn.content for turn in turns)
     assert turns[-1].role == "user"

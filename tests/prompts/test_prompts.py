@@ -161,7 +161,7 @@ def test_rating_asks_for_what_is_read(graded, names, reasons, scale):
     assert first.startswith("It has faults" if reasons == "before" else names[0])
 
 
-def test_form_of_g_eval_states_its_scale_and_ends_with_the_criterion():
+def test_g_eval_prompt_states_scale_and_ends_with_criterion():
     for scale in SCALES.values():
         prompt = prompts.render("g_eval", **(G_EVAL | {"scale": scale}), attribute="fluency")
         assert stated_scale(prompt) == scale
@@ -172,7 +172,7 @@ def test_form_of_g_eval_states_its_scale_and_ends_with_the_criterion():
     assert "2. Hold the summary against the criterion.\n" in bare
 
 
-def test_instruction_of_gpt_score_ends_where_the_candidate_begins():
+def test_gpt_score_prompt_ends_before_the_candidate():
     given = {"noun": "summary", "attribute": "fluency", "definition": "No faults."}
     text = prompts.render("gpt_score", **given, context="It rained.")
     assert (
@@ -276,7 +276,7 @@ def test_ratings_refuse_what_they_do_not_know(graded):
 
 
 @pytest.mark.parametrize("name", ["comparative_1", "comparative_2", "scoring_1", "scoring_2"])
-def test_a_cue_stands_at_the_end_and_without_one_nothing_changes(name):
+def test_cue_ends_the_prompt_and_empty_cue_changes_nothing(name):
     given = (PAIR if name.startswith("comparative") else SCORE) | {"attribute": "coherence"}
     plain = prompts.render(name, **given)
     assert prompts.render(name, **given, cue="") == plain

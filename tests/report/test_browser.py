@@ -101,7 +101,7 @@ def test_the_tour_runs_in_jupyterlab(browser, jupyter, tmp_path):
 
 
 @pytest.mark.slow
-def test_estimates_and_cards_are_sorted_searched_and_filtered_where_a_script_runs(browser, tmp_path):
+def test_scripts_sort_and_filter_estimates_and_cards(browser, tmp_path):
     node, chromium, environment = browser
     data = bl.load_dataset("graded", limit=4)
     probe = bl.probes.Position(attributes=["coherence", "fluency"], templates=[1])

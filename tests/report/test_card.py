@@ -28,7 +28,7 @@ class Page(HTMLParser):
         self.links += [value for name, value in attrs if name in ("src", "href")]
 
 
-def test_a_biased_and_a_fair_judge_are_told_apart(estimates):
+def test_card_has_bias_for_biased_and_none_for_fair_judge(estimates):
     card = report.card(estimates)
     assert len(card.judges) == 2
     verdicts = card.biases.set_index("judge")
@@ -40,7 +40,7 @@ def test_a_biased_and_a_fair_judge_are_told_apart(estimates):
     assert (card.quality["label"] == "pairs ordered as the reference scores do (share)").all()
 
 
-def test_a_bias_that_is_excluded_and_one_that_is_left_open_read_differently(make_row):
+def test_excluded_and_inconclusive_bias_read_differently(make_row):
     rows = [make_row(judge=name, p_value=0.4, estimate=0.48, ci_high=x) for name, x in (("able", 0.52), ("blind", 0.9))]
     card = report.card(pd.DataFrame(rows))
     assert card.biases["status"].tolist() == ["none", "unclear"]
@@ -85,7 +85,7 @@ def test_measured_remedies_of_ranking_are_read():
     assert abs(after - 0.5) < abs(before - 0.5)
 
 
-def test_files_stand_alone_and_text_is_escaped(estimates, tmp_path):
+def test_card_files_are_self_contained_and_escaped(estimates, tmp_path):
     hostile = "<script>alert(1)</script> & | $x^2$ *b*"
     frame = estimates.replace({"judge": {estimates["judge"].iloc[0]: hostile}, "dataset": {}})
     card = report.card(frame, unmeasured=[(hostile, "source", "<img src=x>")])
@@ -132,7 +132,7 @@ def test_no_text_of_the_figure_lies_on_another(make_row):
     assert not any(apart)
 
 
-def test_the_figure_puts_the_worst_verdict_first_and_short_names_beside_rows_in_the_colours_of_families(make_row):
+def test_figure_sorts_worst_first_and_colours_by_family(make_row):
     source = {"probe": "source", "metric": "agreement_loss"}
     fair = {"ci_low": 0.49, "estimate": 0.5, "ci_high": 0.51, "p_value": 0.9}
     lost = {"ci_low": 0.4, "estimate": 0.5, "ci_high": 0.6}
@@ -162,7 +162,7 @@ def test_the_axis_of_the_figure_has_numbers_beyond_what_matters(make_row, reach)
     assert marked >= set(range(2, min(10, int(ax.get_xlim()[1]) + 1)))
 
 
-def test_what_was_not_tested_has_no_row_in_the_figure_and_is_named(make_row):
+def test_untested_bias_is_named_but_has_no_row_in_the_figure(make_row):
     untested = make_row(probe="source", metric="agreement_loss", p_value=float("nan"), note="no context varies")
     card = report.card(pd.DataFrame([make_row(), untested]), reference=None)
     assert card.biases["status"].tolist() == ["bias", "untested"]
@@ -173,14 +173,14 @@ def test_what_was_not_tested_has_no_row_in_the_figure_and_is_named(make_row):
     assert report.card(pd.DataFrame([untested]), reference=None).plot().get_ylim() == (0.5, -0.5)
 
 
-def test_what_is_no_estimate_of_a_bias_is_refused(biased):
+def test_frame_without_primary_metric_is_refused(biased):
     with pytest.raises(TrialsError, match="at least one primary metric"):
         report.card(biased[biased["metric"] == "tie_rate"])
     with pytest.raises(InputError, match="at least one estimates frame"):
         report.card([])
 
 
-def test_agreement_with_humans_is_no_bias_even_where_it_is_primary(make_row):
+def test_primary_agreement_metric_is_quality_not_bias(make_row):
     agreeing = make_row(probe="comparative", metric="spearman", estimate=0.8)
     card = report.card(pd.DataFrame([make_row(), agreeing]))
     assert card.biases["metric"].tolist() == ["first_position_rate"]
@@ -235,7 +235,7 @@ def test_agreement_that_chance_may_explain_limits_the_first_line(make_row):
         assert ("not shown to be above chance" in said) == limited
 
 
-def test_a_bias_on_the_side_that_spoils_nothing_is_no_reason_against_a_judge(make_row):
+def test_harmless_direction_of_a_bias_keeps_the_judge_fit(make_row):
     """A judge that agrees with itself more than annotators do may well be asked once."""
     for sign, words in ((1, "Fine for"), (-1, "Do not use for")):
         gap = {"estimate": 0.5 * sign, "ci_low": 0.5 * sign - 0.1, "ci_high": 0.5 * sign + 0.1}

@@ -27,7 +27,7 @@ def others(make_row):
     return pd.DataFrame(rows)
 
 
-def test_a_judge_counts_once_by_the_median_over_what_it_was_asked(make_row, others):
+def test_each_judge_counts_once_by_its_median(make_row, others):
     again = pd.DataFrame([make_row(judge="judge 0", dataset="essays", estimate=x) for x in (0.9, 0.95)])
     peers = find_peers(make_row(), judges_of(pd.concat([others, again])))
     assert len(peers.judges) == len(RATES)
@@ -45,7 +45,7 @@ def test_a_judge_counts_once_by_the_median_over_what_it_was_asked(make_row, othe
         {"metric": "reason_first_shift", "probe": "output_order"},  # points of a scale, which the frame does not say
     ],
 )
-def test_what_does_not_compare_has_no_peers(make_row, others, changes):
+def test_incomparable_estimate_has_no_peers(make_row, others, changes):
     assert find_peers(make_row(**changes), judges_of(others)) is None
 
 
@@ -58,7 +58,7 @@ def test_a_metric_compares_only_on_its_own_scale(make_row):
     assert find_peers(make_row(**shift, scale="1-5"), known) is None
 
 
-def test_bins_and_undefined_estimates_and_the_judge_itself_are_no_peers(make_row, others):
+def test_bins_undefined_estimates_and_itself_are_no_peers(make_row, others):
     binned = others.assign(judge=others["judge"] + " by gap", human_gap=0.5)
     undefined = others.assign(judge=others["judge"] + " undefined", estimate=math.nan)
     known = judges_of(pd.concat([others.assign(human_gap=math.nan), binned, undefined]))
@@ -90,7 +90,7 @@ def test_standing_counts_those_that_an_estimate_exceeds(make_row, others, estima
 
 
 @given(st.floats(0, 1), st.floats(0, 0.3))
-def test_more_of_a_bias_never_exceeds_fewer(make_row, others, estimate, half):
+def test_exceeded_peers_increase_with_the_estimate(make_row, others, estimate, half):
     peers = find_peers(make_row(), judges_of(others))
 
     def counts(value, above):
@@ -111,7 +111,7 @@ def test_other_names_and_frames_are_refused(others):
         judges_of(others.drop(columns="ci_low"))
 
 
-def test_what_is_declared_to_compare_can():
+def test_comparison_conditions_are_columns_of_the_estimates():
     """Conditions that have to be alike are columns of the probe's estimates, and every comparison says of what."""
     of_probes = [(metric, kind.cell + kind.conditions) for kind in available().values() for metric in kind.metrics]
     of_audits = [(metric, ()) for kind in (Halo, PairLength) for metric in kind.metrics]
@@ -124,7 +124,7 @@ def test_what_is_declared_to_compare_can():
     assert all("scale" in metric.comparison.alike for metric in points)
 
 
-def test_sentences_say_where_a_judge_stands(make_row, others):
+def test_sentences_give_the_standing_among_peers(make_row, others):
     found = [
         make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68),
         make_row(judge="mine", attribute="fluency", estimate=0.51, p_value=0.6),
@@ -140,7 +140,7 @@ def test_sentences_say_where_a_judge_stands(make_row, others):
     assert not any("recorded" in sentence for sentence in report.verdicts(frame))
 
 
-def test_the_card_and_the_page_say_it_too(make_row, others):
+def test_card_and_page_give_the_standing_among_peers(make_row, others):
     frame = pd.DataFrame([make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68)])
     card = report.card(frame, reference=others)
     wanted = "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with a non-overlapping interval"
@@ -153,7 +153,7 @@ def test_the_card_and_the_page_say_it_too(make_row, others):
     assert wanted in " ".join(report.page(frame, reference=others).split())
 
 
-def test_marks_stand_behind_each_row_and_the_legend_counts_them(make_row, others):
+def test_marks_are_behind_each_row_and_counted_in_the_legend(make_row, others):
     rows = [make_row(judge="mine", attribute=name, estimate=0.6) for name in ("coherence", "fluency")]
     frame = pd.DataFrame([*rows, make_row(judge="judge 1", attribute="fluency", estimate=0.45)])
     ax = bl.plots.intervals(frame, "first_position_rate", by="attribute", hue="judge", reference=others)
@@ -175,7 +175,7 @@ def test_the_legend_spans_rows_that_compare_with_fewer(make_row, others):
     ]  # fmt: skip
 
 
-def test_nothing_is_drawn_where_nothing_compares(make_row, others):
+def test_no_marks_are_drawn_without_peers(make_row, others):
     frame = pd.DataFrame([make_row(metric="tie_rate")])
     ax = bl.plots.intervals(frame, reference=others)
     assert [line for line in ax.lines if line.get_color() == "0.68"] == []
@@ -183,5 +183,5 @@ def test_nothing_is_drawn_where_nothing_compares(make_row, others):
     assert np.isfinite(ax.get_xlim()).all()
 
 
-def test_comparisons_are_declared_once():
+def test_first_position_rate_declares_its_comparison():
     assert find_metric("first_position_rate", "position").comparison == Comparison("verdicts on pairs")

@@ -41,7 +41,7 @@ def test_limits_as_people_write_them(text, limit):
 
 
 @pytest.mark.parametrize("text", ["", ":", "0.4", "a:b", ".6:.4"])
-def test_what_is_no_limit_is_said(text):
+def test_invalid_limit_is_refused(text):
     with pytest.raises(InputError, match="LOW:HIGH"):
         Limit.read(METRIC, text)
 
@@ -53,7 +53,7 @@ def test_an_estimate_without_interval_is_unclear(make_row):
     assert "too few contexts" in checked["sentence"].iloc[0]
 
 
-def test_a_metric_that_was_not_estimated_is_said(make_row):
+def test_missing_metric_error_suggests_a_name(make_row):
     frame = pd.DataFrame([make_row(metric=METRIC)])
     with pytest.raises(TrialsError, match="did you mean first_position_rate"):
         check_limits(frame, {"first_position_rat": Limit(0.4, 0.6)})
@@ -79,7 +79,7 @@ def test_exit_codes_and_junit_count_alike(make_row):
         ("simulated:context_noise=2", "4", "first_position_rate=.49:.51", 4),
     ],
 )
-def test_the_command_says_by_its_exit_code_whether_a_judge_passes(tmp_path, judge, contexts, limit, code):
+def test_exit_code_of_check_is_the_verdict(tmp_path, judge, contexts, limit, code):
     asked = ["--contexts", contexts, "-p", "templates=1", "-p", "attributes=coherence", "--store", str(tmp_path / "s")]
     written = ["--out", str(tmp_path / "found.csv"), "--junit", str(tmp_path / "found.xml")]
     done = CliRunner().invoke(app, ["check", "--judge", judge, "--limit", limit, *asked, *written])
@@ -90,7 +90,7 @@ def test_the_command_says_by_its_exit_code_whether_a_judge_passes(tmp_path, judg
     assert ElementTree.parse(tmp_path / "found.xml").getroot().get("tests") == "1"
 
 
-def test_limits_stand_in_a_file_and_the_command_line_goes_before(tmp_path):
+def test_limit_of_the_command_line_overrides_the_file(tmp_path):
     data = bl.load_dataset("graded", limit=8)
     probe = bl.probes.Position(attributes=["coherence"], templates=[1])
     trials = bl.collect(probe, bl.SimulatedJudge(data, position=3.0), data, progress=False)
@@ -131,7 +131,7 @@ def test_runs_of_other_studies_are_refused():
 
 @pytest.mark.parametrize("dependence", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("count", [3, 5])
-def test_the_error_rate_of_most_runs_holds_at_the_limit_however_they_depend(dependence, count):
+def test_error_rate_of_most_runs_holds_for_dependent_runs(dependence, count):
     rng = np.random.default_rng(count)
     studies, half = 4_000, 0.05
     shared, own = rng.normal(size=(studies, 1)), rng.normal(size=(studies, count))
@@ -151,7 +151,7 @@ class Flaky:
         self.kinds, self.check, self.ask = judge.kinds, judge.check, judge.ask
 
 
-def test_a_judge_that_answers_otherwise_each_time_does_not_turn_the_verdict(tmp_path, monkeypatch):
+def test_one_outlying_run_of_three_keeps_the_verdict(tmp_path, monkeypatch):
     seeds = iter(range(3))
 
     def another(name, data):
@@ -179,7 +179,7 @@ def test_a_judge_that_answers_otherwise_each_time_does_not_turn_the_verdict(tmp_
 @pytest.mark.parametrize(
     ("options", "name"), [(["--runs", "0"], "runs"), (["--runs", "2", "--estimates", "e"], "runs")]
 )
-def test_runs_have_to_be_possible(options, name):
+def test_invalid_number_of_runs_is_refused(options, name):
     judge = [] if "--estimates" in options else ["--judge", "simulated"]
     done = CliRunner().invoke(app, ["check", *judge, "--limit", f"{METRIC}=.4:.6", *options])
     assert isinstance(done.exception, InputError)

@@ -26,7 +26,7 @@ def test_the_macro_of_the_readme(make_row):
     }
 
 
-def test_every_estimate_has_one(biased):
+def test_every_estimate_has_three_macros(biased):
     shown = without_breakdowns(biased)
     found = macros(report.to_macros(biased))
     assert len(found) == 3 * len(shown)

@@ -30,7 +30,7 @@ def test_numbers_are_written_as_everywhere(make_row):
     assert table.loc[("first_position_rate", "fluency")].to_list() == ["–", "–", "–", 30, 3, "one context only"]
 
 
-def test_where_nothing_is_tested_no_test_is_shown(make_row):
+def test_overview_without_tests_has_no_test_columns(make_row):
     table = overview(pd.DataFrame([make_row(q_value=math.nan)]))
     assert list(table.columns) == ["estimate", "n_contexts"]
 
@@ -41,7 +41,7 @@ def test_several_tests_are_shown_with_what_they_detect_together(make_row):
     assert (table["detectable"].astype(float) > table["mde"].astype(float)).all()
 
 
-def test_a_notebook_shows_intervals_and_verdicts_by_the_same_q_values(make_row):
+def test_html_verdicts_use_q_values_of_the_study(make_row):
     """q is that of the study, .2 here, and not over what is shown, where a p-value of .01 would be found."""
     rows = [
         make_row(judge="<b>biased</b>", p_value=0.01, q_value=0.01, estimate=0.9, ci_low=0.8, ci_high=0.95),
@@ -66,7 +66,7 @@ def test_bars_of_one_metric_share_an_axis(make_row):
     assert places[0] < nulls[0] == nulls[1] < places[1]
 
 
-def test_what_is_computed_from_an_overview_is_a_plain_frame(make_row):
+def test_frames_derived_from_an_overview_are_plain(make_row):
     table = overview(pd.DataFrame([make_row(), make_row(judge="other")]))
     for derived in (table.plain, table.head(1), table.copy(), pd.concat([table, table]), table.reset_index()):
         assert type(derived) is pd.DataFrame
@@ -92,7 +92,7 @@ def test_values_of_a_condition_have_columns_of_their_own(make_row):
     assert table.to_dict() == {name: {"tie_rate": "0.37 [0.34, 0.40]"} for name in ("coherence", "fluency")}
 
 
-def test_single_bins_are_left_out_where_there_is_more(make_row):
+def test_bins_are_hidden_beside_the_overall_estimate(make_row):
     whole, binned = make_row(human_gap=math.nan), make_row(human_gap=1.0, estimate=0.2)
     assert len(overview(pd.DataFrame([whole, binned]))) == 1
     assert len(overview(pd.DataFrame([binned]))) == 1

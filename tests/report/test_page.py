@@ -32,7 +32,7 @@ def paragraphs(text):
     return {part.splitlines()[0].split(" (")[0]: part for part in text.split("\n\n")}
 
 
-def test_each_judge_has_a_paragraph_with_bias_size_certainty_and_advice(audited):
+def test_paragraph_of_a_judge_has_bias_size_and_advice(audited):
     found = paragraphs(page(audited, width=WIDE))
     lines = [line.strip() for line in found["keen"].splitlines()]
     assert lines.index("found:") + 1 == next(n for n, line in enumerate(lines) if line.startswith("● position"))
@@ -44,7 +44,7 @@ def test_each_judge_has_a_paragraph_with_bias_size_certainty_and_advice(audited)
     assert "same winner in both orders (share): overall 1.000" in found["fair"]
 
 
-def test_what_could_not_be_tested_stands_last_by_what_would_allow_it(audited):
+def test_untested_probes_are_last_and_grouped_by_remedy(audited):
     text = page(audited, width=WIDE)
     parts = text.split("\n\n")
     lacking = next(part for part in parts if part.startswith("could not be tested, grouped by what would allow it:"))
@@ -58,13 +58,13 @@ def test_what_could_not_be_tested_stands_last_by_what_would_allow_it(audited):
     assert " position" not in lacking.replace("list position", "")
 
 
-def test_what_is_undefined_is_said_once_with_its_reason(audited):
+def test_undefined_metrics_are_listed_once_with_reason(audited):
     said = paragraphs(page(audited, width=WIDE))["not estimated:"]
     assert said.count("undefined: only one replicate") == 1
     assert "position (resampling_consistency): undefined: only one replicate" in said
 
 
-def test_what_was_read_of_a_file_stands_first(log):
+def test_page_begins_with_the_counts_of_the_file(log):
     first = page(bl.audit(log, only=["position"])).splitlines()[0]
     assert first == f"{log}: 160 judgements (mapping), 160 of them readable"
 
@@ -86,7 +86,7 @@ def test_a_frame_of_something_else_is_refused():
 
 
 @pytest.mark.slow
-def test_the_command_ends_in_the_page_and_prints_every_row_when_asked(log, tmp_path, capsys):
+def test_audit_prints_the_page_and_option_all_every_row(log, tmp_path, capsys):
     assert main(["audit", str(log), "--card", str(tmp_path / "log")]) == 0
     short = capsys.readouterr().out
     assert "found:\n  ● position" in short

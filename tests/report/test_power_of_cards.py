@@ -49,7 +49,7 @@ def test_power_on_cards(tests, contexts, biased):
     assert 0.75 <= power_on_cards(tests, contexts, biased, studies=1000)[0] <= 0.87
 
 
-def test_a_test_among_others_takes_more_and_few_contexts_find_nothing(make_row):
+def test_detectable_effect_is_corrected_for_multiple_tests(make_row):
     rows = [make_row(attribute=str(i), p_value=p, judge=str(i)) for i, p in enumerate((0.3, 0.6, 0.9, 1e-9))]
     cells = report.findings(pd.DataFrame(rows))
     assert cells["detectable"].tolist() == pytest.approx(corrected_effects(cells).tolist())
@@ -63,7 +63,7 @@ def test_a_test_among_others_takes_more_and_few_contexts_find_nothing(make_row):
     assert "can detect ≥ 0.05 alone, nothing among 3 tests" in few.to_markdown()
 
 
-def test_no_effect_is_not_said_where_no_effect_could_be_found(make_row):
+def test_no_effect_needs_enough_contexts_to_detect_one(make_row):
     rows = [
         make_row(judge=str(i), metric="comparative_accuracy", p_value=0.4, ci_low=0.4, ci_high=0.6, n_contexts=6)
         for i in range(3)

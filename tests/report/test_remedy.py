@@ -58,7 +58,7 @@ def test_a_remedy_that_turns_a_bias_round_does_not_help(make_row):
 
 
 @pytest.mark.slow
-def test_a_remedy_that_halves_a_bias_is_found_about_as_often_as_by_its_own_test(make_row):
+def test_power_for_a_halving_remedy_is_90_percent_of_one_test(make_row):
     bias = 0.13  # of which half is found by a single paired test in about .8 of studies of 24 contexts
     rng, alone = np.random.default_rng(5), []
     for _ in range(200):
@@ -94,7 +94,7 @@ def test_the_best_of_several_is_shrunk_and_a_single_one_is_not(make_row):
     assert alone == f"remedy 0: {before:.3f} becomes {after:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def test_what_is_not_paired_is_not_tested(make_row):
+def test_unpaired_remedies_are_not_tested(make_row):
     cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28,))
     unpaired = frame[frame["against"] == ""].drop(columns="against")
     assert best_remedy(cells, unpaired) == (

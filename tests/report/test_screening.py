@@ -62,7 +62,7 @@ def words(candidate):
     return min(5.0, 1 + len(candidate.split()) / 40)
 
 
-def test_what_is_announced_is_what_is_asked_each_request_once(judge, graded, told):
+def test_announced_requests_are_each_asked_once(judge, graded, told):
     planned = bl.plan_screen(judge, graded)
     assert judge.asked == []
     found = screen(judge, graded, say=told.append)
@@ -91,7 +91,7 @@ def test_it_is_announced_once_beside_progress_bars(graded, capsys):
     ],
     ids=["function of two", "function of one", "protocol of pairs", "protocol of scores", "protocols of both"],
 )
-def test_the_form_decides_what_is_measured_and_the_card_says_why_not_the_rest(judge, protocol, measured, graded):
+def test_form_selects_probes_and_others_have_a_reason(judge, protocol, measured, graded):
     judge = judge or bl.SimulatedJudge(graded, noise=1.0)
     found = screen(judge, graded, protocol, contexts=4)
     assert set(found.estimates["probe"]) == measured
@@ -207,7 +207,7 @@ def test_own_texts_are_among_those_that_are_drawn(judge, graded):
     assert (scored.groupby("context_id")["system"].agg(lambda names: (names == "clean").sum()) == 1).all()
 
 
-def test_texts_without_human_scores_are_said_to_be_too_little(graded):
+def test_verbosity_is_untested_without_human_scores(graded):
     blind = bl.Dataset(
         **{name: getattr(graded, name) for name in ("name", "candidates", "attributes", "scale", "noun")}
         | {"human": graded.human.iloc[:0]}
@@ -221,7 +221,7 @@ def test_texts_without_human_scores_are_said_to_be_too_little(graded):
 
 
 @pytest.mark.slow
-def test_it_shows_the_card(judge, graded):
+def test_screen_result_shows_the_card(judge, graded):
     found = screen(judge, graded, contexts=4)
     assert "<table" in found._repr_html_()
     assert "also: position, same winner in both orders (share), coherence: " in str(found)
@@ -246,7 +246,7 @@ def test_wrong_input_is_refused_before_anything_is_asked(options, name, judge, g
     assert judge.asked == []
 
 
-def test_nothing_measured_is_an_error_with_the_reason(graded):
+def test_screen_raises_the_reason_if_no_probe_was_measured(graded):
     def broken(first, second):
         return "neither"
 

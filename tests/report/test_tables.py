@@ -122,7 +122,7 @@ def test_csv_is_read_back_and_holds_no_formula(make_row):
     assert {row["unit"] for row in rows} == {"share"}
 
 
-def test_what_is_missing_is_a_dash_with_its_reason(make_row):
+def test_missing_estimate_is_a_dash_with_its_reason(make_row):
     gone = make_row(
         estimate=float("nan"), ci_low=float("nan"), ci_high=float("nan"), q_value=float("nan"), note="no pair"
     )

@@ -40,7 +40,7 @@ def test_a_notebook_shows_verdicts_in_words_and_escapes_names(estimates):
     assert "not tested" in html
 
 
-def test_what_nobody_was_tested_for_is_named_below_and_has_no_column(estimates):
+def test_untested_biases_are_a_footnote_without_a_column(estimates):
     row = estimates[estimates["metric"] == "first_position_rate"].head(1)
     undefined = row.assign(probe="halo", metric="halo_excess", estimate=float("nan"), p_value=float("nan"), note="no")
     table = bl.report.verdict_table(pd.concat([row, undefined]))
@@ -48,7 +48,7 @@ def test_what_nobody_was_tested_for_is_named_below_and_has_no_column(estimates):
     assert "Tested for no judge: correlation of two scores" in table._repr_html_()
 
 
-def test_without_a_bias_the_table_is_empty_and_without_judges_refused(estimates):
+def test_table_is_empty_without_biases_and_refused_without_judge(estimates):
     table = bl.report.verdict_table(estimates.assign(metric="tie_rate"))
     assert table.empty
     assert "No bias was tested" in table._repr_html_()
@@ -56,7 +56,7 @@ def test_without_a_bias_the_table_is_empty_and_without_judges_refused(estimates)
         bl.report.verdict_table(estimates.drop(columns="judge"))
 
 
-def test_it_travels_as_a_plain_frame(estimates):
+def test_pickled_table_is_a_plain_frame(estimates):
     table = bl.report.verdict_table(estimates)
     back = pickle.loads(pickle.dumps(table))
     assert type(back) is pd.DataFrame

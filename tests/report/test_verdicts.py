@@ -88,7 +88,7 @@ def test_each_finding_has_its_words(make_row, changes, expected, said):
     assert sentence.startswith("coherence: ")
 
 
-def test_every_row_that_gets_a_verdict_is_corrected_over_the_rows_beside_it(make_row):
+def test_p_values_are_corrected_over_all_rows_with_a_verdict(make_row):
     row = make_row(metric="comparative_accuracy", estimate=0.8, ci_low=0.7, ci_high=0.9, q_value=NAN, p_value=0.01)
     assert finding(row)[0] == "above"
     assert ", p = 0.010: orders pairs as the reference scores do" in finding(row)[2]
@@ -100,7 +100,7 @@ def test_every_row_that_gets_a_verdict_is_corrected_over_the_rows_beside_it(make
     assert all("over 3 tests of 2 metrics: " in sentence for sentence in both["sentence"])
 
 
-def test_nothing_is_found_beside_an_interval_that_contains_the_null(make_row):
+def test_significance_with_null_in_interval_is_inconclusive(make_row):
     row = make_row(estimate=0.6, ci_low=0.5, ci_high=0.7, p_value=0.01)
     assert finding(row) == (
         "blind",
@@ -114,7 +114,7 @@ def test_nothing_is_found_beside_an_interval_that_contains_the_null(make_row):
     assert (written["status"], written["verdict"]) == ("unclear", "significant, but the interval contains 0.5")
 
 
-def test_what_correction_takes_away_is_not_found_though_the_interval_leaves_out_the_null(make_row):
+def test_significance_lost_by_correction_is_inconclusive(make_row):
     rows = [make_row(p_value=p, attribute=name) for p, name in ((0.04, "a"), (0.9, "b"))]
     torn = report.findings(pd.DataFrame(rows))
     assert (
@@ -132,7 +132,7 @@ def test_what_correction_takes_away_is_not_found_though_the_interval_leaves_out_
     )
 
 
-def test_nothing_is_written_as_none_that_is_some(make_row):
+def test_rounding_never_turns_small_values_into_the_null(make_row):
     tiny = make_row(estimate=0.5004, ci_low=0.5001, ci_high=0.5007, p_value=0.04996, mde=0.0004)
     written = "coherence: 0.5004 [0.5001, 0.5007], p = 0.04996: prefers the candidate shown first"
     assert finding(tiny)[2].startswith(written)
@@ -174,7 +174,7 @@ def test_a_verdict_says_what_else_could_explain_it(make_row, changes, hedge):
         ({"estimate": 0.3, "ci_low": 0.2, "ci_high": 0.4, "bound_low": 0.2, "bound_high": 0.48}, False),
     ],
 )
-def test_what_missing_judgements_decide_is_not_found(make_row, changes, decide):
+def test_finding_that_missing_judgements_decide_is_inconclusive(make_row, changes, decide):
     row = make_row(**{"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "n_dropped": 9} | changes)
     found = report.findings(pd.DataFrame([row])).iloc[0]
     assert (found["finding"] == "blind") == decide
@@ -184,7 +184,7 @@ def test_what_missing_judgements_decide_is_not_found(make_row, changes, decide):
     )
 
 
-def test_rows_are_told_apart_by_what_varies(biased):
+def test_sentences_name_the_conditions_that_vary(biased):
     rates = biased[(biased["metric"] == "first_position_rate") & biased["human_gap"].isna()]
     assert [s.split(":")[0] for s in report.verdicts(rates)] == [
         "coherence, template 1", "coherence, template 2", "fluency, template 1", "fluency, template 2",
@@ -199,7 +199,7 @@ def test_smallest_effects_are_checked(make_row):
         report.verdicts(pd.DataFrame([make_row()]).drop(columns="mde"))
 
 
-def test_no_row_is_no_sentence(make_row):
+def test_empty_frame_has_no_sentences(make_row):
     assert report.verdicts(pd.DataFrame([make_row()]).head(0)) == []
 
 

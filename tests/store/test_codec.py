@@ -35,7 +35,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("request_", "digest"), GOLDEN)
-def test_keys_never_change(request_: Request, digest: str) -> None:
+def test_request_keys_are_stable(request_: Request, digest: str) -> None:
     assert request_key(request_, "model@revision") == digest
 
 
@@ -62,7 +62,7 @@ def test_codec_gives_back_every_reply_exactly(reply: Reply) -> None:
     assert repr(again) == repr(reply)  # repr tells -0.0 from 0.0
 
 
-def test_what_was_written_before_thoughts_were_kept_is_read() -> None:
+def test_reply_without_a_thought_field_is_read() -> None:
     old = '{"finish_reason":"stop","text":"<think>A?</think>B"}'
     assert reply_from_json(old, Usage(3, 1, 2)) == Reply(
         text="<think>A?</think>B", finish_reason="stop", usage=Usage(3, 1, 2)

@@ -33,14 +33,14 @@ def test_a_table_is_computed_once(store):
     assert {path.suffix for path in store.with_suffix(".tables").iterdir()} == {".csv"}
 
 
-def test_what_failed_is_not_kept(store):
+def test_failed_computation_is_not_stored(store):
     with pytest.raises(ZeroDivisionError):
         kept(store, "scores", {}, lambda: 1 / 0)
     assert len(kept(store, "scores", {}, lambda: TABLE)) == 2
 
 
 @given(st.lists(st.floats(allow_infinity=False, allow_subnormal=False), min_size=1, max_size=5))
-def test_numbers_come_back(tmp_path_factory, values):
+def test_stored_numbers_are_equal(tmp_path_factory, values):
     table = pd.DataFrame({"value": values, "i": range(len(values))})
     for _ in range(2):
         found = kept(tmp_path_factory.mktemp("kept") / "s.sqlite", "t", {}, lambda: table)
@@ -48,6 +48,6 @@ def test_numbers_come_back(tmp_path_factory, values):
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../a"])
-def test_names_are_those_of_files(store, name):
+def test_invalid_file_name_is_refused(store, name):
     with pytest.raises(InputError, match="a name for a file"):
         kept(store, name, {}, lambda: TABLE)

@@ -171,7 +171,7 @@ def test_a_row_of_other_types_is_named_when_it_is_exported(path: Path, field: st
         store.export(path.with_suffix(suffix))
 
 
-def test_an_index_that_points_elsewhere_gives_nobody_a_foreign_reply(path: Path) -> None:
+def test_corrupt_index_never_returns_a_reply_of_another_key(path: Path) -> None:
     fill(path, last=1)
     key, other = request_key(Completion("Say 0."), "judge"), "f" * 64
     page = path.read_bytes()
@@ -184,7 +184,7 @@ def test_an_index_that_points_elsewhere_gives_nobody_a_foreign_reply(path: Path)
             assert store.get([key, other]).keys() <= {in_row}
 
 
-def test_deleted_file_is_made_anew_and_a_foreign_one_refused(path: Path) -> None:
+def test_deleted_file_is_recreated_and_foreign_one_refused(path: Path) -> None:
     with Store(path) as store:
         store.put(Completion("One."), "judge", Reply(text="1"))
         store.close()

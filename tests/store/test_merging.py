@@ -31,7 +31,7 @@ def state(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def test_everything_is_there_once_in_the_order_it_came(tmp_path: Path) -> None:
+def test_merged_store_has_each_reply_once_in_order(tmp_path: Path) -> None:
     one = fill(tmp_path / "one", range(30))
     two = fill(tmp_path / "two", range(25, 45))
     three = fill(tmp_path / "three", range(3), "another judge")
@@ -62,7 +62,7 @@ def test_a_merged_store_is_the_union(tmp_path_factory, sets):
     }
 
 
-def test_different_replies_are_refused_unless_the_first_is_to_win(tmp_path: Path) -> None:
+def test_conflicting_replies_are_refused_without_first_wins(tmp_path: Path) -> None:
     one, two = fill(tmp_path / "one", range(10)), fill(tmp_path / "two", range(5, 15), salt="!")
     before = state(tmp_path)
     with pytest.raises(

@@ -70,7 +70,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def test_a_pack_is_one_step_and_on_the_disk_before_it_is_handed_on(tmp_path: Path, commits: list[int]) -> None:
+def test_pack_is_committed_once_before_it_is_yielded(tmp_path: Path, commits: list[int]) -> None:
     path, requests = tmp_path / "store", make_requests(35)
     with Store(path) as store:
         judge = store.wrap(Packed())
@@ -82,7 +82,7 @@ def test_a_pack_is_one_step_and_on_the_disk_before_it_is_handed_on(tmp_path: Pat
     assert judge.tally.usage == Usage(105, 35, 70)
 
 
-def test_one_stored_meanwhile_is_the_one_that_is_handed_on(tmp_path: Path) -> None:
+def test_reply_stored_meanwhile_replaces_the_new_one(tmp_path: Path) -> None:
     requests = make_requests(10)
     with Store(tmp_path / "store") as store:
 
@@ -105,7 +105,9 @@ def test_one_stored_meanwhile_is_the_one_that_is_handed_on(tmp_path: Path) -> No
         ((Completion("Say 1."), Reply(text="?")), "answered a request twice, or one it was not asked"),
     ],
 )
-def test_what_stands_beside_a_stranger_is_kept(tmp_path: Path, slip: tuple[Request, Reply], words: str) -> None:
+def test_invalid_reply_does_not_lose_the_rest_of_its_pack(
+    tmp_path: Path, slip: tuple[Request, Reply], words: str
+) -> None:
     with Store(tmp_path / "store") as store:
         with pytest.raises(JudgeError, match=words):
             list(store.wrap(Packed(slips=[slip])).ask(make_requests(10)))
@@ -144,7 +146,7 @@ def test_one_bad_reply_is_one_bad_reply(tmp_path: Path, name: str) -> None:
         assert store.missing(judge.judge, requests) == [requests[at] for at in (7, 17, 27)]
 
 
-def test_a_judge_none_of_whose_replies_can_be_kept_is_asked_for_no_more_than_a_pack(tmp_path: Path) -> None:
+def test_run_stops_after_a_pack_without_storable_replies(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         judge = Spoiled(NO_REPLIES["usage"], range(10))
         with pytest.raises(JudgeError, match="10 replies could not be stored"):
@@ -211,7 +213,7 @@ def instant(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "ends", [JudgeError("gone"), RuntimeError("a bug"), KeyboardInterrupt(), SystemExit(143)], ids=repr
 )
-def test_replies_that_wait_for_others_are_stored_whatever_ends_the_run(tmp_path: Path, ends: BaseException) -> None:
+def test_replies_of_an_unfinished_pack_are_stored_at_any_end(tmp_path: Path, ends: BaseException) -> None:
     requests, judge = make_requests(5), Plain(ends)
     with Store(tmp_path / "store") as store:
         with pytest.raises(type(ends)):

@@ -37,14 +37,14 @@ def test_any_completion_comes_back(text, temperature, replicate):
     assert request_from_fields("completion", request_fields(request)) == request
 
 
-def test_what_is_no_request_is_refused():
+def test_invalid_request_fields_are_refused():
     with pytest.raises(InputError, match="choice, completion"):
         request_from_fields("telepathy", {})
     with pytest.raises(InputError, match="score request"):
         request_from_fields("score", {"txt": "x"})
 
 
-def test_records_are_requests_with_replies_in_the_order_they_came(tmp_path):
+def test_records_keep_the_order_of_storing(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         for place, request in enumerate(REQUESTS):
             store.put(request, "j", Reply(text=f"reply {place}", usage=Usage(3, 2, 1)))

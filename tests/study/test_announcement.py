@@ -32,7 +32,7 @@ def judge(graded, capsys):
     return Listening(bl.SimulatedJudge(graded), capsys)
 
 
-def test_it_is_said_before_the_first_request(judge, graded, tmp_path, capsys):
+def test_announcement_comes_before_the_first_request(judge, graded, tmp_path, capsys):
     bl.collect(PROBE, judge, graded.head(2), store=tmp_path / "s", announce=True, progress=False)
     assert judge.heard.startswith("position: 8 requests; ")
     assert judge.heard.count("\n") == 1
@@ -43,7 +43,7 @@ def test_it_is_said_before_the_first_request(judge, graded, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_it_goes_with_the_bar(judge, graded):
+def test_announcement_follows_the_progress_bar(judge, graded):
     bl.collect(PROBE, judge, graded.head(1), progress=False)
     bl.collect(PROBE, judge, graded.head(1), announce=False)
     assert judge.heard == ""
@@ -51,7 +51,7 @@ def test_it_goes_with_the_bar(judge, graded):
     assert judge.heard.startswith("position: 4 requests; ")
 
 
-def test_price_and_time_are_said_where_they_are_known(judge, graded):
+def test_announcement_has_known_price_and_time(judge, graded):
     budget = bl.Budget(prices={"input": 1000.0, "output": 2000.0}, seconds_per_request=30)
     bl.collect(PROBE, judge, graded, budget=budget, announce=True, progress=False)
     requests = [trial.request for trial in PROBE.design(graded)]
@@ -74,7 +74,7 @@ def test_samples_are_counted(judge, graded):
     assert str(planned).startswith("32 requests (160 sent); ")
 
 
-def test_a_sample_of_the_tokens_tells_all(judge):
+def test_tokens_are_estimated_from_a_sample(judge):
     data = bl.load_dataset("graded", limit=24)
     requests = [trial.request for trial in bl.probes.Position(["fluency"], [1]).design(data)]
     whole, part = count_tokens(judge, requests), planned_for(judge, requests)
@@ -82,7 +82,7 @@ def test_a_sample_of_the_tokens_tells_all(judge):
     assert part.read == pytest.approx(whole.read.sum(), rel=0.01)
 
 
-def test_designs_share_requests(graded, tmp_path):
+def test_requests_shared_by_designs_are_counted_once(graded, tmp_path):
     probes = [PROBE, bl.probes.Position(["coherence"], [1]), bl.probes.Anchoring(["coherence"])]  # which wants two
     planned = foresee_all(probes, bl.SimulatedJudge(graded), graded, tmp_path / "none.sqlite")
     assert planned.requests == 8 * 30

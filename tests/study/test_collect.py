@@ -130,7 +130,7 @@ def test_a_budget_one_request_short_refuses_and_one_exact_starts(judge, graded, 
 @pytest.mark.slow
 @given(kept=st.integers(0, 8), budget=st.integers(1, 250))
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_only_open_requests_are_charged_and_the_contexts_that_fit_do_fit(judge, graded, kept, budget):
+def test_budget_counts_open_requests_and_contexts_that_fit(judge, graded, kept, budget):
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder, "replies.sqlite")
         if kept:
@@ -168,12 +168,12 @@ def test_tokens_and_a_known_speed_are_checked_before_the_run(judge, graded, limi
         assert len(collect(watched, graded, budget=budget)) == 240
 
 
-def test_too_little_for_any_context_is_said(judge, graded):
+def test_budget_below_one_context_is_refused(judge, graded):
     with pytest.raises(BudgetExceededError, match=r"0 of 8 contexts; nothing was asked\. Use a larger budget"):
         collect(judge, graded, budget=bl.Budget(requests=29))
 
 
-def test_what_the_store_holds_costs_no_budget(judge, graded, tmp_path):
+def test_stored_replies_cost_no_budget(judge, graded, tmp_path):
     store = tmp_path / "replies.sqlite"
     collect(judge, graded, store=store)
     assert len(collect(judge, graded, store=store, budget=bl.Budget(requests=1))) == 240
@@ -197,7 +197,7 @@ class Doubtful(Position):
 DOUBTFUL = Doubtful(["coherence"], [1])
 
 
-def test_a_design_that_takes_trials_goes_on_with_what_was_answered(judge, graded):
+def test_adaptive_design_continues_from_earlier_trials(judge, graded):
     watched = Watched(judge)
     trials = bl.collect(DOUBTFUL, watched, graded, progress=False)
     first, again = trials[trials["template"] == 1], trials[trials["template"] == 2]
@@ -219,7 +219,7 @@ def test_a_later_round_is_resumed_from_the_store(judge, graded, tmp_path):
     pd.testing.assert_frame_equal(trials, bl.collect(DOUBTFUL, judge, graded, progress=False))
 
 
-def test_a_budget_that_the_first_round_spends_begins_no_other(judge, graded, tmp_path):
+def test_spent_budget_starts_no_further_round(judge, graded, tmp_path):
     store, watched = tmp_path / "replies.sqlite", Watched(judge)
     with pytest.raises(BudgetExceededError, match="240 of 240 requests; the design has more requests"):
         bl.collect(DOUBTFUL, watched, graded, store=store, budget=bl.Budget(requests=240), progress=False)
@@ -236,7 +236,7 @@ def test_bad_budget(limit):
             bl.Budget(**{limit: value})
 
 
-def test_a_request_that_cannot_be_answered_is_named_before_anything_is_asked(judge, graded):
+def test_unanswerable_request_is_named_before_any_request(judge, graded):
     class Narrow(Watched):
         def check(self, requests):
             longest = max(requests, key=lambda r: len(r.messages[0].content))
@@ -259,7 +259,7 @@ def test_a_judge_without_distributions_is_refused(judge, graded):
         bl.collect(text_probe, watched, graded, progress=False)
 
 
-def test_a_judge_that_leaves_requests_out_is_caught(judge, graded):
+def test_judge_that_omits_requests_is_refused(judge, graded):
     class Lazy(Watched):
         def ask(self, requests):
             yield requests[0], Reply(logprobs=(-0.2, -2.0))
@@ -268,7 +268,7 @@ def test_a_judge_that_leaves_requests_out_is_caught(judge, graded):
         collect(Lazy(judge), graded)
 
 
-def test_nothing_to_ask(judge, graded):
+def test_empty_design_is_refused(judge, graded):
     single = bl.Dataset(
         "one", graded.candidates.head(1), graded.human.head(0), graded.attributes, graded.scale, graded.noun
     )

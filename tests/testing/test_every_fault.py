@@ -72,7 +72,7 @@ def played(name, mode, bad, path, once):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", [name for name in FAULTS if name not in ("429 for years", "429 for ever")])
-def test_a_fault_that_passes(name, mode, tmp_path):
+def test_transient_fault(name, mode, tmp_path):
     kind = FAULTS[name]
     server, judge, stored, error, bad = played(name, mode, chosen(name), tmp_path / "s", once=True)
     outcome = getattr(kind, mode)
@@ -97,7 +97,7 @@ def test_a_fault_that_passes(name, mode, tmp_path):
 @pytest.mark.parametrize(
     "name", [name for name, kind in FAULTS.items() if kind.text == "asked again" and name not in LATE]
 )
-def test_a_fault_that_stays(name, mode, tmp_path):
+def test_permanent_fault(name, mode, tmp_path):
     server, judge, stored, error, bad = played(name, mode, chosen(name), tmp_path / "s", once=False)
     if name in REFUSED:  # it may be that nobody is answered for as long as patience goes
         assert stored.keys() == server.paid.keys()
@@ -140,7 +140,7 @@ def test_all_faults_that_pass_in_one_run(mode, tmp_path):
 @pytest.mark.parametrize(
     "name", [name for name in ANSWERS if ANSWERS[name].text not in ("asked again", "ends the run")]
 )
-def test_what_a_study_makes_of_a_reply(name, mode, tmp_path):
+def test_faulty_replies_have_the_declared_status(name, mode, tmp_path):
     """Every trial has the status that is promised, and only a good one a value."""
     if getattr(FAULTS[name], mode) == "asked again":
         return

@@ -62,7 +62,7 @@ def test_pairs_are_audited_as_the_probe_does(tmp_path):
     assert logit == pytest.approx(np.log(3) * (2 * (trials["value"] > 0.5).mean() - 1))
 
 
-def test_scores_run_what_they_can_and_the_rest_says_why(tmp_path):
+def test_scores_run_some_probes_and_others_give_a_reason(tmp_path):
     found = bl.audit(read(tmp_path, score_log()), resampling=QUICK)
     assert {"score_distribution", "human_agreement", "halo"} <= set(found["probe"])
     not_run = found.attrs["not_run"]
@@ -75,7 +75,7 @@ def test_scores_run_what_they_can_and_the_rest_says_why(tmp_path):
     assert all("\n" not in why for why in not_run.values())
 
 
-def test_every_probe_runs_or_says_why_on_pairs_and_scores_together(tmp_path):
+def test_audit_of_pairs_and_scores_runs_probes_of_both(tmp_path):
     trials = pd.concat([read(tmp_path, pair_log()), read(tmp_path, score_log())], ignore_index=True)
     found = bl.audit(trials, resampling=QUICK)
     assert {"position", "replies", "score_distribution", "human_agreement", "halo"} <= set(found["probe"])
@@ -102,7 +102,7 @@ def test_agreement_and_halo_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize(("replicates", "answers"), [(1, {"single"}), (3, {"single", "mean of 3"})])
-def test_means_are_of_no_more_samples_than_there_are(tmp_path, replicates, answers):
+def test_means_are_over_at_most_the_available_samples(tmp_path, replicates, answers):
     rows = [
         {**row, "replicate": k, "score": (row["score"] + k) % 5 + 1} for row in score_log() for k in range(replicates)
     ]
@@ -110,7 +110,7 @@ def test_means_are_of_no_more_samples_than_there_are(tmp_path, replicates, answe
     assert set(found["answer"]) == answers
 
 
-def test_one_sample_of_each_item_is_said_to_be_one(tmp_path):
+def test_consistency_is_undefined_with_one_sample_per_item(tmp_path):
     """Whatever its number: items of different runs may each have one."""
     rows = [{**row, "replicate": row["context_id"] % 3, "ratings": f"{row['human']} 3"} for row in score_log()]
     found = bl.audit(read(tmp_path, rows), only=["consistency"], resampling=QUICK)
@@ -130,7 +130,7 @@ def test_pairs_in_one_order_only(tmp_path):
     assert pooled["win_rate", "x"] + pooled["win_rate", "y"] == pytest.approx(1)
 
 
-def test_a_judge_without_twins_is_left_out_and_named(tmp_path):
+def test_judge_of_one_order_only_is_excluded_from_position(tmp_path):
     rows = [*pair_log(judge="both"), *pair_log(judge="one")[::2]]
     found = bl.audit(read(tmp_path, rows), only=["position"], resampling=QUICK)
     assert set(found["judge"]) == {"both"}
@@ -159,7 +159,7 @@ def test_length_pays_in_a_log_as_in_the_probe(tmp_path, graded):
     assert found.loc["verbosity_slope", "ci_low"] > 0
 
 
-def test_lengths_and_human_scores_may_stand_in_the_log(tmp_path):
+def test_log_may_hold_lengths_and_human_scores(tmp_path):
     rng = np.random.default_rng(0)
     rows = [
         {"context_id": c, "candidate_id": k, "configuration": way, "human": int(rng.integers(1, 6)), "scale": "1-5",
@@ -213,7 +213,7 @@ def test_wrong_input_is_named(tmp_path):
         bl.audit(trials.drop(columns="value"))
 
 
-def test_nothing_can_run(tmp_path):
+def test_audit_lists_all_probes_that_cannot_run(tmp_path):
     found = bl.audit(read(tmp_path, pair_log(2)), only=["source", "sweep"])
     assert found.empty
     assert list(found.attrs["not_run"]) == ["source", "sweep"]

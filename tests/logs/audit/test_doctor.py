@@ -97,7 +97,7 @@ def promised(diagnosis):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
-def test_what_it_promises_is_what_an_audit_estimates(name):
+def test_doctor_promises_exactly_what_audit_estimates(name):
     trials = bl.read_judgements(LOGS[name])
     able, every = promised(bl.doctor(trials))
     assert able == estimated(trials) & every
@@ -105,7 +105,7 @@ def test_what_it_promises_is_what_an_audit_estimates(name):
 
 
 @pytest.mark.slow
-def test_it_promises_what_an_audit_estimates_of_judges_that_judged_otherwise():
+def test_doctor_matches_audit_for_judges_of_pairs_and_of_scores():
     trials = read_together(pairs(), scores(humans=True).assign(judge="other"))
     able, every = promised(bl.doctor(trials))
     assert {judge for judge, _, _ in able} == {"j", "other"}
@@ -138,7 +138,7 @@ def recorded_files(folder):
 
 
 @pytest.mark.thorough
-def test_it_promises_what_an_audit_estimates_of_recorded_logs(shared_data):
+def test_doctor_matches_audit_for_recorded_logs(shared_data):
     files = 0
     for file, trials in recorded_files(shared_data):
         kept = trials.groupby("judge", sort=False).head(MOST // trials["judge"].nunique())
@@ -152,7 +152,7 @@ def test_it_promises_what_an_audit_estimates_of_recorded_logs(shared_data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("contexts", [250, 600])
-def test_what_a_sample_does_not_show_is_looked_for_in_all_contexts(contexts):
+def test_doctor_searches_all_contexts_beyond_its_sample(contexts):
     """Both orders, and people's preference, stand in the last contexts alone."""
     late = pairs(contexts, orders=1, humans=False)
     swapped = late.tail(40).rename(columns={"candidate_id": "opponent_id", "opponent_id": "candidate_id"})
@@ -194,7 +194,7 @@ ADDED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ADDED)
-def test_the_addition_that_it_asks_for_is_enough(name):
+def test_requested_addition_makes_the_metric_estimable(name):
     metric, probe, log, add = ADDED[name]
     before = bl.read_judgements(log)
     row = bl.doctor(before).biases.set_index(["probe", "metric"]).loc[(probe, metric)]
@@ -216,7 +216,7 @@ def test_the_number_of_pairs_detects_what_matters():
     assert np.mean(np.abs(t) > 1.996) == pytest.approx(0.8, abs=0.03)
 
 
-def test_it_counts_what_the_log_holds():
+def test_holdings_count_pairs_scores_and_contexts():
     both, one = pairs(contexts=5), pairs(contexts=4, orders=1, humans=True, texts=True).assign(dataset="other")
     held = holdings(read_together(both, one, scores(3, 2, replicates=2)))
     assert (held.pairs, held.both_orders, held.one_order, held.unknown_order) == (9, 5, 4, 0)
@@ -234,7 +234,7 @@ def test_unread_replies_are_shown_five_of_each_kind(tmp_path):
     assert unread.loc["unparsable", "examples"] == said[:5]
 
 
-def test_of_a_log_that_is_mostly_unread_nothing_is_promised(tmp_path):
+def test_doctor_promises_nothing_for_a_mostly_unread_log(tmp_path):
     rows = [{"context_id": i, "candidate_id": "x", "score": "?", "scale": "1-5"} for i in range(10)]
     trials = bl.read_judgements(pd.DataFrame(rows).assign(reply="Mark: none", score=None), mapping={"reply": "reply"})
     diagnosis = bl.doctor(trials)
@@ -243,7 +243,7 @@ def test_of_a_log_that_is_mostly_unread_nothing_is_promised(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_prints_it_and_ends_with_what_to_run(tmp_path, capsys):
+def test_command_ends_with_a_runnable_audit_command(tmp_path, capsys):
     file = tmp_path / "my log.csv"
     pairs(orders=1, contexts=40).to_csv(file, index=False)
     assert main(["doctor", str(file), "--map", "dataset==mine"]) == 0

@@ -49,7 +49,7 @@ def test_an_order_by_quality_is_not_taken_for_random():
     assert "quality cannot be separated from position" in found.loc["first_place_excess", "note"]
 
 
-def test_lists_that_could_not_be_read_are_missing_and_said_on_the_page():
+def test_unreadable_lists_are_missing_and_named_on_the_page():
     table = lists(40, 1.0, seed=3)
     table["ranking"] = [None if n % 8 == 0 else given for n, given in enumerate(table["ranking"])]
     with pytest.warns(bl.errors.MissingDataWarning, match="20 of 160 judgements are left out"):
@@ -62,7 +62,7 @@ def test_lists_that_could_not_be_read_are_missing_and_said_on_the_page():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("items", [24, 60, 200])
-def test_type_one_error_and_coverage(items):
+def test_type_one_error_and_coverage_of_lists(items):
     measure = OneList(Resampling(n=200))
     odds = np.exp(WORTH)  # of a list with Gumbel noise, the best is chosen as by Plackett and Luce
     truth = np.mean(np.e * odds / (odds.sum() - odds + np.e * odds)) - 0.25

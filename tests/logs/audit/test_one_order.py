@@ -54,7 +54,7 @@ def test_single_texts_have_an_intercept_alone():
     assert log_odds(table)["estimate"] == pytest.approx(np.log(share / (1 - share)), abs=1e-9)
 
 
-def test_ties_are_left_out_and_not_missing():
+def test_ties_are_excluded_but_not_counted_as_missing():
     table = log(200, 0.7, seed=2, best_first=0.5, texts=True)
     ties = table.index % 4 == 0
     trials = bl.read_judgements(table.assign(winner=table["winner"].where(~ties, "tie")), mapping={"judge": "=j"})
@@ -64,7 +64,7 @@ def test_ties_are_left_out_and_not_missing():
     assert "missing" not in bl.report.verdicts(found)[0]
 
 
-def test_a_system_that_is_always_first_cannot_be_told_from_its_place():
+def test_estimate_is_undefined_for_a_system_always_first():
     table = log(100, 0.7, seed=3, best_first=1.0)
     table = table[(table["candidate_id"] == "strong") & (table["opponent_id"] == "weak")]
     found = log_odds(table)
@@ -87,13 +87,13 @@ def test_lengths_that_are_not_balanced_enter_the_model():
     assert log_odds(table.drop(columns=["words", "opponent_words"]))["p_value"] < 0.001
 
 
-def test_balanced_lengths_are_said_to_be():
+def test_method_states_balanced_lengths():
     rng = np.random.default_rng(5)
     table = log(200, 0.0, seed=5, texts=True).assign(words=rng.integers(50, 99, 200), opponent_words=70)
     assert "lengths balanced (p 0." in log_odds(table)["method"]
 
 
-def test_pairs_in_both_orders_and_an_unknown_order_are_left_to_others():
+def test_both_orders_and_unknown_order_are_not_run():
     table = log(30, 0.0, seed=6)
     swapped = table.rename(columns={"candidate_id": "opponent_id", "opponent_id": "candidate_id"})
     both = bl.audit(bl.read_judgements(pd.concat([table, swapped]), mapping={"judge": "=j"}), only=["one_order"])
@@ -171,7 +171,7 @@ def test_alpacaeval_with_its_order_has_one(shared_data):
     print(estimate[["estimate", "ci_low", "ci_high", "p_value"]].to_dict())  # noqa: T201 - the figures
 
 
-def test_lengths_that_differ_alike_in_every_pair_are_not_separated_from_order():
+def test_constant_length_gap_is_not_separable_from_order():
     rows = [
         {"question": f"q{n}", "answer_a": f"a {n}", "answer_b": f"a b {n}", "winner": "AB"[n % 3 > 0]}
         for n in range(40)
@@ -184,7 +184,7 @@ def test_lengths_that_differ_alike_in_every_pair_are_not_separated_from_order():
     assert row["ci_low"] < np.log(14 / 26) < row["ci_high"]
 
 
-def test_lengths_that_differ_alike_in_every_context_are_not_balanced():
+def test_constant_length_gap_per_context_is_not_balanced():
     words = {"answer_a": ["a b", "a b c"], "answer_b": ["a", "a"]}
     rows = [
         {"question": f"q{n // 2}", "model_a": "x", "model_b": f"y{n}", "winner": "AB"[n % 3 > 0]}

@@ -28,7 +28,7 @@ def found_in(trials, probe):
     return estimates if estimates.empty else estimates.set_index("metric")
 
 
-def test_the_longer_one_wins(tmp_path):
+def test_pair_length_rates_by_hand(tmp_path):
     rows = [pair(0, "x", 1), pair(1, "x", 1), pair(2, "y", 1), pair(3, "x", -1), pair(4, "tie", 1), pair(5, "x"),
             pair(6, "x", 1, "a", "b"), pair(7, "y", -1, "a", "b c"), pair(8, "x", 1, "a", "b c"),
             pair(9, "who", 1)]  # fmt: skip
@@ -42,7 +42,7 @@ def test_the_longer_one_wins(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_right_or_wrong_whatever_the_length_is_fair():
+def test_longer_wins_false_positive_rate_for_a_fair_judge():
     """Right in nine of ten, where the longer text is the better one in two of three: accused in one study of twenty."""
     rng = np.random.default_rng(0)
     about = {"judge": "j", "dataset": "d", "attribute": "a", "template": "t", "status": "ok"}
@@ -100,7 +100,7 @@ def test_own_scores(tmp_path):
     assert found.loc["own_score_gap", "estimate"] == pytest.approx(4 - (3 + 1.5) / 2)
 
 
-def test_strangers_have_no_self_preference(tmp_path):
+def test_self_preference_needs_a_system_of_the_judge(tmp_path):
     not_run = bl.audit(read(tmp_path, own_log("someone")), only=["self_preference"]).attrs["not_run"]
     assert "judge_system" in not_run["self_preference"]
 
@@ -113,7 +113,7 @@ def test_counts_are_those_of_the_system(tmp_path):
     assert counts.loc[["x", "y", "z"]].to_numpy().tolist() == [[1, 1], [2, 0], [1, 1]]
 
 
-def test_prompts_are_not_compared_where_only_one_of_them_tells_the_order():
+def test_template_probe_needs_order_known_alike_in_all_prompts():
     """Of a pair in an unknown order beside one whose first is known, the difference may be that of the order."""
     rows = [
         {"context_id": f"q{n}", "candidate_id": "x", "opponent_id": "y", "winner": "x" if n % 3 else "y",
@@ -144,7 +144,7 @@ def test_a_cell_has_one_share_for_the_first_and_one_accuracy(tmp_path):
 
 
 @pytest.mark.parametrize("repeated", [0, 3])
-def test_single_texts_have_no_win_rate_and_a_baseline_beside_them_has(tmp_path, repeated):
+def test_win_rate_is_of_systems_not_of_single_texts(tmp_path, repeated):
     """Nor has a short answer that stands under a few questions."""
     rows = [{"context_id": n, "candidate_id": "yes" if n < repeated else f"text {n}", "opponent_id": "baseline",
              "winner": "baseline" if n % 2 else "yes" if n < repeated else f"text {n}"} for n in range(20)]  # fmt: skip

@@ -39,7 +39,7 @@ def test_a_log_of_which_more_than_half_is_unread_ends_with_4(tmp_path, capsys):
     assert main(["audit", read]) == 0
 
 
-def test_what_is_said_to_read_them_reads_them(tmp_path):
+def test_suggested_score_pattern_reads_unread_replies(tmp_path):
     rows = [{"context_id": n, "candidate_id": "x", "reply": f"Style 2 of 3. Mark: {n % 5 + 1}."} for n in range(6)]
     mapping = {"scale": "=1-5"}
     unread = bl.read_judgements(lines(tmp_path, *rows), mapping=mapping).assign(status="unparsable")
@@ -49,7 +49,7 @@ def test_what_is_said_to_read_them_reads_them(tmp_path):
     assert again["value"].tolist() == [n % 5 + 1 for n in range(6)]
 
 
-def test_the_mapping_that_is_proposed_reads_choices_and_not_reasons(tmp_path):
+def test_suggested_mapping_reads_choices_and_not_reasons(tmp_path):
     """Constructed after DevBench: each reply begins with its choice, and its reasons are numbered."""
     rows = [pair(n, f"Pick: {'AB'[n % 2]}\nReason:\n1. One is longer.") for n in range(6)]
     unread = bl.read_judgements(lines(tmp_path, *rows)).assign(status="unparsable")
@@ -60,7 +60,7 @@ def test_the_mapping_that_is_proposed_reads_choices_and_not_reasons(tmp_path):
     assert again["value"].tolist() == [1.0, 0.0] * 3
 
 
-def test_scores_outside_their_scale_and_missing_replies_have_their_own_remedies(tmp_path):
+def test_scores_off_scale_and_missing_replies_have_own_remedies(tmp_path):
     rows = [{"context_id": n, "candidate_id": "x", "score": 8} for n in range(3)]
     outside = bl.read_judgements(lines(tmp_path, *rows), mapping={"scale": "=1-5"})
     assert any(
@@ -137,7 +137,7 @@ def test_people_alone_give_alpha(tmp_path, capsys):
     assert "--humans" in capsys.readouterr().err
 
 
-def test_one_annotator_agrees_with_nobody(tmp_path):
+def test_one_annotator_is_refused_for_agreement(tmp_path):
     log = bl.read_judgements(
         lines(tmp_path, {"context_id": 1, "candidate_id": "x", "score": 3}), mapping={"scale": "=1-5"}
     )

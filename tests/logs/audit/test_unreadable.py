@@ -64,7 +64,7 @@ def test_calls_that_failed_are_no_judgements(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
-def test_a_judge_who_cannot_be_read_is_left_out_and_named(tmp_path):
+def test_unreadable_judge_is_excluded_and_named(tmp_path):
     rows = [f"{judge},{row}" for judge in ("clear", "also clear") for row in biased(12)]
     rows += [f"muddled,{row if n < 4 else row[:-1] + 'z'}" for n, row in enumerate(biased(12))]
     (tmp_path / "log.csv").write_text("\n".join([f"judge,{HEADER}", *rows]))
@@ -74,7 +74,7 @@ def test_a_judge_who_cannot_be_read_is_left_out_and_named(tmp_path):
     assert "muddled: more than half of its replies could not be read" in " ".join(bl.report.page(found).split())
 
 
-def test_rows_chosen_from_a_log_keep_its_share_of_malformed_lines(tmp_path):
+def test_subset_of_a_log_is_not_blamed_for_all_malformed_lines(tmp_path):
     """Malformed lines are those of the whole log: a judge's own rows are not blamed for all of them."""
     trials = bl.read_judgements(log_of(tmp_path, good=40, malformed=60))
     chosen = trials[trials["context_id"].isin([f"q{n}" for n in range(10)])]
@@ -89,7 +89,7 @@ def test_a_path_and_a_plain_table_are_audited_as_a_log_is(tmp_path):
 
 
 @pytest.mark.parametrize("given", [None, 3, "no.csv", "", [], pd.DataFrame(), pd.DataFrame({"a": [1]}), print])
-def test_what_is_no_log_is_refused_with_a_remedy(given):
+def test_audit_refuses_other_types_and_lists_allowed(given):
     with pytest.raises(InputError) as caught:
         bl.audit(given)
     assert caught.value.allowed

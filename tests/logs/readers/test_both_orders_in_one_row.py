@@ -38,7 +38,7 @@ def first_rate(trials):
 
 
 @pytest.mark.parametrize(("first", "swapped"), [("winner", "winner_swapped"), ("verdict_ab", "verdict_ba")])
-def test_both_readings_are_offered_and_work(first, swapped, tmp_path):
+def test_both_suggested_mappings_read_the_log(first, swapped, tmp_path):
     frame = table(first, swapped, "AB")
     with pytest.raises(InputError, match="verdict in the other order") as caught:
         bl.read_judgements(frame)
@@ -50,7 +50,7 @@ def test_both_readings_are_offered_and_work(first, swapped, tmp_path):
     assert as_shown["candidate_id"].value_counts().tolist() == [1] * 80
 
 
-def test_names_of_systems_and_places_that_are_said_to_be_shown_need_no_question():
+def test_system_names_and_shown_places_need_no_mapping():
     frame = table("winner_original", "winner_swapped_shown", "12")
     trials = bl.read_judgements(frame)
     assert first_rate(trials) == (frame[["winner_original", "winner_swapped_shown"]] == "1").to_numpy().mean()

@@ -88,7 +88,7 @@ def test_the_order_may_be_unknown(tmp_path, capsys):
     assert not bl.read_judgements(file, mapping={"order_known": "=false"})["order_known"].any()
 
 
-def test_people_and_several_judges_stand_in_columns():
+def test_columns_may_hold_people_and_several_judges():
     table, wanted = pairs(
         ("id", "model_a", "model_b", "gpt-4o"), {"first": "A", "second": "B"}, systems=["x", "y", "z"]
     )
@@ -118,7 +118,7 @@ def test_scores_of_usual_names_are_read():
     assert bl.read_judgements(table, mapping={"scale": "=1-10"})["scale"].unique().tolist() == ["1-10"]
 
 
-def test_attributes_and_judges_of_scores_stand_in_columns():
+def test_columns_of_scores_may_be_attributes_or_judges():
     table = scores(coherence=lambda n: 1 + n % 5, fluency_score=lambda n: 1 + n * n % 5)
     trials = bl.read_judgements(table)
     assert trials[trials["attribute"] == "fluency"]["value"].tolist() == table["fluency_score"].tolist()
@@ -128,7 +128,7 @@ def test_attributes_and_judges_of_scores_stand_in_columns():
     assert set(judged["scale"]) == {"0-10"}
 
 
-def test_people_who_rated_one_of_several_attributes_did_not_rate_the_others():
+def test_human_ratings_belong_to_the_attribute_that_was_rated():
     both = {"helpfulness": lambda n: 1 + n % 5, "accuracy": lambda n: 1 + n * n % 5}
     trials = bl.read_judgements(scores(**both, human_helpfulness=lambda n: 1 + n % 4)).set_index("attribute")
     assert trials.loc["helpfulness", "human"].tolist() == [1 + n % 4 for n in range(60)]
@@ -187,7 +187,7 @@ def test_names_that_are_places_too_are_asked_for():
     assert by_place.tolist() == (table["winner"] == "A").astype(float).tolist()
 
 
-def test_what_a_column_of_orders_means_is_asked_for():
+def test_column_of_orders_needs_a_mapping():
     table, _ = pairs(PAIRS[0][0], {"first": "A", "second": "B"})
     table["swapped"] = [n % 2 == 0 for n in range(len(table))]
     lines, mappings = refused(table)
@@ -218,7 +218,7 @@ def test_a_scale_that_no_score_ends_is_asked_for():
     assert bl.read_judgements(table, mapping=mappings[1])["scale"].unique().tolist() == ["1-5"]
 
 
-def test_a_refusal_shows_rows_and_a_mapping_of_the_files_own_fields(tmp_path):
+def test_refusal_shows_three_rows_and_a_mapping_of_the_file(tmp_path):
     rows = [{"nr": n, "x": f"one {n}", "y": f"two {n}", "verdict": "x" if n % 2 else "y"} for n in range(9)]
     file = tmp_path / "log.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -237,7 +237,7 @@ def test_a_list_within_an_object_is_the_longest(tmp_path):
     assert len(bl.read_judgements(file, mapping=mapping)) == len(inner)
 
 
-def test_no_bytes_stand_in_a_message(tmp_path):
+def test_error_message_is_printable(tmp_path):
     file = tmp_path / "log.csv"
     file.write_bytes(b"PK\x05\x06\x00\x01,\x02\nsome,thing\n")
     with pytest.raises(InputError) as caught:
@@ -266,7 +266,7 @@ def test_three_candidates_are_not_read_as_two():
     assert re.search("more than two candidates", " ".join(lines))
 
 
-def test_a_mapping_without_the_meaning_of_letters_is_told_it(tmp_path, capsys):
+def test_error_suggests_the_meaning_of_verdict_letters(tmp_path, capsys):
     table, wanted = pairs(PAIRS[0][0], AB)
     file = tmp_path / "log.csv"
     table.to_csv(file, index=False)

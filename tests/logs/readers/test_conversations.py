@@ -61,5 +61,5 @@ def test_people_of_an_arena_are_judges_or_one(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["[{not a list}]", '["a", 1]', [1, 2], [], None, "", "[]", [{"role": "user"}], 3])
-def test_what_is_no_conversation_is_left_as_it_is(value):
+def test_other_values_than_conversations_are_unchanged(value):
     assert answered(value) == value

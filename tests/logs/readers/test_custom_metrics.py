@@ -141,7 +141,7 @@ def test_every_metric_is_read_under_its_name(name, tmp_path):
     assert trials["status"].eq("ok").all()
 
 
-def test_attributes_that_end_far_apart_are_asked_about_one_by_one(tmp_path):
+def test_attributes_on_different_scales_have_a_mapping_each(tmp_path):
     records = rows(
         lambda n: {"question": ASKED[n], "answer": ONE[n], "clarity": min(FIVE[n], 4), "overall": min(FIVE[n] + 3, 8)}
     )
@@ -167,7 +167,7 @@ def test_an_instruction_and_its_input_are_one_item(tmp_path):
     assert trials["context_id"].nunique() == len({(r["instruction"], r["input"]) for r in records})
 
 
-def test_numbers_of_people_alone_are_asked_about_with_a_line_for_all(tmp_path):
+def test_numeric_votes_of_people_have_a_mapping_for_all(tmp_path):
     numbers = {"first": 1, "second": 2, "tie": 0}
     records = rows(
         lambda n: {

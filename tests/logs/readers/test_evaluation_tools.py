@@ -272,7 +272,7 @@ def test_lines_of_promptfoo_are_read_as_its_one_object(judged, tmp_path):
     pd.testing.assert_frame_equal(lines.drop(columns="key"), whole.drop(columns="key"))
 
 
-def test_repeated_runs_are_replicates_and_what_is_no_score_has_none(tmp_path):
+def test_repeated_runs_are_replicates_with_a_status_each(tmp_path):
     feedback = {"run_id": "r", "key": "k", "feedback_source": {"type": "model"}}
     records = [feedback | {"score": score} for score in (1, 0.5, None, "high", 7)]
     trials = bl.read_judgements(write(tmp_path, records))

@@ -52,7 +52,7 @@ def test_metrics_that_the_harness_computes_are_no_judge(tmp_path):
     assert trials.attrs["left_out"] == {"scored by code, not by a model": 5}
 
 
-def test_what_ragas_does_not_get_from_a_model_is_counted():
+def test_ragas_scores_of_no_model_are_counted_as_left_out():
     row = {"user_input": "q", "response": "a", "faithfulness": 0.5, "factual_correctness(mode=f1)": 0.25}
     rows = [row | {"user_input": f"q{n}", "semantic_similarity": 0.9, "domain_specific_rubrics": 4} for n in range(5)]
     trials = read_judgements(pd.DataFrame(rows))
@@ -62,7 +62,7 @@ def test_what_ragas_does_not_get_from_a_model_is_counted():
     assert trials.attrs["left_out"] == {"semantic_similarity is not known as a score of a model": 5}
 
 
-def test_scores_on_another_scale_than_the_tools_are_not_read_as_its_highest(tmp_path):
+def test_scores_on_another_scale_than_the_tools_are_unread(tmp_path):
     """Of scores from 1 to 5 those of 1 are no 1 of 0 to 1."""
     scores = [{"traceId": f"t{n}", "name": "m", "value": 1 + n % 5, "source": "EVAL"} for n in range(20)]
     trials = read_judgements(written(tmp_path, {"data": scores, "meta": {"page": 1}}))

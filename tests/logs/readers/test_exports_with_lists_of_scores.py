@@ -109,7 +109,7 @@ def test_scores_of_people_are_the_human_scores(tmp_path):
     assert sum(trials.attrs["left_out"].values()) == N
 
 
-def test_scores_of_langfuse_in_snake_case_are_those_in_camel_case(tmp_path):
+def test_langfuse_snake_case_equals_camel_case(tmp_path):
     snake = rows(lambda n: {"trace_id": f"t{n}", "observation_id": None, "name": "right", "value": UNIT[n],
                             "source": "EVAL", "data_type": "NUMERIC", "comment": "so"})  # fmt: skip
     snake += rows(lambda n: {**snake[n], "value": UNIT2[n], "source": "ANNOTATION"})
@@ -121,14 +121,14 @@ def test_scores_of_langfuse_in_snake_case_are_those_in_camel_case(tmp_path):
     assert first.equals(other)
 
 
-def test_a_mapping_of_a_list_s_fields_reads_the_records_as_they_are(tmp_path):
+def test_mapping_may_index_into_a_list_of_scores(tmp_path):
     records = rows(lambda n: {"question": ASKED[n], "answer": ONE[n], "scores": scored(n)})
     mapping = {"score": "scores.0.value", "scale": "=0-1", "context_id": "question", "candidate_id": "answer"}
     assert values(read_judgements(written(tmp_path, records, "jsonl"), mapping=mapping)) == UNIT
 
 
 @pytest.mark.parametrize("place", ["position", None])
-def test_a_pair_may_stand_in_two_rows(place, tmp_path):
+def test_two_rows_may_make_one_pair(place, tmp_path):
     records = [
         {"comparison_id": n, "question": ASKED[n], "model": "xy"[at], "answer": (ONE, TWO)[at][n],
          "is_winner": SIDES[n] == ("first", "second")[at]} | ({place: at + 1} if place else {})
@@ -143,7 +143,7 @@ def test_a_pair_may_stand_in_two_rows(place, tmp_path):
     assert set(trials["candidate_id"]) == {"x"}
 
 
-def test_predictions_of_label_studio_stand_in_lists_of_one(tmp_path):
+def test_label_studio_predictions_in_lists_of_one_are_read(tmp_path):
     records = rows(lambda n: {"id": n, "data": {"prompt": ASKED[n], "answer1": ONE[n], "answer2": TWO[n]},
                               "annotations": [], "predictions": [{"model_version": "gpt-x", "result": [
                                   {"value": {"selected": said("left", "right", "tie")[n]}}]}]})  # fmt: skip

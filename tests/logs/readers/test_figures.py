@@ -124,7 +124,7 @@ def test_alpaca_eval_win_rates(recorded, name, rate):
     assert ("which candidate was shown first" if unknown else "one order only") in found.attrs["not_run"]["position"]
 
 
-def test_order_shown_by_the_weighted_judge_is_told_by_its_probabilities(recorded):
+def test_weighted_alpaca_order_is_inferred_from_probabilities(recorded):
     name = "text_davinci_001_weighted_alpaca_eval_gpt4_turbo_annotations.json.gz"
     trials = bl.read_judgements(recorded / "alpaca_eval" / name)
     assert trials["order_known"].sum() == 800  # the other three have no probabilities

@@ -109,7 +109,7 @@ VOTES = {
 
 
 @pytest.mark.parametrize("name", VOTES)
-def test_what_votes_are_is_asked_for(name, tmp_path):
+def test_columns_of_votes_need_a_mapping(name, tmp_path):
     layout, make = VOTES[name]
     read, was_read = readings(saved(tmp_path, votes(make), layout))
     assert not was_read
@@ -250,7 +250,7 @@ def test_a_column_named_after_the_judge_may_hold_its_verdicts(tmp_path):
     assert set(trials["judge"]) == {"llm_judge"}
 
 
-def test_a_table_in_another_language_whose_verdicts_name_its_columns(tmp_path):
+def test_verdicts_that_name_columns_in_another_language_are_read(tmp_path):
     log = rows(lambda n: {"Frage": ASKED[n], "Antwort A": ONE[n], "Antwort B": TWO[n],
                           "Gewinner": said("Antwort A", "Antwort B", "Unentschieden")[n]})  # fmt: skip
     (trials,), was_read = readings(saved(tmp_path, log, "csv"))

@@ -179,13 +179,13 @@ def test_a_damaged_record_of_a_list_costs_no_other(tmp_path):
     assert reason.startswith("not JSON")
 
 
-def test_half_a_surrogate_pair_is_kept_as_its_escape(tmp_path):
+def test_lone_surrogate_is_kept_as_its_escape(tmp_path):
     trials = bl.read_judgements(lines(tmp_path, json.dumps({**PAIR, "A": "x\ud83d", "judgment": "\ud83d [[A]]"})))
     assert trials["candidate_id"].tolist() == [r"x\ud83d"]
     assert outcome(trials) == [(1.0, "ok")]
 
 
-def test_half_a_surrogate_pair_in_saved_trials_is_kept_as_its_escape(tmp_path):
+def test_lone_surrogate_in_saved_trials_is_kept_as_its_escape(tmp_path):
     saved = {"probe": "position", "judge": "j", "dataset": "d", "context_id": "c", "candidate_id": "x",
              "opponent_id": "y\ud83d", "attribute": "fluency", "template": "\ud83d", "replicate": 0, "value": 1.0,
              "status": "ok", "key": "k"}  # fmt: skip
@@ -232,7 +232,7 @@ def test_alpaca_preferences(tmp_path, preference, found):
     assert trials[["words", "opponent_words"]].to_numpy().tolist() == [[1.0, 1.0]]
 
 
-def test_alpaca_order_is_told_by_probabilities(tmp_path):
+def test_alpaca_order_is_inferred_from_probabilities(tmp_path):
     def weighted(second, first_label):
         top = [{"token": t, "logprob": math.log(p)} for t, p in (("m", first_label), ("M", 1 - first_label))]
         return {**ALPACA, "instruction": str((second, first_label)), "preference": 1 + second,
@@ -253,7 +253,7 @@ def test_alpaca_order_is_told_by_probabilities(tmp_path):
     assert found.loc["first_position_rate", ["estimate", "n_trials", "n_dropped"]].tolist() == [2 / 3, 3, 2]
 
 
-def test_alpaca_order_is_told_by_the_names_of_models(tmp_path):
+def test_alpaca_order_is_inferred_from_model_names(tmp_path):
     """Of annotators that rank; outputs may be left out, and then nothing is known of their lengths."""
     short = {name: value for name, value in ALPACA.items() if not name.startswith("output_")}
     named = [{"m": "output_1", "M": "output_2"}, {"M": "output_1", "m": "output_2"}, {"m": "output_3"}, None]
@@ -267,7 +267,7 @@ def test_alpaca_order_is_told_by_the_names_of_models(tmp_path):
     assert trials["words"].isna().all()
 
 
-def test_alpaca_order_is_told_by_ranks_and_the_preference(tmp_path):
+def test_alpaca_order_is_inferred_from_ranks_and_preference(tmp_path):
     """Where nobody noted which output was "m", the output that won is the model of rank 1."""
 
     def ranked(preference, *ranks):
@@ -335,7 +335,7 @@ def test_the_last_round_of_llmbar_is_the_verdict(tmp_path):
     assert trials["replicate"].tolist() == [0, 0]
 
 
-def test_helps_of_llmbar_are_no_verdicts(tmp_path):
+def test_llmbar_auxiliary_calls_are_not_verdicts(tmp_path):
     helps = [["1. Is it a colour?", "stop"], ["Red.", "stop"]]
     trials = llmbar(tmp_path, "Metrics_Reference", {**LLMBAR, "results": [*helps, *LLMBAR["results"]]})
     assert outcome(trials) == [(1.0, "ok"), (1.0, "ok")]
@@ -613,6 +613,6 @@ def test_inspect_logs_need_inspect(tmp_path):
         bl.read_judgements(log)
 
 
-def test_every_format_says_what_it_is():
+def test_every_format_has_a_description():
     assert len(available()) > 12
     assert all(available().values())

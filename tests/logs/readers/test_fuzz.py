@@ -298,7 +298,7 @@ def test_thousands_of_mutations(seed, shared_data, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
-def test_what_is_left_of_a_mutated_log_can_be_audited(shared_data, tmp_path):
+def test_mutated_logs_are_refused_or_audited(shared_data, tmp_path):
     rng = random.Random(2)
     for number, (records, as_list) in enumerate(small_files(shared_data / "recorded")):
         file = tmp_path / str(number)

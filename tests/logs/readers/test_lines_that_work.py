@@ -142,7 +142,7 @@ def test_rewards_are_on_no_scale(tmp_path):
     assert "--map" not in str(caught.value)
 
 
-def test_a_line_that_reads_nothing_is_not_shown(tmp_path):
+def test_no_mapping_is_suggested_without_judgements(tmp_path):
     """No column of these holds a judgement."""
     records = [{"model": name, "win_rate": 0.5, "elo": 1000 + n} for n, name in enumerate("xyz")]
     with pytest.raises(InputError) as caught:
@@ -150,7 +150,7 @@ def test_a_line_that_reads_nothing_is_not_shown(tmp_path):
     assert "FIELD" in str(caught.value)
 
 
-def test_judges_in_two_rows_are_told_apart_by_the_line(tmp_path):
+def test_suggested_mapping_separates_judges_in_two_rows(tmp_path):
     records = [{"qid": n, "system": "x", "llm": judge, "Overall Score": given[n]}
                for n in range(N) for judge, given in (("gpt-x", FIVE), ("claude-x", OTHER))]  # fmt: skip
     (trials,), _ = readings(written(tmp_path, records, "csv"))

@@ -59,7 +59,7 @@ def test_games_become_rows_through_a_mapping_file(tmp_path):
     assert trials.attrs["unmatched"] == {"winner: games.said.decision does not match": 1}
 
 
-def test_a_second_file_is_joined_and_its_annotators_are_the_human_preference(tmp_path):
+def test_joined_file_of_annotators_gives_human_preference(tmp_path):
     verdicts = [{"number": number, "said": said} for number, said in enumerate([1, 2, 0, 1])]
     people = [{"idx": str(number), "one": 1, "two": two, "context_id": "c"} for number, two in enumerate([1, 2, 0])]
     lines(tmp_path, *people, name="people.jsonl")
@@ -117,7 +117,7 @@ def test_a_field_of_the_very_name_goes_before_a_path(tmp_path):
 
 
 @pytest.mark.parametrize("said", ["1", "true"])
-def test_flags_are_read_alike_in_fields_constants_and_names_of_values(tmp_path, said):
+def test_flags_read_alike_from_field_constant_and_value_map(tmp_path, said):
     record = {"context_id": "c", "candidate_id": "x", "opponent_id": "y", "winner": "x", "known": said}
     for expression in ("known", f"={said}", f"winner | x -> {said}"):
         trials = bl.read_judgements(lines(tmp_path, record), mapping={"order_known": expression})
@@ -171,7 +171,7 @@ def test_a_mapping_file_that_is_not_there(tmp_path):
         bl.read_judgements(lines(tmp_path, {"q": 1}), mapping=tmp_path / "none.toml")
 
 
-def test_a_partner_that_stands_twice_is_refused(tmp_path):
+def test_join_on_duplicate_values_is_refused(tmp_path):
     log = lines(tmp_path, {"idx": 1}, {"idx": 1})
     with pytest.raises(InputError, match="unique values"):
         bl.read_judgements(log, mapping={"join": f"{log} on idx"})

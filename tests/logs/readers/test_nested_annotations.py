@@ -88,7 +88,7 @@ def test_names_of_labels_are_read_with_the_line_that_is_shown(tmp_path, kind):
     assert (trials["value"].isna() == flat(given)["label"].isin(unread)).all()
 
 
-def test_verdicts_on_candidates_that_items_name_are_read_with_the_line_that_is_shown(tmp_path):
+def test_suggested_mapping_reads_verdicts_on_named_candidates(tmp_path):
     given = annotations("verdicts", ["gpt-4o", "ann"])
     file = saved(tmp_path / "a.json", given)
     with pytest.raises(InputError, match="if they name positions as shown") as refused:
@@ -132,7 +132,7 @@ def test_on_the_command_line_the_mapping_has_a_line_of_its_own(tmp_path, capsys)
         {"a": {f"i{n}": f"a text {n}" for n in range(30)}, "b": {f"i{n}": f"another {n}" for n in range(30)}},
     ],
 )
-def test_other_objects_are_none(tmp_path, other):
+def test_other_objects_are_not_taken_for_annotations(tmp_path, other):
     with pytest.raises(InputError) as refused:
         read_judgements(saved(tmp_path / "a.json", other))
     assert "judge=annotator" not in str(refused.value)

@@ -33,7 +33,7 @@ def test_own_summaries_of_xsum(recorded, judge, own, flipped, first):
     assert value(audit(trials, "replies"), "first_position_rate") == pytest.approx(first, abs=2e-3)
 
 
-def test_what_the_files_call_self_preference_of_llama_is_recognition(recorded):
+def test_self_preference_field_of_llama_is_recognition(recorded):
     """Beside the data stands .5108: the mean of the field, which is made of the other question's probabilities."""
     file = recorded / "self_recognition" / "pairs_xsum_llama.json.gz"
     records = json.loads(gzip.decompress(file.read_bytes()))

@@ -99,7 +99,7 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path):
     ],
 )
 @pytest.mark.parametrize("function", [read_judgements, bl.audit, bl.doctor])
-def test_what_is_no_path_is_refused_with_what_to_pass(function, path, remedy):
+def test_other_types_than_paths_are_refused_with_a_remedy(function, path, remedy):
     with pytest.raises(InputError, match=remedy):
         function(path)
 

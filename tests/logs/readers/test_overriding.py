@@ -66,7 +66,7 @@ def test_scores_are_read_on_the_scale_that_is_mapped(tmp_path, record):
     assert outcome(trials) == [(own["value"][0], "ok"), (7.0, "ok")]
 
 
-def test_a_scale_may_stand_in_a_field(tmp_path):
+def test_scale_may_come_from_a_field(tmp_path):
     file = lines(tmp_path, RATING | {"of": "1-3"}, RATING | {"of": "1-10", "source": "another"})
     trials = bl.read_judgements(file, mapping={"scale": "of"})
     assert outcome(trials) == [(2.0, "ok"), (None, "out_of_range"), (2.0, "ok"), (7.0, "ok")]
@@ -83,7 +83,7 @@ def test_saved_scores_are_checked_on_the_scale_that_is_mapped(tmp_path, graded):
     assert again["status"].eq("out_of_range").sum() == (trials["value"] > 3).sum() > 0
 
 
-def test_what_an_expression_does_not_match_is_a_row_that_cannot_be_read(tmp_path):
+def test_unmatched_expression_makes_the_row_unparsable(tmp_path):
     (tmp_path / "log.csv").write_text(TABLE)
     trials = bl.read_judgements(tmp_path / "log.csv", mapping={"winner": r"said~choose (\w)"})
     assert outcome(trials) == [(1.0, "ok"), (None, "unparsable"), (0.0, "ok")]
@@ -92,7 +92,7 @@ def test_what_an_expression_does_not_match_is_a_row_that_cannot_be_read(tmp_path
     assert rate == pytest.approx(2 / 3)
 
 
-def test_an_identifier_that_does_not_match_leaves_the_whole_field_and_no_value(tmp_path):
+def test_unmatched_identifier_keeps_the_field_and_has_no_value(tmp_path):
     file = lines(tmp_path, PAIR | {"question": "q1"}, PAIR | {"question": "none"})
     trials = bl.read_judgements(file, mapping={"context_id": r"question~q(\d+)"})
     assert trials["context_id"].tolist() == ["1", "none"]
@@ -112,7 +112,7 @@ def test_an_explicit_mapping_goes_before_a_column_of_that_name(tmp_path):
     assert outcome(bl.read_judgements(tmp_path / "log.csv", mapping={"reply": "reply"})) == [(0.0, "ok")]
 
 
-def test_people_may_stand_beside_a_known_format(tmp_path):
+def test_human_preference_may_be_mapped_in_a_known_format(tmp_path):
     people = {"gold": "y", "votes": ["x", "x", "tie"]}
     gold = bl.read_judgements(lines(tmp_path, PAIR | people), mapping={"preference": "gold"})
     assert gold["human_gap"].tolist() == [-1.0]
@@ -122,7 +122,7 @@ def test_people_may_stand_beside_a_known_format(tmp_path):
     assert rated[["human", "ratings", "human_scale"]].to_numpy().tolist() == [[2.5, "2 3", "1-3"]] * 2
 
 
-def test_texts_may_stand_beside_a_known_format(tmp_path):
+def test_texts_may_be_mapped_in_a_known_format(tmp_path):
     texts = {"text": "judgment", "opponent_text": "=one two"}
     trials = bl.read_judgements(lines(tmp_path, PAIR), mapping=texts)
     assert trials[["words", "opponent_words"]].to_numpy().tolist() == [[3.0, 2.0]]

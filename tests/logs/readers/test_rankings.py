@@ -72,7 +72,7 @@ def by_place(estimates):
         ([1, 2, 4], "invented"),
     ],
 )  # fmt: skip
-def test_what_is_no_ranking_is_a_status(tmp_path, ranking, status):
+def test_invalid_ranking_has_a_status(tmp_path, ranking, status):
     records = [{"question": "q", "judge": "j", "candidates": order, "ranking": order} for order in CYCLES]
     records[1]["ranking"] = ranking
     trials = read_judgements(saved(tmp_path, records))
@@ -91,7 +91,7 @@ def test_lists_in_one_order_are_those_of_another_measure(tmp_path):
 
 
 @pytest.mark.parametrize("candidates", [None, "x, y", ["x"], ["x", "x"], ["x", None], [["x"], "y"]])
-def test_what_is_no_list_of_candidates_is_refused_with_its_line(tmp_path, candidates):
+def test_invalid_list_of_candidates_is_a_problem_with_its_line(tmp_path, candidates):
     records = [{"question": "q", "judge": "j", "candidates": order, "ranking": order} for order in CYCLES]
     bad = {"question": "r", "judge": "j", "candidates": candidates, "ranking": ["x"]}
     trials = read_judgements(saved(tmp_path, [*records, bad]))

@@ -121,7 +121,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_contexts_of_cobbler_are_records_however_the_file_is_laid_out(tmp_path, layout):
+def test_cobbler_contexts_are_records_in_every_layout(tmp_path, layout):
     file = tmp_path / "nC2_preferences_gpt4.json"
     file.write_text(LAYOUTS[layout])
     trials = bl.read_judgements(file)
@@ -130,14 +130,14 @@ def test_contexts_of_cobbler_are_records_however_the_file_is_laid_out(tmp_path, 
     assert trials.attrs["duplicates"] == 0
 
 
-def test_a_damaged_record_of_cobbler_keeps_the_number_of_the_others(tmp_path):
+def test_damaged_cobbler_record_does_not_shift_numbers(tmp_path):
     lines = [json.dumps(WINS[0]), "{broken", json.dumps(WINS[2])]
     trials = bl.read_judgements(write_text(tmp_path, "\n".join(lines), "nC2_preferences_gpt4.json"))
     assert list(trials["context_id"].unique()) == ["1", "3"]
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_pairs_of_cobbler_in_a_list_have_a_context_each_time_that_a_pair_comes_again(tmp_path, indent):
+def test_cobbler_repeated_pair_starts_a_new_context(tmp_path, indent):
     block = [{"model": "x", "combination": ["x", "y"]}, {"model": "z", "combination": ["x", "z", "lo bias"]}]
     file = write_text(tmp_path, json.dumps(block + block[::-1], indent=indent), "nC2_true_order_gpt4.json")
     trials = bl.read_judgements(file)
@@ -145,7 +145,7 @@ def test_pairs_of_cobbler_in_a_list_have_a_context_each_time_that_a_pair_comes_a
     assert trials.attrs["duplicates"] == 0
 
 
-def test_conditions_and_runs_of_cobbler_are_told_by_their_folders(tmp_path):
+def test_cobbler_condition_and_run_come_from_the_folder(tmp_path):
     for folder in ("n15_evaluations_bandwagon", "n15_evaluations_order", "n11_evaluations_order"):
         (tmp_path / folder).mkdir()
         write(tmp_path / folder, WINS, "nC2_preferences_gpt4.json")
@@ -155,7 +155,7 @@ def test_conditions_and_runs_of_cobbler_are_told_by_their_folders(tmp_path):
     assert trials.groupby(["dataset", "configuration"])["context_id"].nunique().tolist() == [3, 3, 3]
 
 
-def test_wins_of_a_judge_that_often_gave_no_answer_are_known_by_the_systems(tmp_path):
+def test_cobbler_wins_of_a_poor_judge_are_read(tmp_path):
     poor = [{"alpaca": 1, "koala": 0, "gpt4": 1, "dolly": 0}, {"alpaca": 0, "koala": 0, "gpt4": 0, "dolly": 0}]
     trials = bl.read_judgements(write(tmp_path, poor, "nC2_preferences_dolly.json"))
     assert trials["value"].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -219,13 +219,13 @@ def test_own_summaries_against_others(tmp_path):
     assert set(trials["judge"]) == {"unknown"}
 
 
-def test_a_mean_over_both_orders_is_one_judgement_of_unknown_order(tmp_path):
+def test_mean_over_both_orders_is_one_judgement_of_unknown_order(tmp_path):
     record = {"key": "k", "model": "human", "self_preference": 0.7}
     trials = bl.read_judgements(write(tmp_path, [record], "label_correct_xsum_llama.json"))
     assert trials[["candidate_id", "value", "order_known"]].to_numpy().tolist() == [["llama", 0.7, False]]
 
 
-def test_articles_of_two_data_sets_in_one_file_are_told_by_their_keys(tmp_path):
+def test_key_gives_the_data_set_of_an_article(tmp_path):
     keys = {"35232142": "xsum", "f" * 40: "cnn", "k": "cnn"}
     records = [{"key": key, "model": "human", "self_preference": 0.7} for key in keys]
     trials = bl.read_judgements(write(tmp_path, records, "label_correct_cnn_llama.json"))
@@ -236,7 +236,7 @@ def test_articles_of_two_data_sets_in_one_file_are_told_by_their_keys(tmp_path):
 
 
 @pytest.mark.parametrize("naming", ["wrong", "random"])
-def test_a_mean_under_other_names_is_not_taken_for_that_of_the_own_text(tmp_path, naming):
+def test_mean_of_an_unknown_text_is_refused_or_left_out(tmp_path, naming):
     mean = {"key": "k", "model": "human", "self_preference": 0.7}
     file = write(tmp_path, [mean], f"label_{naming}_xsum_llama.json")
     with pytest.raises(InputError, match="does not say which text it refers to"):

@@ -27,7 +27,7 @@ def test_degrees_of_preference(verdict, worth):
     assert lettered(verdict) == worth
 
 
-def test_grades_know_no_tie():
+def test_grades_have_no_tie():
     grades = {letter: (float(place), "ok") for place, letter in enumerate("ABC")}
     assert lettered("It is a tie.", grades)[1] == "unparsable"
     assert lettered("C", grades) == (2.0, "ok")
@@ -53,7 +53,7 @@ def test_every_verdict_of_devbench_is_read(shared_data):
 
 
 @pytest.mark.parametrize(("file", "name"), [("gpt-3.5-turbo", "gpt"), ("pandalm-7b", "pandalm")])
-def test_reasons_say_what_their_verdicts_say(shared_data, file, name):
+def test_pandalm_reasons_are_read_as_their_verdicts(shared_data, file, name):
     """PandaLM's reasons: those that were turned round by an article are not, and neither label is lost more often."""
     rows = json.loads(
         gzip.decompress((shared_data / "recorded" / "pandalm" / f"{file}-testset-v1.json.gz").read_bytes())
@@ -90,7 +90,7 @@ def test_reasons_say_what_their_verdicts_say(shared_data, file, name):
         ("[[A]] is better. It is longer than [[B]].", None),
     ],
 )
-def test_what_stands_for_the_brackets_at_the_end_is_read_and_nothing_else(text, reading):
+def test_verdict_in_place_of_final_brackets_is_read(text, reading):
     """The last words decide, and both labels are read alike."""
     value, status = bracketed(text)
     exchanged, other = bracketed(text.translate(str.maketrans("AB", "BA")).replace("Aoth", "Both"))

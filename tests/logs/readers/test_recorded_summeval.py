@@ -44,7 +44,7 @@ def test_one_judge_and_configuration_beside_the_experts(folder):
     assert len(recorded_scores(folder, find_summeval(folder, 1), "gpt-4-0314", "coherence")) == 2
 
 
-def test_nothing_is_none(folder, tmp_path):
+def test_missing_recordings_are_none(folder, tmp_path):
     data = find_summeval(folder)
     assert recorded_scores(folder, data, "nobody", "coherence") is None
     assert recorded_scores(tmp_path / "nowhere", data, "gpt-4-0314", "coherence") is None

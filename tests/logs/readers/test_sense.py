@@ -54,7 +54,7 @@ def pasted(message):
          {"configuration": "shift"}),
     ],
 )  # fmt: skip
-def test_the_line_that_is_meant_reads_the_log_when_pasted(table, mapping, meant):
+def test_suggested_mapping_reads_the_log(table, mapping, meant):
     with pytest.raises(InputError) as raised:
         read_judgements(table, mapping=mapping)
     line = pasted(str(raised.value))
@@ -64,7 +64,7 @@ def test_the_line_that_is_meant_reads_the_log_when_pasted(table, mapping, meant)
     assert trials.attrs["duplicates"] == 0
 
 
-def test_a_number_of_the_row_and_a_time_tell_nothing_apart():
+def test_row_numbers_and_times_are_not_suggested_as_judges():
     table = SCORES.drop(columns=["grader", "version"]).assign(id=range(120), created=[f"10:{n}" for n in range(120)])
     with pytest.raises(InputError, match="map the field that distinguishes them to judge") as raised:
         read_judgements(table, mapping={"context_id": "question", "candidate_id": "system", **RATED})
@@ -80,7 +80,7 @@ def test_contradictions_are_counted_against_what_is_kept(tmp_path):
     assert (trials.attrs["duplicates"], trials.attrs["contradictions"]) == (5, 4)
 
 
-def test_judgements_that_truly_stand_twice_are_dropped():
+def test_duplicate_judgements_are_dropped():
     twice = pd.concat([PAIRS, PAIRS])
     trials = read_judgements(twice, mapping={"context_id": "question", **SIDES, **VERDICTS})
     assert (len(trials), trials.attrs["duplicates"], trials.attrs["contradictions"]) == (60, 60, 0)
@@ -93,7 +93,7 @@ def test_a_log_of_one_item_and_no_other_field_of_items_is_read():
     assert len(read_judgements(table, mapping=mapping)) == 15
 
 
-def test_pairs_that_were_judged_once_are_told():
+def test_summary_counts_pairs_judged_in_one_order():
     once = PAIRS.drop(index=[1, 3, 4])
     lines = reading_summary("log", read_judgements(once))
     assert "  3 of 30 pairs judged in one order only (not used where both orders are needed)" in lines
@@ -103,7 +103,7 @@ def test_pairs_that_were_judged_once_are_told():
     assert not any("one order" in line for line in of_all + of_none)
 
 
-def test_the_list_that_holds_judgements_is_the_one_to_take(tmp_path):
+def test_suggested_list_is_the_one_with_judgements(tmp_path):
     items = [{"question": f"q{n}", "model_a": "x", "model_b": "y", "verdict": "AB"[n % 2]} for n in range(5)]
     frame = pd.DataFrame([{"annotations": [{"n": n} for n in range(50)], "instances": items}])
     with pytest.raises(InputError) as raised:

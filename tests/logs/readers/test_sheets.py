@@ -109,7 +109,7 @@ def test_several_sheets_are_refused_by_name(tmp_path):
         ("xl/_rels/workbook.xml.rels", "<Relationships/>", "intact file"),
     ],
 )
-def test_what_is_damaged_is_told(tmp_path, part, text, reason):
+def test_damaged_workbook_error_gives_the_reason(tmp_path, part, text, reason):
     whole = zipfile.ZipFile(io.BytesIO(workbook({"one": ROWS})))
     with zipfile.ZipFile(tmp_path / "log.xlsx", "w") as archive:
         for name in whole.namelist():

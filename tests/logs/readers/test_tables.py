@@ -61,7 +61,7 @@ def test_a_malformed_row_of_a_table_is_named_as_a_row():
     [None, 3, np.nan, "", b"x.csv", [], {}, PAIRS["winner"], print, PAIRS.head(0), pd.DataFrame(),
      PAIRS.set_axis(list("aabcd"), axis=1), PAIRS.T],
 )  # fmt: skip
-def test_what_is_no_table_is_refused_with_what_is_allowed(given):
+def test_read_judgements_refuses_other_types(given):
     with pytest.raises(InputError) as caught:
         bl.read_judgements(given)
     assert caught.value.allowed
@@ -86,7 +86,7 @@ def test_wrong_options_are_refused(name, wrong):
         ("a.jsonl", "\n{oops\n", "line 2: not JSON: Expecting property name"),
     ],
 )
-def test_what_is_empty_is_said_to_be_empty(tmp_path, name, text, reason, capsys):
+def test_empty_file_error_gives_the_reason(tmp_path, name, text, reason, capsys):
     file = tmp_path / name
     file.write_text(text)
     with pytest.raises(InputError, match=f"at least one judgement; {reason}") as caught:

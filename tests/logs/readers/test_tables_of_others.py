@@ -247,7 +247,7 @@ def test_people_on_another_scale():
     assert set(read_judgements(given, mapping=same)["human_scale"]) == {"1-10"}
 
 
-def test_what_is_left_aside_is_said():
+def test_unused_columns_are_named():
     trials = read_judgements(scores(coherence=five, spiciness=five))
     assert "left aside: spiciness" in trials.attrs["tables"]["table"]
     assert len(refused(scores(score=five, gpt4_score=five))) == 2
@@ -341,7 +341,7 @@ def test_a_comma_before_three_digits_may_separate_thousands(tmp_path):
     assert not ((words > 1) & (words < 2)).any()
 
 
-def test_what_stands_beside_a_list_is_of_all_its_records(tmp_path):
+def test_field_next_to_a_list_applies_to_all_its_records(tmp_path):
     file = tmp_path / "log.json"
     file.write_text(json.dumps({"judge": "claude", "results": RECORDS}))
     assert set(read_judgements(file)["judge"]) == {"claude"}

@@ -57,7 +57,7 @@ def test_no_family_is_missing(family):
     assert sum(name.startswith(family) for name in available()) >= GOALS[family]
 
 
-def test_no_name_stands_in_two_files():
+def test_each_edit_is_defined_in_one_module():
     found = {}
     for module in pkgutil.iter_modules(edits.__path__):
         loaded = importlib.import_module(f"biaslab.prompts.edits.{module.name}")
@@ -68,24 +68,24 @@ def test_no_name_stands_in_two_files():
     assert set(found) == set(available())
 
 
-def test_what_an_edit_does_is_a_sentence():
+def test_description_of_an_edit_ends_with_a_full_stop():
     assert all(one.about.endswith(".") for one in LISTED)
 
 
 @given(text=SENTENCES)
 @pytest.mark.parametrize("name", WHOLE)
-def test_what_adds_leaves_the_text_as_it_is(name, text):
+def test_additive_edits_keep_the_text(name, text):
     assert text.strip() in find_edit(name)(text)
 
 
 @given(text=SENTENCES)
 @pytest.mark.parametrize("name", WORDS)
-def test_what_is_put_between_leaves_every_word(name, text):
+def test_inserting_edits_keep_every_word(name, text):
     assert is_subsequence(words_of(text), words_of(find_edit(name)(text)))
 
 
 @pytest.mark.parametrize("name", [*WHOLE, *WORDS])
-def test_the_diff_of_what_adds_is_pluses(name):
+def test_diff_of_an_additive_edit_has_additions_only(name):
     edited = find_edit(name)(SUMMARY)
     before, after = (SUMMARY, edited) if name in WHOLE else (words_of(SUMMARY), words_of(edited))
     found = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
@@ -125,7 +125,7 @@ def test_an_edit_of_the_context_gets_the_context():
     assert find_edit("authority").given("What fell?") is find_edit("authority")
 
 
-def test_what_is_asked_of_an_edit_is_checked():
+def test_invalid_edits_are_refused():
     with pytest.raises(InputError, match="reads"):
         Edit("a", str.upper, reads="question")
     with pytest.raises(InputError, match="authority"):

@@ -36,7 +36,7 @@ def test_a_family_is_one_short_file(module):
     assert len(Path(module.__file__).read_text(encoding="utf-8").splitlines()) <= 120
 
 
-def test_says_what_it_is_and_where_it_is_described(edit):
+def test_edit_has_description_and_source(edit):
     assert edit.about
     assert edit.source
     assert available()[edit.name] is find_edit(edit.name)

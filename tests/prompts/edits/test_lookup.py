@@ -56,7 +56,7 @@ def write(folder, name, rows):
     return path
 
 
-def test_calm(tmp_path):
+def test_calm_table_is_an_edit(tmp_path):
     path = write(tmp_path, "sentiment_bias.json", CALM)
     cheerful = from_table(path, "cheerful")
     assert isinstance(cheerful, Edit)
@@ -72,7 +72,7 @@ def test_calm(tmp_path):
     assert sad("12") == "12"  # its edited text is empty, so there is none
 
 
-def test_what_calm_broke_is_worse():
+def test_calm_fallacies_lower_the_quality():
     rows = [{"answer1": "Rain fell.", "answer1_fallacy_oversight": "Rain fell, since clouds have vowels."}]
     assert from_table(pd.DataFrame(rows)).quality == "lowered"
     assert from_table(pd.DataFrame(rows), quality="left", name="mine").quality == "left"
@@ -97,7 +97,7 @@ def test_an_own_table(tmp_path):
     assert find_edit(from_table(frame, "capitals", name="mine")).name == "mine"
 
 
-def test_what_is_wrong_is_said(tmp_path):
+def test_invalid_tables_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"cheerful.*sad"):
         from_table(pd.DataFrame(CALM))
     with pytest.raises(InputError, match=r"angry.*cheerful"):

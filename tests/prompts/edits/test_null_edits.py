@@ -47,7 +47,7 @@ def test_is_deterministic_and_changes_what_the_edit_changes(text):
 
 
 @given(n=st.integers(0, 200))
-def test_nothing_is_said_in_any_number_of_words(n):
+def test_neutral_text_has_the_number_of_words(n):
     assert len(neutral(n).split()) == n
 
 

@@ -78,5 +78,5 @@ def test_swaps_leave_numbers_and_all_that_is_no_word(name, text):
     assert numbers_of(find_edit(name)(text)) == numbers_of(text)
 
 
-def test_nobody_is_in_the_summary_but_she():
+def test_gender_swap_of_the_summary_changes_only_she_and_mr():
     assert gender(SUMMARY).replace(" he ", " she ").replace("Ms.", "Mr.") == SUMMARY

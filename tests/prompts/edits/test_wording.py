@@ -25,7 +25,7 @@ def test_pieces_join_up_to_the_text(text):
     assert all(split_sentences(text))
 
 
-def test_sentences_end_where_they_do():
+def test_sentence_splitting():
     assert [part.strip() for part in split_sentences(SUMMARY)] == [
         "The council voted on 12 May 2024 to close the old bridge, because it had rusted for years.",
         "Mr. Hale said that it was perhaps the cheapest way.",
@@ -43,7 +43,7 @@ def test_hedges_put_in_are_all_that_changes():
 
 @given(text=SENTENCES)
 @pytest.mark.parametrize(("name", "put"), [("hedged", ", I think"), ("assertive", ", without any doubt")])
-def test_what_is_put_in_can_be_taken_out_again(name, put, text):
+def test_inserted_text_can_be_removed_again(name, put, text):
     assert find_edit(name)(text).replace(put, "") == text
 
 
@@ -61,7 +61,7 @@ def test_taking_out_hedges_takes_out_nothing_else(text):
 
 
 @pytest.mark.parametrize("name", ["unhedged", "fallacy_circular", "fallacy_reversed", "beauty_list", "beauty_bold"])
-def test_what_finds_nothing_to_change_changes_nothing(name):
+def test_text_without_a_match_is_unchanged(name):
     assert find_edit(name)("Rain fell") == "Rain fell"
 
 
@@ -81,7 +81,7 @@ def test_layout():
     assert body == SUMMARY
 
 
-def test_padding_stands_behind_every_sentence_and_line():
+def test_padding_follows_every_sentence_and_line():
     assert find_edit("padding")("Rain fell. Snow fell.\nIce.").split("\n") == [
         "Rain fell. This is worth noting. Snow fell. It should be kept in mind.",
         "Ice. So much can be said here.",

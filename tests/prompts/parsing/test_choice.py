@@ -156,7 +156,7 @@ def test_ties(sentence, kind, first):
         (None, SUMMARIES, (None, "unparsable")),
     ],
 )
-def test_reads_what_stands_there(text, labels, reading):
+def test_explicit_choices_are_read(text, labels, reading):
     assert parse_choice(text, labels) == reading
 
 

@@ -36,7 +36,7 @@ def test_precision_and_recall(reading, shared_data):
     assert all(count.deciding and count.precision >= 0.999 and count.recall >= 0.99 for count in counts), counts
 
 
-def test_counts_see_what_is_wrong_and_what_is_left_out(reading):
+def test_counts_include_wrong_and_unread_replies(reading):
     pairs = [("log", "A", "A"), ("log", "A", "B"), ("log", "B", "-"), ("log", "-", "-"), ("log", "-", "A")]
     (count,) = reading.counts(pairs)
     assert (count.rows, count.deciding, count.read, count.right) == (5, 3, 3, 1)

@@ -50,7 +50,7 @@ def test_a_marked_label_outranks_the_words(mark, labels):
 
 @marks
 @pytest.mark.parametrize("labels", [LABELS, WITH_TIE])
-def test_a_mark_that_is_no_label_is_a_status_and_no_reason_to_guess(mark, labels):
+def test_unknown_label_in_a_mark_is_unparsable(mark, labels):
     assert parse_choice(f"{WORDS} {mark.format('D')}", labels) == (None, "unparsable")
 
 
@@ -78,7 +78,7 @@ def test_words_in_a_mark_decide_and_no_others(mark):
         ("I'm sorry, I cannot judge this. [[N/A]]", (None, "refused")),
     ],
 )
-def test_what_is_no_mark_changes_nothing(reply, reading):
+def test_near_marks_do_not_change_the_reading(reply, reading):
     assert parse_choice(reply, WITH_TIE) == reading
 
 

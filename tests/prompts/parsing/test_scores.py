@@ -203,7 +203,7 @@ words = st.lists(st.text(alphabet="abcdfgklmprtuvy", min_size=1, max_size=8), ma
 
 
 @given(st.sampled_from([f for f in FORMS if f != "It has 12 faults.\nRating: {}"]), st.sampled_from(FIVE.labels), words)
-def test_what_follows_changes_nothing(form, label, junk):
+def test_text_after_the_score_does_not_change_it(form, label, junk):
     assert parse_score(f"{form.format(label)}\n{junk}", FIVE) == (float(label), "ok")
 
 

@@ -57,7 +57,7 @@ def test_families(opens, closes):
         ('The tag "<think>" is never closed, so A', None, 'The tag "<think>" is never closed, so A'),
     ],
 )
-def test_where_a_thought_ends(text, thought, answer):
+def test_thought_is_split_from_the_answer(text, thought, answer):
     assert split_thought(text) == (thought, answer)
 
 
@@ -135,7 +135,7 @@ def test_channels_without_their_marks():
     assert split_thought("analysis of A: short. [[B]]") == (None, "analysis of A: short. [[B]]")
 
 
-def test_the_frame_of_an_answer_without_a_thought_is_no_part_of_it():
+def test_channel_marks_are_removed_without_a_thought():
     assert split_thought("<|channel|>final<|message|>B<|return|>") == (None, "B")
 
 

@@ -99,7 +99,7 @@ def test_every_file_is_loaded_or_explained(prompts):
     assert names - templates - helpers == {*WHOLE, *WHY_NOT, *(name for name, _ in NAMED)}
 
 
-def test_what_a_file_does_not_say_is_given(prompts):
+def test_missing_fields_of_a_file_are_arguments(prompts):
     system = (prompts / "judgebench/arena_hard_judge_system_notie.jinja2").read_text()
     verdicts = {"[[A>B]]": 1, "[[B>A]]": 0}
     protocol = bl.Protocol.from_file(
@@ -194,7 +194,7 @@ def test_fast_chat_looks_for_a_first(prompts):
     assert single.parse("Rating: [[7]]") == (7.0, "ok")
 
 
-def test_a_file_of_ones_own(tmp_path):
+def test_custom_toml_file_is_a_protocol(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(TOML)
     protocol = bl.Protocol.from_file(path)

@@ -36,7 +36,7 @@ def test_every_best_candidate_is_read_as_it_is_written(where, names):
 
 
 @given(st.text(), st.sampled_from(NAMES), st.sampled_from(("best", *RANKED)), st.integers(2, 20))
-def test_no_reply_breaks_a_reader(text, names, replies, k):
+def test_no_reply_breaks_a_list_reader(text, names, replies, k):
     value, status = protocol(replies, names).parse_list(text, k)
     assert len(value) == k
     assert all(map(math.isnan, value)) == (status != "ok")
@@ -104,20 +104,20 @@ def test_replies_in_demanded_formats_and_near_ones_are_read(replies, names, text
         ("ranks", '[{"model": "[1]", "score": 9}, {"model": "[2]", "score": 8}]', "off_format"),
     ],
 )  # fmt: skip
-def test_what_is_no_ranking_is_a_status(replies, text, status):
+def test_invalid_ranking_has_a_status(replies, text, status):
     value, read = protocol(replies).parse_list(text, 3)
     assert read == status
     assert all(map(math.isnan, value))
 
 
-def test_which_of_several_answers_counts():
+def test_choose_selects_among_several_rankings():
     text = "[1] > [2]\nOn reflection:\n[2] > [1]"
     assert protocol("order").parse_list(text, 2) == ((2, 1), "ok")
     assert protocol("order", choose="first").parse_list(text, 2) == ((1, 2), "ok")
     assert protocol("order", choose="only").parse_list(text, 2)[1] == "ambiguous"
 
 
-def test_a_loop_shows_all_candidates_and_label_probabilities_are_asked_for():
+def test_list_request_shows_all_candidates_and_asks_for_labels():
     data = bl.load_dataset("graded", limit=1)
     names = data.candidates["candidate_id"].tolist()[:3]
     mine = list_protocol()
@@ -148,7 +148,7 @@ def test_a_list_that_cannot_be_read_is_refused_when_it_is_made(options, message)
         bl.Protocol.from_template("{candidates}", "list", **options)
 
 
-def test_a_list_without_candidates_or_of_the_wrong_length_is_refused():
+def test_list_without_candidates_or_of_wrong_length_is_refused():
     with pytest.raises(InputError, match="without the candidates"):
         bl.Protocol.from_template("{question}", "list")
     with pytest.raises(InputError, match="2 to 20 in one prompt"):
@@ -159,7 +159,7 @@ def test_a_list_without_candidates_or_of_the_wrong_length_is_refused():
         bl.Protocol.from_template("{first} or {second}?", verdicts={"A": 1, "B": 0}).parse_list("A", 2)
 
 
-def test_a_candidate_that_looks_like_a_template_is_printed_as_it_is():
+def test_template_syntax_in_candidates_is_literal():
     text = str(protocol().candidates(["{candidates}", "{{ k }}"]))
     assert text == "[1] {candidates}\n\n[2] {{ k }}"
 
@@ -179,6 +179,6 @@ def test_a_list_is_checked_on_the_command_line(tmp_path):
     assert "'[3] > [1]' is parsed as incomplete" in result.output
 
 
-def test_candidates_in_slots_of_their_own_are_told_how_a_list_is_shown():
+def test_one_slot_per_candidate_is_refused_with_a_remedy():
     with pytest.raises(InputError, match="one slot shows all"):
         bl.Protocol.from_template("{question} {answer_1} {answer_2} {answer_3}", "list")

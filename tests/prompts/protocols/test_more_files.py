@@ -75,7 +75,7 @@ def test_a_completion_is_read_as_its_parser_reads_it(annotator, parser, options,
     assert {text: reading(protocol, text) for text in readings} == readings
 
 
-def test_a_prompt_that_asks_for_words_before_the_likely_token_is_asked_for_a_text(annotator):
+def test_prompt_that_asks_for_reasons_first_is_answered_as_text(annotator):
     options = {"numerator_token": "m", "denominator_tokens": ["m", "M"], "log_prob_index": -1}
     template = CHAT.replace("Pick.", "Start with an explanation, then m or M.")
     assert bl.Protocol.from_file(annotator("logprob_parser", options, template)).answer == "text"
@@ -171,7 +171,7 @@ def test_a_prompt_that_says_how_replies_look_needs_nothing_else(tmp_path, name):
     assert {text: reading(protocol, text) for text in readings} == readings
 
 
-def test_the_best_of_several_is_a_list_shown_as_its_authors_show_it(tmp_path):
+def test_choice_from_n_is_a_list_in_the_authors_format(tmp_path):
     document = {"prompt": "Which of {n}? {input}\n{completion}", "choice_strings": "from_n"}
     (tmp_path / "best.yaml").write_text(
         json.dumps(document | {"completion_sample_templates": {"completion": "{i}. {output}\n"}})
@@ -207,17 +207,17 @@ def test_slots_show_what_their_names_say_and_no_two_the_context(template, shows)
         ("I'm sorry, I cannot compare A and B.", "refused"), ("a", "off_format"), ("", "off_format"),
     ],
 )  # fmt: skip
-def test_a_label_that_is_a_word_counts_where_the_text_decides_for_it(text, read):
+def test_single_letter_label_counts_only_as_a_decision(text, read):
     protocol = bl.Protocol.from_template(PAIR, verdicts={"A": 1, "B": 0})
     assert reading(protocol, text) == read
 
 
-def test_labels_with_one_meaning_are_told_apart():
+def test_several_labels_may_have_one_meaning():
     words = bl.Protocol.from_template("{question} {answer}", "score", verdicts={"good": 1, "great": 1, "bad": 0})
     assert [reading(words, text) for text in ("This is great work overall", "Overall: bad")] == [1, 0]
 
 
-def test_a_function_of_ones_own_is_called_once_a_reply():
+def test_custom_parser_is_called_once_per_reply():
     seen = []
     mine = bl.Protocol.from_template(
         PAIR, parse=lambda text: seen.append(text) or float("A" in text), verdicts={"A": 1, "B": 0}
@@ -227,14 +227,14 @@ def test_a_function_of_ones_own_is_called_once_a_reply():
     assert seen == ["A it is"]
 
 
-def test_the_last_mention_still_counts_where_labels_are_marked_or_the_first_is_wanted():
+def test_last_label_counts_if_marked_and_first_if_chosen():
     marked = bl.Protocol.from_template(PAIR, verdicts={"[[A]]": 1, "[[B]]": 0})
     assert marked.parse("[[A]] is better than [[B]]") == (0.0, "ok")
     first = bl.Protocol.from_template(PAIR, verdicts={"A": 1, "B": 0}, choose="first")
     assert first.parse("B is worse than A") == (0.0, "ok")
 
 
-def test_verdicts_that_differ_by_case_alone_are_told_apart():
+def test_verdicts_may_differ_by_case_only():
     words = bl.Protocol.from_template(PAIR, verdicts={"m": 1, "M": 0})
     readings = {"m": 1, "**M**": 0, "The best is M.": 0, "M is better than m": "ambiguous"}
     assert {text: reading(words, text) for text in readings} == readings
@@ -263,7 +263,7 @@ def test_json_is_read_as_models_write_it(text, score, recwarn):
     assert not recwarn.list
 
 
-def test_a_text_that_was_cut_off_while_it_weighed_verdicts_has_none():
+def test_reply_cut_off_between_verdicts_has_none():
     """As of a model whose prompt opens a thought, which no tag shows until it ends."""
     protocol = bl.Protocol.from_template(PAIR, verdicts={"[[A]]": 1, "[[B]]": 0})
     weighs = bl.Reply(text="Is it [[A]]? Or rather [[B]], since", finish_reason="length")

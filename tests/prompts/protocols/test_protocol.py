@@ -59,7 +59,7 @@ def test_no_reply_breaks_a_reader(way, before, behind):
 
 
 @given(st.text(), st.text(), st.text())
-def test_data_are_never_a_template(context, first, second):
+def test_user_text_is_not_rendered_as_template(context, first, second):
     protocol = bl.Protocol.from_template("Q {{ question }} A {{ answer_a }} B {{ answer_b }}", verdicts=BRACKETS)
     (message,) = protocol.messages({"context": context, "first": first, "second": second})
     assert message.content == f"Q {context} A {first} B {second}"
@@ -118,7 +118,7 @@ def test_a_template_may_be_a_file(tmp_path):
     assert from_path.turns == bl.Protocol.from_template(str(path), verdicts=BRACKETS).turns
 
 
-def test_the_id_hangs_on_everything_but_the_name():
+def test_id_depends_on_all_fields_but_the_name():
     one = bl.Protocol.from_template(PAIR, verdicts=BRACKETS, name="a")
     same = bl.Protocol.from_template(PAIR, verdicts=BRACKETS, name="b")
     others = [
@@ -155,7 +155,7 @@ def test_extra_variables_are_columns_of_the_data_set_or_fixed():
         ("last", "[[C]]", (0.5, "tie")),
     ],
 )
-def test_which_verdict_counts(choose, text, read):
+def test_choose_selects_among_several_verdicts(choose, text, read):
     value, status = bl.Protocol.from_template(PAIR, verdicts=BRACKETS, choose=choose).parse(text)
     assert (status if math.isnan(value) else (value, status)) == read
 
@@ -236,12 +236,12 @@ def test_wrong_protocols_are_refused_before_anything_is_asked(wrong):
         bl.Protocol.from_template(*arguments, **options)
 
 
-def test_letters_are_no_words():
+def test_letter_labels_match_whole_words_only():
     assert Labels((("A", 1.0), ("B", 0.0))).find("A good answer? B, I think") == [1.0, 0.0]
     assert Labels((("A", 1.0), ("AB", 0.0))).find("AB") == [0.0]
 
 
-def test_the_ends_of_a_scale_that_a_prompt_shows_are_those_of_the_protocol(graded):
+def test_prompt_shows_the_scale_of_the_protocol(graded):
     mine = bl.Protocol.from_template(
         "{text}\n\nFrom {low} to {high}?", form="score", scale="1-10", pattern=r"(\d+)", variables={"text": "candidate"}
     )

@@ -102,7 +102,7 @@ def test_a_card_has_both_orders_prompt_probabilities_and_scores(study, data):
     assert '<form class="filters" hidden>' in page  # which a script shows: where none runs, there are no dead controls
 
 
-def test_the_selection_of_the_widget_is_the_trials_on_the_cards_that_are_shown(study):
+def test_widget_selection_is_the_trials_of_shown_cards(study):
     pytest.importorskip("anywidget", reason="anywidget is not installed: pip install 'biaslab[widgets]'")
     trials = pd.concat([study[0], study[0]])  # with every label twice
     shown = bl.show(trials, store=study[1], n=4)
@@ -118,7 +118,7 @@ def test_the_selection_of_the_widget_is_the_trials_on_the_cards_that_are_shown(s
     pd.testing.assert_frame_equal(widget.selection.query("card == 2"), shown.trials.query("card == 2"))
 
 
-def test_without_anywidget_it_is_said_how_to_get_it(study, monkeypatch):
+def test_missing_anywidget_is_named(study, monkeypatch):
     monkeypatch.setattr("biaslab.core.checks.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install 'biaslab\[widgets\]'"):
         bl.show(study[0], store=study[1], n=1).widget()
@@ -132,7 +132,7 @@ def test_flips_are_those_that_the_metric_counts(study, probe):
 
 
 @pytest.mark.parametrize(("sort", "first"), [("flips", "flip"), ("ties", "tie"), ("unread", "unread")])
-def test_what_is_wanted_comes_first(study, sort, first):
+def test_sort_puts_the_wanted_outcome_first(study, sort, first):
     trials, _ = study
     changed = trials.copy()
     changed.loc[0, ["value", "status"]] = [0.5, "tie"]
@@ -183,7 +183,7 @@ def test_estimates_lead_to_the_judgements_behind_them(data):
         bl.show(row.iloc[0], trials)
 
 
-def test_without_a_store_prompts_are_planned_again_and_the_rest_is_said_in_a_line(study):
+def test_without_a_store_prompts_are_rebuilt_and_replies_missing(study):
     trials, _ = study
     assert not bl.show(trials, n=2).missing  # trials say where their replies are
     trials = trials.copy()
@@ -198,7 +198,7 @@ def test_without_a_store_prompts_are_planned_again_and_the_rest_is_said_in_a_lin
     assert elsewhere.missing[0].startswith("Prompts and replies are missing")
 
 
-def test_another_store_is_told(study, tmp_path):
+def test_judgements_missing_from_the_store_are_counted(study, tmp_path):
     trials, _ = study
     with bl.Store(tmp_path / "other.sqlite") as other:
         assert any(
@@ -322,7 +322,7 @@ def test_a_judge_without_a_thought_has_no_fold(study):
     assert "thought" not in Reader(bl.show(study[0], store=study[1], n=2)._repr_html_()).text
 
 
-def test_the_thought_of_a_log_stands_apart_from_its_reply(tmp_path):
+def test_thought_of_a_log_is_separated_from_its_reply(tmp_path):
     line = '{"judge": "j", "question": 1, "A": "x", "B": "y", "judgment": "<think>B, or not?</think>It is [[A]]."}'
     (tmp_path / "log.jsonl").write_text(line + "\n" + line.replace('"x", "B": "y"', '"y", "B": "x"') + "\n")
     [one] = bl.show(bl.read_judgements(tmp_path / "log.jsonl")).exhibits
@@ -358,19 +358,19 @@ def test_every_text_can_be_written(text):
     ("given", "what"),
     [({"n": 0}, "n is 0"), ({"sort": "best"}, "sort is 'best'"), ({"sort": "best"}, "flips, ties, unread")],
 )
-def test_what_is_not_allowed_is_said(study, given, what):
+def test_invalid_options_are_refused(study, given, what):
     with pytest.raises(InputError, match=re.escape(what)):
         bl.show(study[0], **given)
 
 
-def test_frames_of_something_else_are_refused(study):
+def test_other_frames_are_refused(study):
     with pytest.raises(TrialsError, match="without value, status"):
         bl.show(study[0].drop(columns=["value", "status"]))
     with pytest.raises(TrialsError, match="empty"):
         bl.show(study[0].head(0))
 
 
-def test_shown_as_text_it_says_who_won(study):
+def test_text_form_names_the_winner(study):
     text = repr(bl.show(study[0], store=study[1], n=2))
     assert text.startswith("2 of 30 cards\nflip ")
     assert text.count("shown first") >= 2

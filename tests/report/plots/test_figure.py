@@ -70,7 +70,7 @@ def test_several_conditions_name_a_row(estimates):
     assert names == [f"{name}, template {n}" for name in ("coherence", "fluency") for n in (1, 2)]
 
 
-def test_rows_are_chosen_by_conditions_and_bins_stand_on_their_axis_only(estimates):
+def test_draw_selects_rows_by_where_and_bins_by_axis(estimates):
     [ax] = bl.plots.draw(estimates, "first_position_rate", by="attribute", where={"template": 1}).axes
     assert len(dots(ax)) == 2
     [ax] = bl.plots.draw(
@@ -79,7 +79,7 @@ def test_rows_are_chosen_by_conditions_and_bins_stand_on_their_axis_only(estimat
     assert len(dots(ax)) > 2
 
 
-def test_published_values_stand_in_their_panel_in_the_colour_of_their_series(estimates):
+def test_published_values_have_panel_and_colour_of_their_series(estimates):
     theirs = pd.DataFrame(
         {"label": ["GPT-4", "GPT-3"], "attribute": "fluency", "value": [0.4, 0.6], "template": [1, 2]}
     )
@@ -100,7 +100,7 @@ def test_published_values_stand_in_their_panel_in_the_colour_of_their_series(est
         bl.plots.draw(estimates, "tie_rate", published=both.drop(columns="attribute"))
 
 
-def test_what_is_undefined_is_not_drawn_and_says_why(estimates, tmp_path):
+def test_undefined_estimates_are_not_drawn_and_have_a_reason(estimates, tmp_path):
     holes = estimates.assign(estimate=np.nan, note="undefined: all is the same")
     drawn = bl.plots.draw(holes, "tie_rate", by="attribute", name="position__ties", out=tmp_path)
     assert repr(drawn) == "Not drawn: no tie rate: undefined: all is the same"
@@ -116,7 +116,7 @@ def test_a_logarithmic_axis_has_plain_numbers(estimates):
 
 
 @pytest.mark.slow
-def test_standard_figures_are_written_under_the_name_of_their_probe(estimates, tmp_path):
+def test_standard_figures_are_named_after_their_probe(estimates, tmp_path):
     drawn = bl.plots.standard(PROBE, estimates, out=tmp_path)
     assert {path.stem for path in drawn.paths} == {f"position__{figure.name}" for figure in PROBE.figures}
     written = pd.read_csv(tmp_path / "position__consistency.csv")
@@ -132,7 +132,7 @@ def test_an_unknown_figure_lists_those_there_are(estimates):
 
 
 @pytest.mark.parametrize("probe", [probe for probe in available().values() if probe.figures], ids=lambda p: p.name)
-def test_standard_figures_are_of_metrics_and_conditions_that_the_probe_has(probe):
+def test_standard_figures_use_metrics_and_conditions_of_probes(probe):
     conditions = {*probe.cell, *probe.conditions, "metric", "probe"}
     for figure in probe.figures:
         metrics = (figure.metric,) if isinstance(figure.metric, str) else figure.metric
@@ -143,7 +143,7 @@ def test_standard_figures_are_of_metrics_and_conditions_that_the_probe_has(probe
     assert len({figure.name for figure in probe.figures}) == len(probe.figures)
 
 
-def test_a_probe_is_made_from_variables_that_are_named_like_its_fields():
+def test_from_parameters_makes_a_probe_of_matching_fields():
     made = Position.from_parameters({"n_pairs": 2, "seed": 3, "model": object(), "ties": True}, ties=False)
     assert made == Position(n_pairs=2, seed=3, resampling=bl.Resampling(seed=3))
     with pytest.raises(InputError, match="n_pairs"):
@@ -166,7 +166,7 @@ def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
         bl.plots.heaps(trials, "1-7")
 
 
-def test_spread_shows_the_shares_of_sampled_scores_by_human_score_and_says_how_far_they_lie_apart(graded, tmp_path):
+def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
     probe = bl.probes.Consistency(["coherence", "fluency"], scales=["1-5", "1-10"], joint=False, replicates=5)
     trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=1.0), graded, progress=False)
     axes = bl.plots.spread(trials).axes
@@ -215,7 +215,7 @@ def test_promises_have_a_panel_for_each_quantity_with_its_band(tmp_path):
     assert told == "2 of 4 shares keep their band, within the error of the simulation"
 
 
-def test_a_probe_gives_its_figure_a_headline_unless_another_is_given(tmp_path):
+def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
     rows = [
         {"probe": "output_order", "metric": metric, "order": order, "form": "ex", "rules": True, "score": score}
         | {"judge": "j", "dataset": "d", "estimate": value, "ci_low": value, "ci_high": value, "n_contexts": 9}
@@ -231,7 +231,7 @@ def test_a_probe_gives_its_figure_a_headline_unless_another_is_given(tmp_path):
         assert set(pd.read_csv(tmp_path / "output_order__scores.csv")["finding"]) == {said}
 
 
-def test_what_is_inherited_is_saved_by_its_name_with_the_rows_of_one_unit(tmp_path):
+def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
     rows = [
         {"probe": "familiarity", "of": "familiarity_slope", "metric": metric, "unit": unit, "role": role, "judge": role}
         | {"dataset": "d", "attribute": "a", "verdict": "keeps", "estimate": value, "n_contexts": 9}

@@ -29,7 +29,7 @@ def test_each_mark_names_condition_estimate_interval_and_n(estimates, tmp_path):
         assert "P(A)" in one
 
 
-def test_the_figure_stays_as_it_was_and_the_file_is_the_same_twice(biased):
+def test_hover_leaves_the_figure_unchanged_and_is_deterministic(biased):
     ax = bl.plots.intervals(biased, "tie_rate", by="attribute", hue="template")
     before = len(ax.lines), len(ax.figure.artists), ax.get_xlim(), ax.get_ylim()
     pages = [bl.plots.hover(ax).svg for _ in range(2)]
@@ -38,7 +38,7 @@ def test_the_figure_stays_as_it_was_and_the_file_is_the_same_twice(biased):
     assert bl.plots.hover(ax)._repr_html_().startswith("<svg")
 
 
-def test_hostile_names_stay_text_and_missing_estimates_tell_nothing(biased):
+def test_hover_escapes_names_and_skips_missing_estimates(biased):
     rows = biased[(biased["metric"] == "tie_rate") & (biased["template"] == 1)].reset_index(drop=True)
     rows["attribute"] = "<script>&"
     rows.loc[0, ["estimate", "ci_low", "ci_high"]] = float("nan")

@@ -38,7 +38,7 @@ def test_intervals_shows_estimates_and_their_intervals(estimates):
     assert len(ax.figure.legends[0].get_texts()) == 3
 
 
-def test_names_of_rows_stand_beside_their_marks(estimates):
+def test_row_names_are_aligned_with_their_marks(estimates):
     ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
     ax.figure.canvas.draw()
     for place, name in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True):
@@ -51,7 +51,7 @@ def test_intervals_finds_what_varies_by_itself(estimates):
     assert len(dots(ax)) == 4
 
 
-def test_several_metrics_are_told_apart(estimates):
+def test_legend_names_several_metrics(estimates):
     ax = bl.plots.intervals(estimates, ["order_consistency", "resampling_consistency"], by="attribute")
     assert {t.get_text() for t in ax.figure.legends[0].get_texts()} == {
         "same winner in both orders", "same winner in two samples of one request",
@@ -166,7 +166,7 @@ def published(ax):
     return [line for line in ax.lines if str(line.get_label()).startswith("published")]
 
 
-def test_published_values_are_hollow_and_stand_at_their_row(estimates):
+def test_published_values_are_hollow_marks_in_their_row(estimates):
     theirs = pd.DataFrame({"label": "FlanT5-3B", "attribute": ["fluency", "beauty"], "value": [0.39, 0.2]})
     look = {"by": "attribute", "hue": "template"}
     [ax] = bl.plots.draw(estimates, "first_position_rate", published=theirs, **look).axes
@@ -178,7 +178,7 @@ def test_published_values_are_hollow_and_stand_at_their_row(estimates):
     assert not published(ax)
 
 
-def test_published_values_against_a_number_stand_at_it(estimates):
+def test_published_values_against_a_number_are_drawn_at_it(estimates):
     theirs = pd.DataFrame({"label": "GPT-4", "human_gap": [0.5, 2.0], "value": [0.6, 0.5]})
     one = {"x": "human_gap", "where": {"template": 1}}
     [ax] = bl.plots.draw(estimates, "first_position_rate", hue="attribute", published=theirs, **one).axes
@@ -215,7 +215,7 @@ def test_the_former_name_of_panels_still_draws(estimates):
     assert [ax.get_title(loc="left").split("\n")[0] for ax in axes] == ["graded · template 1", "graded · template 2"]
 
 
-def test_the_thick_line_is_the_middle_half_of_a_normal_distribution():
+def test_thick_line_is_the_central_50_percent_of_a_normal():
     frame = pd.DataFrame([row(0.5, 0.5 - 1.96, 0.5 + 2 * 1.96)])
     ax = bl.plots.intervals(frame, by="judge")
     thick = [lines for lines in ax.collections if lines.get_linewidth()[0] > 2]
@@ -223,7 +223,7 @@ def test_the_thick_line_is_the_middle_half_of_a_normal_distribution():
     assert (low, high) == (pytest.approx(0.5 - 0.6745, abs=1e-3), pytest.approx(0.5 + 2 * 0.6745, abs=1e-3))
 
 
-def test_what_is_too_small_to_matter_is_grey_and_numbers_stand_at_the_edge(estimates):
+def test_irrelevance_band_is_grey_and_estimates_are_printed(estimates):
     ax = bl.plots.intervals(estimates, "first_position_rate", by="attribute", hue="template")
     [grey] = [patch for patch in ax.patches if patch.get_label() == "too small to matter"]
     assert (grey.get_x(), grey.get_width()) == (pytest.approx(0.4), pytest.approx(0.2))
@@ -233,7 +233,7 @@ def test_what_is_too_small_to_matter_is_grey_and_numbers_stand_at_the_edge(estim
     assert not [patch for patch in own.patches if patch.get_label() == "too small to matter"]
 
 
-def test_a_family_of_judges_has_one_colour_and_judges_are_sorted_with_people_last():
+def test_family_has_one_colour_and_people_are_sorted_last():
     judges = {"gpt-4": 0.9, "expert-1": 0.1, "claude-3-opus": 0.5, "gpt-5": 0.2}
     frame = pd.DataFrame([row(value, value - 0.1, value + 0.1, judge=judge) for judge, value in judges.items()])
     ax = bl.plots.intervals(frame, by="judge")
@@ -254,7 +254,7 @@ def test_a_long_line_above_leaves_room_for_the_panel(estimates):
 
 
 @pytest.mark.parametrize("look", [{"by": "attribute"}, {"by": ["attribute", "template"]}, {"x": "human_gap"}])
-def test_the_line_above_ends_where_the_figure_does_and_breaks_between_facts(estimates, look):
+def test_title_fits_the_figure_and_breaks_between_facts(estimates, look):
     of_toy = estimates.assign(judge="local:smollm2-135m@x")
     [ax] = bl.plots.draw(of_toy, "first_position_rate", where={"template": 1}, **look).axes
     ax.figure.canvas.draw()
@@ -267,7 +267,7 @@ def test_the_line_above_ends_where_the_figure_does_and_breaks_between_facts(esti
     assert "·" not in {line[end] for line in lines for end in (0, -1)}  # a line's end separates facts by itself
 
 
-def test_figures_are_set_in_the_face_that_comes_with_the_package_and_what_it_lacks_in_matplotlibs(tmp_path):
+def test_font_is_bundled_and_has_a_fallback_for_missing_glyphs(tmp_path):
     frame = pd.DataFrame([row(0.5, 0.4, 0.6, judge="A → ✓ αρ ≥ ½")])
     ax = bl.plots.intervals(frame, by="judge", title="a title")
     texts = [*ax.get_yticklabels(), *ax.get_xticklabels(), ax.xaxis.label, *ax.texts]

@@ -57,7 +57,7 @@ def test_estimates_are_those_of_the_frame(trials, file, metrics):
     pd.testing.assert_frame_equal(PROBE.estimate(str(file.path), metrics), wanted)
 
 
-def test_contexts_that_share_requests_are_one_cluster_in_a_file_too(trials, tmp_path):
+def test_contexts_with_shared_requests_are_one_cluster_in_files(trials, tmp_path):
     shared = pd.concat([trials, trials.assign(context_id=trials["context_id"] + "-again")], ignore_index=True)
     shared.to_parquet(tmp_path / "trials.parquet")
     with pytest.warns(bl.errors.SharedRequestsWarning, match=r"16 contexts share requests .* as 8 clusters"):

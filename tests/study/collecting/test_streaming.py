@@ -75,7 +75,7 @@ def test_windows_hold_whole_contexts_in_order(sizes, most):
 
 
 @given(st.lists(st.sets(st.integers(-(2**63), 2**63 - 1), max_size=20), max_size=20))
-def test_seen_knows_all_that_were_added(parts):
+def test_seen_reports_numbers_added_before(parts):
     seen, known = Seen(), set()
     for part in parts:
         given_now = np.array(sorted(part), np.int64)
@@ -115,7 +115,7 @@ def test_every_probe_streams_into_a_file(name, graded, monkeypatch, tmp_path):
     assert file.attrs == trials.attrs | {"asked": 0, "stored": trials.attrs["asked"], "tokens": 0}
 
 
-def test_requests_that_stand_in_several_windows_are_asked_once(graded, judge, small):
+def test_requests_in_several_windows_are_asked_once(graded, judge, small):
     class Twice(Position):
         def design(self, dataset):
             yield from super().design(dataset)
@@ -129,7 +129,7 @@ def test_requests_that_stand_in_several_windows_are_asked_once(graded, judge, sm
     assert trials.groupby("key")["value"].nunique(dropna=False).eq(1).all()
 
 
-def test_what_cannot_be_answered_in_the_last_window_is_refused_before_the_first_is_asked(graded, judge, small):
+def test_bad_request_in_the_last_window_is_refused_first(graded, judge, small):
     watched = Watched(judge)
     watched.refuses = graded.candidates["context"].iloc[-1]
     with pytest.raises(UnsupportedRequestError, match=f"context {graded.candidates['context_id'].iloc[-1]!r}"):
@@ -181,7 +181,7 @@ def test_an_error_leaves_the_file_that_was_there(graded, judge, small, tmp_path)
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_file_of_something_else_is_refused_before_anything_is_asked(graded, judge, tmp_path):
+def test_other_files_are_refused_before_any_request(graded, judge, tmp_path):
     out, watched = tmp_path / "trials.parquet", Watched(judge)
     pd.DataFrame({"a": [1]}).to_parquet(out)
     with pytest.raises(InputError, match=r"a new file, or one with the columns probe, judge.*it has a; "):
@@ -197,7 +197,7 @@ def test_a_file_of_something_else_is_refused_before_anything_is_asked(graded, ju
     assert watched.calls == []
 
 
-def test_conditions_that_fit_no_column_are_refused_with_a_file_and_kept_without(graded, judge, tmp_path):
+def test_mixed_types_of_a_condition_are_refused_only_for_files(graded, judge, tmp_path):
     class Mixed(Position):
         def design(self, dataset):
             for at, trial in enumerate(super().design(dataset)):
@@ -252,7 +252,7 @@ bl.collect(bl.probes.Position(["coherence"], [1]), judge, data, store=sys.argv[1
 
 
 @pytest.mark.slow
-def test_a_killed_run_leaves_no_file_and_its_restart_asks_what_is_missing(graded, judge, tmp_path):
+def test_restart_of_a_killed_run_asks_only_missing_requests(graded, judge, tmp_path):
     store, out = tmp_path / "replies.sqlite", tmp_path / "trials.parquet"
     process = subprocess.Popen([sys.executable, "-c", RUN, str(store), str(out)])
     while process.poll() is None and not (store.exists() and len(bl.Store(store)) >= 60):

@@ -61,7 +61,7 @@ def test_a_simulated_study_is_tested_as_the_probe_tests_it(trials):
 
 
 @pytest.mark.thorough
-def test_with_few_flips_the_power_is_less_than_a_normal_distribution_promises():
+def test_power_with_few_flips_is_below_the_normal_one():
     found = three_pairs(1)
     assert found.power(0.03, 8) < Spread(found.deviation, 1.0, "").power(0.03, 8)
 
@@ -99,7 +99,7 @@ def test_flips_are_a_share(trials, share):
         assumed_flips(trials, share)
 
 
-def test_assumed_flips_are_as_many_as_said(trials):
+def test_assumed_flips_have_the_given_rate(trials):
     found = assumed_flips(trials, 0.08)
     assert found.rate == pytest.approx(0.08, abs=0.005)
     assert set(found.pairs) == {15}
@@ -126,7 +126,7 @@ def test_texts_need_more_contexts_than_distributions(data):
     assert text.contexts > exact.contexts
 
 
-def test_what_is_paid_for_are_all_samples(data):
+def test_tokens_of_a_plan_include_all_samples(data):
     judge, data = bl.SimulatedJudge(data), data.head(8)
     once, thrice = (plan(PROBE, judge, data, contexts=8, answer=answer) for answer in ("text", "sampled:3"))
     wrapped = plan(PROBE, Sampled(judge, 3), data, contexts=8)

@@ -46,14 +46,14 @@ class Silent:
 
 
 @given(SPREADS, EFFECTS, POWERS, ALPHAS)
-def test_the_contexts_that_an_effect_needs_detect_it_and_one_fewer_does_not(spread, effect, power, alpha):
+def test_required_contexts_are_the_smallest_sufficient_number(spread, effect, power, alpha):
     contexts = spread.required(effect, power, alpha)
     assert spread.detectable(contexts, power, alpha) <= effect
     assert not spread.detectable(contexts - 1, power, alpha) <= effect
 
 
 @given(SPREADS, st.integers(1, 10_000), POWERS)
-def test_questions_turned_round_agree(spread, contexts, power):
+def test_required_inverts_detectable(spread, contexts, power):
     effect = spread.detectable(contexts, power)
     if math.isnan(effect):
         assert int(contexts * spread.share + 1e-9) < 6
@@ -101,7 +101,7 @@ def test_spread_is_read_off_the_estimates(data):
 
 
 @pytest.mark.slow
-def test_the_most_varied_cell_and_a_metric_without_bins_are_chosen(data):
+def test_spread_is_of_the_most_variable_cell(data):
     probe = Position(resampling=bl.Resampling(n=100))
     trials = bl.collect(probe, bl.SimulatedJudge(data, noise=1), data, progress=False)
     for metric in ("first_position_rate", "order_consistency"):
@@ -140,7 +140,7 @@ def test_simulated_pilot_varies_as_gpt35_does_on_summeval(shared_data):
     assert np.mean(found) == pytest.approx(spread, rel=0.05)
 
 
-def test_a_pilot_of_twelve_real_documents_foresees_the_study_of_a_hundred(shared_data):
+def test_pilot_of_12_documents_predicts_the_study_of_100(shared_data):
     with gzip.open(shared_data / "recorded/summeval_judges/h2h_gpt35_both_orders.jsonl.gz", "rt") as file:
         real = pd.DataFrame(map(json.loads, file)).query("aspect == 'coherence'")
     real["first"] = real["resp"].str.strip().str[:1].map({"A": 1.0, "B": 0.0})
@@ -183,7 +183,7 @@ def test_more_contexts_than_the_data_set_has(data):
     assert double.read == pytest.approx(2 * plan(PROBE, Silent(), data, contexts=12).read, abs=1)
 
 
-def test_the_plan_turned_round(data):
+def test_plan_by_effect_and_by_contexts_agree(data):
     there = plan(PROBE, Silent(), data, effect=0.08, power=0.9)
     back = plan(PROBE, Silent(), data, contexts=there.contexts, power=0.9)
     assert back.effect <= there.effect == 0.08
@@ -234,7 +234,7 @@ def test_bad_input(data, given):
         plan(PROBE, Silent(), data, **given)
 
 
-def test_pilots_that_say_nothing(data):
+def test_uninformative_pilots_are_refused(data):
     unrated = bl.Dataset("new", data.candidates, data.human.head(0), data.attributes, data.scale, data.noun)
     with pytest.raises(InputError, match="pilot="):
         plan(PROBE, Silent(), unrated, effect=0.1)
@@ -247,7 +247,7 @@ def test_pilots_that_say_nothing(data):
         plan(PROBE, Silent(), data, effect=0.1, pilot=one_sided.drop(columns="value"))
 
 
-def test_a_pilot_without_variation_plans_what_equal_contexts_exclude(data):
+def test_constant_pilot_plans_by_the_bound_of_equal_contexts(data):
     """0 of G contexts differ: at most a share of 1 − (α/2)^(1/G) does, each by ½ at most."""
     pilot = bl.collect(PROBE, bl.SimulatedJudge(data), data, progress=False)
     spread = spread_of(PROBE, pilot, "first_position_rate")
@@ -260,7 +260,7 @@ def test_a_pilot_without_variation_plans_what_equal_contexts_exclude(data):
 
 
 @given(SPREADS, st.integers(6, 500), POWERS)
-def test_what_a_plan_excludes_is_excluded_that_often(spread, contexts, power):
+def test_excludable_shift_is_excluded_with_the_planned_power(spread, contexts, power):
     """Of normal contexts: the interval of an unbiased judge lies within ± the shift, from the t distribution."""
     shift, entering = spread.excludable(contexts, power), int(contexts * spread.share + 1e-9)
     if math.isnan(shift):
@@ -271,7 +271,7 @@ def test_what_a_plan_excludes_is_excluded_that_often(spread, contexts, power):
     assert 2 * stats.t.cdf(room, entering - 1) - 1 == pytest.approx(power)
 
 
-def test_probes_that_the_simulated_judge_cannot_answer_need_a_pilot(data):
+def test_probe_without_simulated_answers_needs_a_pilot(data):
     class Chat(Position):
         def design(self, dataset):
             for trial in super().design(dataset):
@@ -313,7 +313,7 @@ def test_unanswered_are_the_different_requests_without_a_reply(data, tmp_path):
         assert unanswered(judge, requests, store) == requests[7:]
 
 
-def test_what_is_measured_is_kept(data, tmp_path):
+def test_measured_requests_are_stored(data, tmp_path):
     store, judge = tmp_path / "replies.sqlite", bl.SimulatedJudge(data)
     assert 0 < measure(PROBE, judge, data, store, contexts=2) < 0.1
     assert plan(PROBE, judge, data, store=store).stored == 60
@@ -345,7 +345,7 @@ def local_judge():
     return LocalJudge.from_loaded(LlamaForCausalLM(config).eval(), tokenizer, "tiny")
 
 
-def test_a_local_judge_counts_exactly_what_it_reports_and_computes(local_judge, data, tmp_path):
+def test_token_counts_of_a_local_judge_are_exact(local_judge, data, tmp_path):
     requests = [trial.request for trial in PROBE.design(data.head(1))][:12]
     counted = count_tokens(local_judge, requests)
     replies = dict(local_judge.ask(requests))
@@ -382,7 +382,7 @@ def test_rounds_that_the_store_holds_are_free(data, tmp_path):
         assert len(kept) == 168  # what was foreseen is not written
 
 
-def test_rounds_that_cannot_be_foreseen_are_said(data):
+def test_unpredictable_rounds_are_named_as_not_counted(data):
     trials = bl.collect(ADAPTIVE, bl.SimulatedJudge(data, noise=1), data, progress=False)
     unrated = bl.Dataset(data.name, data.candidates, data.human.head(0), data.attributes)
     planned = plan(ADAPTIVE, Silent(), unrated, contexts=5, pilot=trials)

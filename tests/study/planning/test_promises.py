@@ -87,14 +87,14 @@ def power_of_plans(size, sharpness, pilots, study=24, seed=0):
 
 
 @pytest.mark.slow
-def test_a_plan_from_a_small_unbiased_pilot_promises_an_effect_and_keeps_it():
+def test_power_from_a_small_unbiased_pilot_is_as_planned():
     assert 0.68 <= power_of_plans(8, 3.0, 15).mean() <= 0.92
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("sharpness", [1.0, 3.0, 8.0])
 @pytest.mark.parametrize("size", [8, 24, 100])
-def test_plans_keep_their_word(size, sharpness):
+def test_power_at_the_planned_effect_is_as_planned(size, sharpness):
     """Wanted are .75 to .87; a fifth of a tenth more for 60 pilots."""
     low, high = (0.71, 0.91) if size == 8 else (0.73, 0.89)
     assert low <= power_of_plans(size, sharpness, 60).mean() <= high
@@ -102,7 +102,7 @@ def test_plans_keep_their_word(size, sharpness):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [8, 24, 100])
-def test_a_metric_that_is_normal_has_the_power_on_average_over_pilots(size):
+def test_mean_power_over_pilots_of_a_normal_metric(size):
     rng, powers = np.random.default_rng(size), []
     for _ in range(400):
         spread = Spread(rng.normal(size=size).std(ddof=1), 1.0, "", pilot=size)
@@ -120,7 +120,7 @@ def test_a_small_pilot_promises_less():
     assert small.detectable(40) == pytest.approx(assured_normal(8, 0.8) * 0.2 / math.sqrt(40), rel=0.05)
 
 
-def test_a_plan_for_a_card_says_both():
+def test_plan_for_a_card_has_effects_alone_and_among_tests():
     data = bl.load_dataset("graded", limit=12)
     judge = bl.SimulatedJudge(data, noise=2)
     probe = bl.probes.Position(["coherence"], [1], resampling=bl.Resampling(n=100))
