@@ -23,7 +23,7 @@ def study(contexts, k, spread, rng, candidates=4, gap=0.0):
 
 @pytest.mark.parametrize("method", ["kendall", "spearman", "pearson"])
 @pytest.mark.parametrize("level", ["context", "dataset"])
-def test_without_noise_it_is_the_loss_as_it_is(method, level):
+def test_loss_without_noise_is_the_raw_loss(method, level):
     frame, _ = study(12, 2, 1.0, np.random.default_rng(1))
     exact = agreement_loss(frame, "one", "two", "human", ONCE, level, method)
     found = expected_agreement_loss(frame, "one", "two", "human", {}, ONCE, level, method)
@@ -45,7 +45,7 @@ def test_noise_alone_is_no_loss(method, level):
     assert abs(found.estimate) < 3.5 * found.se < 0.1
 
 
-def test_a_loss_that_is_there_is_found_whatever_the_order():
+def test_true_loss_is_detected_in_either_order():
     frame, samples = study(600, 3, 1.0, np.random.default_rng(3), gap=1.0)
     found = expected_agreement_loss(frame, "one", "two", "human", samples, ONCE, method="kendall")
     assert found.ci_low > 0.1

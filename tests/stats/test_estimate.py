@@ -120,7 +120,7 @@ def test_standard_errors_are_those_of_a_plain_bootstrap(name):
 
 @pytest.mark.parametrize("method", ["studentised", "percentile", "bca"])
 @pytest.mark.parametrize("inference", ["resampling", "t"])
-def test_the_standard_error_is_the_same_whichever_interval_is_taken(method, inference):
+def test_standard_error_does_not_depend_on_the_interval(method, inference):
     values = np.random.default_rng(8).normal(1, 2, 30)
     settings = Resampling(n=200, method=method)
     ratio = Ratio(range(30), values, np.ones(30), 0.0, inference=inference)
@@ -130,7 +130,7 @@ def test_the_standard_error_is_the_same_whichever_interval_is_taken(method, infe
         assert found.mde == pytest.approx(detectable_effect(stats.sem(values), 30))
 
 
-def test_there_is_no_standard_error_where_nothing_is_known_of_it():
+def test_standard_error_is_undefined_without_variation():
     frame = candidates(4, contexts=9)
     alike = frame.assign(one=frame["human"])
     weights = np.ones((9, 19))
@@ -228,7 +228,7 @@ def by_attenuation(frame):
     ],
 )
 @given(seed=st.integers(0, 10_000), contexts=st.integers(2, 14), shift=st.sampled_from([0.0, 0.3, 1.0]))
-def test_whatever_the_method_a_null_is_rejected_where_the_interval_leaves_it_out(estimate, seed, contexts, shift):
+def test_p_below_5_percent_exactly_if_interval_excludes_null(estimate, seed, contexts, shift):
     """Also with few contexts, whose tests cannot reach .05, and where test and interval are of different methods."""
     frame = candidates(seed, contexts)
     frame["one"] = frame["one"] + shift
@@ -240,7 +240,7 @@ def test_whatever_the_method_a_null_is_rejected_where_the_interval_leaves_it_out
 
 @pytest.mark.parametrize(("away", "expected"), [(0.02, 1.0), (-0.02, 1.0), (0.2, None), (-0.2, None)])
 @pytest.mark.parametrize("inference", ["resampling", "t"])
-def test_within_the_margin_nothing_departs_and_beyond_it_its_edge_is_tested(away, expected, inference):
+def test_margin_moves_the_null_of_the_test_and_the_interval(away, expected, inference):
     values = 1 + away + np.array([-0.1, 0.1, -0.05, 0.05, 0.0, 0.0, -0.02, 0.02, 0.01, -0.01])
     ratio = partial(Ratio, range(10), values, np.ones(10), inference=inference)
     found = ratio(null=1.0, margin=0.05).estimate(FEW)

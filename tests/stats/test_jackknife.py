@@ -256,7 +256,7 @@ def many(contexts, seed=0):
     return np.column_stack([rng.gamma(2.0, 1.0, contexts), rng.gamma(3.0, 1.0, contexts)])
 
 
-def test_sums_leave_one_out_by_subtraction_where_contexts_are_many():
+def test_sums_of_many_contexts_are_jackknifed_by_subtraction():
     sums = many(MANY)
     statistic = Counted(sums)
     found = cluster_statistic(statistic, MANY, Resampling(), null=0.0, inference="t")

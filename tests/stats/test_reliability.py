@@ -130,7 +130,7 @@ FRAME = pd.DataFrame(
     ("method", "fraction"),
     [("spearman", (0.8 - 1) / 2), ("kendall", (2 / 3 - 1) / 2), ("pearson", (0.8 - 1) / 2)],
 )
-def test_correlation_by_context_averages_contexts_where_both_vary(method, fraction):
+def test_correlation_by_context_averages_varying_contexts(method, fraction):
     found = correlation(FRAME, "judge", "human", "context", method)
     assert found.value == pytest.approx(fraction)
     assert (found.n, found.reason) == (2, "")
@@ -180,7 +180,7 @@ def test_correlation_is_undefined_with_a_reason():
     assert correlation(empty, "judge", "human", "system").reason == "fewer than two systems"
 
 
-def test_correlation_leaves_out_missing_scores_and_ignores_the_last_bit():
+def test_correlation_drops_missing_scores_and_rounding():
     missing = FRAME.assign(judge=FRAME["judge"].where(FRAME.index != 3))
     assert correlation(missing, "judge", "human", "dataset").n == 12
     noisy = FRAME.assign(judge=FRAME["judge"] * (1 + 1e-15 * np.arange(13)))
