@@ -101,12 +101,12 @@ def test_no_time_leaves_an_honest_gap():
     assert hurried.gap > 0
 
 
-def test_certain_answers_that_contradict_each_other_have_a_likelihood():
+def test_contradictory_certain_answers_have_finite_likelihood():
     comparisons = Comparisons.of(["a", "b"], [0, 1], [1, 0], [1.0, 0.9])
     assert np.isfinite(most_likely_ranking(comparisons).log_likelihood)
 
 
-def test_who_was_not_asked_is_not_ranked():
+def test_candidates_without_comparisons_are_unranked():
     comparisons = Comparisons.of(["a", "b", "c"], [0], [2], [0.1])
     assert most_likely_ranking(comparisons).order.tolist() == [2, 0]
     np.testing.assert_array_equal(decode(comparisons, "likelihood").scores, [0, np.nan, 1])

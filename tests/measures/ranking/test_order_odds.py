@@ -31,7 +31,7 @@ def test_is_mantel_and_haenszels():
     assert found.estimate == pytest.approx(StratifiedTable(tables).logodds_pooled / 2)
 
 
-def test_replicates_of_a_pair_are_one_stratum_and_ties_add_nothing():
+def test_replicates_share_a_stratum_and_ties_add_nothing():
     one = drawn(np.random.default_rng(1), 10, 4, 0.5)
     rows = []
     for row in one.itertuples():

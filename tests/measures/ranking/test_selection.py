@@ -59,7 +59,7 @@ def test_full_is_all_ordered_pairs():
         ((5, "random", 3, -1), "seed"),
     ],
 )
-def test_what_cannot_be_selected_is_said(arguments, words):
+def test_invalid_selection_is_refused(arguments, words):
     with pytest.raises(InputError, match=words):
         select(*arguments)
 

@@ -52,7 +52,7 @@ def test_items_are_the_candidates_with_their_mean_human_scores(graded):
         assert item.context == graded.candidates.set_index("context_id").loc[item.context_id, "context"].iloc[0]
 
 
-def test_an_item_that_nobody_rated_has_nan():
+def test_item_without_ratings_has_nan_human_score():
     row = {"context_id": "c", "context": "", "candidate_id": "x", "system": "s", "text": "t", "reference": ""}
     human = pd.DataFrame(columns=["context_id", "candidate_id", "attribute", "annotator", "score"])
     [item] = items(bl.Dataset("d", pd.DataFrame([row]), human, {"fluency": "Well written."}))
@@ -88,7 +88,7 @@ def test_a_distribution_is_asked_once_and_text_once_a_replicate(item):
     assert asked == [Completion("Rate it.", 0.5, 20, replicate, 7) for replicate in range(3)]
 
 
-def test_an_evaluator_is_asked_for_a_number_that_is_laid_on_the_scale(item):
+def test_evaluator_score_is_rescaled_to_the_scale(item):
     [trial] = Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("score", evaluators=True), {})
     assert trial.request == Score(item.text, item.context, item.reference, "fluency")
     assert [read_score(trial, Reply(score=share))[0] for share in (0.0, 0.25, 1.0, 1.05)] == [1.0, 2.0, 5.0, 5.2]

@@ -84,7 +84,7 @@ def test_rating_is_tempered_as_asked(graded):
     assert read[0.5] == pytest.approx(p**2 @ np.arange(1, 6) / (p**2).sum())
 
 
-def test_nothing_said_is_a_refusal(graded):
+def test_reply_without_probabilities_is_a_refusal(graded):
     for name in ("prompt_scoring_1", "g_eval", "rating", "rate_explain"):
         trial = next(iter(SCORERS[name].design(graded)))
         nothing = Reply(logprobs=(-math.inf,) * len(trial.request.labels))
@@ -98,7 +98,7 @@ def test_nothing_said_is_a_refusal(graded):
         assert status == "refused"
 
 
-def test_gpt_score_is_the_mean_log_probability_after_the_instruction(graded):
+def test_gpt_score_is_the_mean_token_log_probability(graded):
     trial = next(iter(SCORERS["gpt_score"].design(graded)))
     row = graded.candidates.iloc[0]
     assert isinstance(trial.request, Likelihood)
