@@ -92,7 +92,7 @@ def test_agreement_is_that_of_the_scorers(graded):
         assert row_of(found, "agreement", scorer=name)["estimate"] == pytest.approx(same["estimate"].item())
 
 
-def test_samples_cost_what_they_cost(graded):
+def test_tokens_grow_with_samples_and_parse_rate_counts_garbage(graded):
     found = run(Recipe(**ONE, answer="text", samples=4), bl.SimulatedJudge(graded), graded, ["tokens", "parse_rate"])
     tokens = found[found["metric"] == "tokens"].set_index("scorer")["estimate"]
     assert tokens["rate_explain"] == pytest.approx(4 * tokens["recipe"])
@@ -114,7 +114,7 @@ def test_refused_items_drop_out_of_every_scorer():
 
 
 @pytest.mark.slow
-def test_what_a_coarse_scale_ties_is_found_and_its_absence_not():
+def test_recipe_gain_is_found_only_if_planted():
     """The planted difference: greedy answers on 1-5 are tied where expected scores on 1-100 still differ."""
     data = construct_population(200)
     calibration = Recipe.metrics[0].calibration
@@ -126,7 +126,7 @@ def test_what_a_coarse_scale_ties_is_found_and_its_absence_not():
 
 
 @pytest.mark.slow
-def test_few_samples_leave_no_more_to_gain_than_many_and_one_tells_nothing():
+def test_gain_is_corrected_for_number_of_samples():
     data, judge = construct_population(150), {"noise": 0.5, "sharpness": 4.0}
     gains = {}
     for samples in (1, 2, 16):
@@ -167,7 +167,7 @@ def test_bad_parameters_are_named(options, words):
         Recipe(**options)
 
 
-def test_what_was_not_asked_is_named():
+def test_missing_scorer_and_column_are_named():
     with pytest.raises(InputError, match="g_eval"):
         Recipe(**NARROW).estimate(frame()[lambda t: t["scorer"] != "g_eval"])
     with pytest.raises(TrialsError, match="human"):

@@ -41,7 +41,7 @@ def test_scores_are_asked_of_nothing_and_of_the_text(graded):
     assert not asked["score", "text itself"].about.edits
 
 
-def test_what_is_empty_is_asked_once_a_context(graded):
+def test_empty_pair_is_asked_once_per_context(graded):
     trials = list(Vacuum(["fluency"], asks=["pairs"], n_candidates=None).design(graded.head(2)))
     kinds = [trial.condition["nothing"] for trial in trials]
     assert {kind: kinds.count(kind) for kind in NOTHINGS} == {
@@ -49,7 +49,7 @@ def test_what_is_empty_is_asked_once_a_context(graded):
     }  # fmt: skip
 
 
-def test_what_is_drawn_of_a_context_hangs_on_it_alone(graded):
+def test_draws_depend_only_on_context_and_seed(graded):
     probe = Vacuum(["fluency"], seed=3)
     more, fewer = (list(probe.design(graded.head(n))) for n in (4, 2))
     assert more[: len(fewer)] == fewer
@@ -57,7 +57,7 @@ def test_what_is_drawn_of_a_context_hangs_on_it_alone(graded):
 
 
 @pytest.mark.parametrize("nothing", NOTHINGS)
-def test_the_planted_position_bias_is_what_is_left(graded, nothing):
+def test_planted_position_bias_is_recovered_without_content(graded, nothing):
     """Quality, length, familiarity and writers have no part in it, since both sides are alike."""
     judge = bl.SimulatedJudge(
         graded, quality=2.0, position=-0.7, verbosity=1.0, self_preference=1.0, own_system="clean"
