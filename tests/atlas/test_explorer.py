@@ -56,7 +56,7 @@ def test_findings_are_those_of_reports():
     assert {one: ours.count(one) > 50 for one in (*sides, "open", "")} == dict.fromkeys((*sides, "open", ""), True)
 
 
-def test_metrics_of_many_dated_judges_tell_whether_the_bias_has_fallen():
+def test_trend_sentence_only_for_primary_metrics_with_a_null():
     """Of each judge and source one row counts; of few judges, and of what has no fair value, nothing is told."""
     rows = bl.atlas.estimates(breakdowns=False)
     metrics = {(one["probe"], one["name"]): one for one in data_of(bl.atlas.explorer().to_html())["metrics"]}
@@ -114,7 +114,7 @@ def test_evidence_is_what_an_audit_reads():
         assert len(rows_named(name)), name
 
 
-def test_what_cannot_be_explored_is_refused(tmp_path):
+def test_empty_or_incomplete_estimates_are_refused(tmp_path):
     with pytest.raises(InputError, match="at least one row"):
         bl.atlas.explorer(bl.atlas.estimates().iloc[:0])
     with pytest.raises(TrialsError, match="estimate"):
@@ -186,7 +186,7 @@ def test_the_page_tells_the_widget_around_it_what_is_shown():
     assert "parent.postMessage({ biaslab: shown.map((r) => r.at) }" in page
 
 
-def test_without_anywidget_it_is_said_how_to_get_it(monkeypatch):
+def test_missing_anywidget_error_names_the_extra(monkeypatch):
     monkeypatch.setattr("biaslab.core.checks.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install 'biaslab\[widgets\]'"):
         bl.atlas.explorer(bl.atlas.estimates(source="mt_bench")).widget()

@@ -79,7 +79,7 @@ def test_pages_say_what_their_figures_tell(page, name, panel):
     assert {number.replace(" ", "") for number in stated} <= {number.replace(" ", "") for number in computed}
 
 
-def test_the_number_of_judges_on_the_first_page_is_that_of_the_atlas():
+def test_readme_states_the_number_of_judges_in_the_atlas():
     assert f"of {estimates()['judge'].nunique()} recorded judges" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -156,7 +156,7 @@ def test_the_judge_at_hand_stands_among_real_ones(make_row):
     assert len(of_itself.judges) == n - 1
 
 
-def test_rows_that_are_not_there_are_missed():
+def test_absent_rows_are_refused():
     with pytest.raises(TrialsError, match=r"as `biaslab\.atlas\.estimates` gives them"):
         choose(estimates(), metric="charm")
 

@@ -186,7 +186,7 @@ def test_changing_a_frame_does_not_change_the_next():
     assert (bl.published.load("chen2024")["value"] > 0).all()
 
 
-def test_what_stands_beside_a_data_set_is_printed_of_it_where_a_paper_has_it():
+def test_of_dataset_selects_printed_rows_of_a_data_set():
     rows = bl.published.load("liusie2024", table=9)
     assert bl.published.of_dataset(rows, "podcast")["attribute"].unique().tolist() == ["overall"]
     assert set(bl.published.of_dataset(rows, "topicalchat")["dataset"]) == {"topicalchat"}
@@ -194,7 +194,7 @@ def test_what_stands_beside_a_data_set_is_printed_of_it_where_a_paper_has_it():
         assert set(bl.published.of_dataset(rows, other)["dataset"]) == {"summeval"}
 
 
-def test_scorers_stand_beside_the_rows_of_the_same_method_and_averages_alone_where_there_are_some():
+def test_of_scorers_matches_printed_rows_by_method():
     names = ["comparative 1, wins", "comparative 1, mean P", "BERTScore F1 (reference)", "chrF (reference)"]
     ours = pd.DataFrame({"scorer": names, "attribute": "coherence"})
     theirs = bl.published.of_scorers(ours, "summeval")
