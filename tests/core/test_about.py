@@ -98,7 +98,7 @@ def written(request):
     return "\n".join(message.content for message in request.messages)
 
 
-def test_it_is_no_part_of_what_a_request_is():
+def test_about_is_not_part_of_equality_and_key():
     about = About("c", ("a",), ("A text.",), ("fluency",))
     for bare, told in (
         (Choice("?", ("A", "B")), Choice("?", ("A", "B"), about)),
