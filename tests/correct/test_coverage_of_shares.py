@@ -112,7 +112,7 @@ def lengthy(rng, other_bias, contexts=60, labelled=30):
     return frame.assign(judge="j", dataset="d", attribute="a", system=["a", "b"] * contexts)
 
 
-def test_regression_is_refused_where_the_labels_show_another_bias():
+def test_regression_interval_needs_labels_without_other_bias():
     options = {"estimand": "difference", "corrections": ["regression"]}
     [bad] = bl.correct(lengthy(np.random.default_rng(1), 1.0), **options).to_dict("records")
     assert np.isnan([bad["ci_low"], bad["p_value"]]).all()
