@@ -164,7 +164,7 @@ RATINGS = DATA / "webnlg2020" / "en.tar.xz"
 
 
 @needs_data
-def test_webnlg_ratings_of_the_archive_are_those_of_the_official_means(tmp_path):
+def test_webnlg_ratings_have_the_official_means(tmp_path):
     ratings = webnlg.read_ratings(RATINGS)
     assert len(ratings) == 5 * 8453
     assert ratings.nunique()[["context_id", "candidate_id", "attribute"]].tolist() == [178, 17, 5]

@@ -304,7 +304,7 @@ tables = st.lists(
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tables, st.sampled_from(["csv", "tsv", "json", "jsonl", "csv.gz", "parquet"]), st.randoms())
-def test_what_is_written_is_read_back_in_any_row_order(table, suffix, random):
+def test_table_round_trips_in_any_row_order(table, suffix, random):
     rows = [
         {"context_id": context, "candidate_id": f"k{n}", "text": text, "quality": score}
         for n, (context, text, score) in enumerate(table)
