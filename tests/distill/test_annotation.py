@@ -96,7 +96,7 @@ def test_an_aspect_of_ones_own(graded):
         {"replicates": 2},
     ],
 )
-def test_what_is_not_allowed(bad):
+def test_invalid_settings_are_refused(bad):
     with pytest.raises(InputError):
         Stars(**bad)
 

@@ -128,7 +128,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in CHANGES.items() for v in values])
-def test_json_that_says_something_else(name, value, evaluator, tmp_path):
+def test_changed_evaluator_card_is_refused(name, value, evaluator, tmp_path):
     folder = evaluator.save(tmp_path / "e")
     card = json.loads((folder / "evaluator.json").read_text())
     (folder / "evaluator.json").write_text(json.dumps({**card, name: value}))
@@ -224,7 +224,7 @@ def test_the_multiple_evaluator_judges_the_whole(evaluator, tiny_encoder, taught
         named.check([asked])
 
 
-def test_who_never_saw_a_source_judges_it(folds, taught):
+def test_cross_fit_scores_with_folds_that_never_saw_the_source(folds, taught):
     texts, sources, _ = given(taught)
     judges = [folds.unseen_by(text, source) for text, source in zip(texts, sources, strict=True)]
     assert {len(numbers) for numbers in judges} == {1}

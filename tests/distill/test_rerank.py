@@ -165,7 +165,7 @@ def test_says_what_is_wrong(graded):
         Reward("coherence")
 
 
-def test_a_language_model_is_told_that_it_is_no_evaluator(graded):
+def test_language_model_is_refused_as_evaluator(graded):
     with pytest.raises(bl.BiaslabError, match="Score"):
         rerank(graded, bl.SimulatedJudge(graded), progress=False)
 

@@ -76,7 +76,7 @@ def test_a_vector_does_not_depend_on_what_else_is_encoded(tiny_encoder, taught):
 @pytest.mark.slow
 @pytest.mark.parametrize("inputs", EVERY)
 @pytest.mark.parametrize("loss", ["regression", "classification"])
-def test_it_learns_what_it_is_taught(tiny_encoder, taught, inputs, loss):
+def test_cross_fitted_scores_correlate_with_labels(tiny_encoder, taught, inputs, loss):
     options = {"encoder": tiny_encoder, "inputs": inputs, "loss": loss, "pooling": "mean"}
     found = cross_fit(taught, folds=3, progress=False, learning_rate=1e-2, patience=30, **options)
     scores = found.score(taught["text"], taught["source"].tolist(), taught["reference"].tolist())
@@ -85,7 +85,7 @@ def test_it_learns_what_it_is_taught(tiny_encoder, taught, inputs, loss):
         assert ((scores > 0) & (scores < 1)).all()
 
 
-def test_the_same_seed_gives_the_same_weights_and_draws_on_nobody_else(tiny_encoder, taught):
+def test_training_is_seeded_and_leaves_global_random_state(tiny_encoder, taught):
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     runs = [train(taught, encoder=tiny_encoder, trainable=1, seed=seed, **QUICK) for seed in (3, 3, 4)]
