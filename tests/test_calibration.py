@@ -79,7 +79,7 @@ def test_judgements_treated_as_contexts_are_caught():
 
 
 @pytest.mark.thorough
-def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
+def test_refusals_counted_as_losses_fail_calibration():
     found = left(RefusalsAsLosses, studies=50, contexts=[100])
     assert ("type_i_error", False, True) in found
     assert not any(name == "type_i_error" and not refusals for name, _, refusals in found)
@@ -141,7 +141,7 @@ def test_judges_taken_as_independent_are_caught(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_table_says_what_was_run():
+def test_table_has_all_requested_cells_and_valid_intervals():
     found = bl.validate([Position], [METRIC], studies=15, population=200, contexts=[8, 12], curve=[16])
     shape = found.groupby(["planted", "refusals"])["n_contexts"].agg(lambda g: sorted(set(g)))
     assert shape.to_list() == [[8, 12], [8, 12], [8, 12, 16], [8, 12]]
@@ -156,7 +156,7 @@ def test_the_table_says_what_was_run():
 
 
 @pytest.mark.slow
-def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
+def test_result_depends_on_seed_but_not_on_jobs():
     options = {"metrics": [METRIC], "studies": 10, "population": 60, "contexts": [8], "curve": []}
     one, two, other = (
         bl.validate([Position], jobs=jobs, seed=seed, **options).drop(columns="seconds")
@@ -211,7 +211,7 @@ def test_studies_do_not_depend_on_how_many_there_are(population):
     pd.testing.assert_frame_equal(one, other[other["dataset"] < 2])
 
 
-def test_studies_that_are_estimated_together_are_estimated_each_for_itself(population):
+def test_joint_estimation_of_studies_equals_single_ones(population):
     probe, [(trials, seed)] = Position(templates=[1]), studies(population, 12, 5, (3,))
     together = estimate_each(probe, trials, METRIC, bl.Resampling(seed=seed))
     for study, alone in trials.groupby("dataset"):

@@ -136,7 +136,7 @@ def test_a_lean_install_lists_asks_a_server_audits_and_draws(tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_what_needs_an_extra_names_it():
+def test_missing_extra_is_named():
     done = script(REFUSED)
     assert done.returncode == 0, done.stderr[-2000:]
     said = dict(line.split(": ", 1) for line in done.stdout.splitlines())
