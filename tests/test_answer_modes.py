@@ -164,7 +164,7 @@ def test_missing_generator_loses_the_given_share_selectively(share):
     assert lost[second].mean() / lost[~second].mean() == pytest.approx(4, rel=0.15)
 
 
-def test_a_repeated_context_stands_twice_with_the_same_requests():
+def test_repeated_contexts_share_their_requests():
     probe = bl.probes.Position(templates=[1])
     population = Population.of(probe, RATE, drawn("position", 50), twins=2)
     study = population.draw(8, [np.random.default_rng(0)])

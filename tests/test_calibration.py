@@ -202,7 +202,7 @@ def test_the_plan_rests_on_the_spread_of_contexts(population):
     assert population.spread == pytest.approx(means.std(), rel=0.25)  # ratio of sums, pairs dropped: near, not equal
 
 
-def test_studies_do_not_depend_on_how_many_there_are(population):
+def test_studies_do_not_depend_on_their_number(population):
     few, many = (list(studies(population, 5, n, (1, 2))) for n in (2, 60))
     assert [trials["dataset"].nunique() for trials, _ in many] == [25, 25, 10]
     assert few[0][1] == many[0][1]
@@ -278,7 +278,7 @@ def test_the_command_prints_writes_and_passes(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_command_fails_and_names_what_left_its_band(monkeypatch, capsys):
+def test_command_fails_and_names_the_cell_outside_its_band(monkeypatch, capsys):
     shipped = Position.estimate
     first = {"value": lambda trials: trials["value"] ** 0.3}  # nearly everything is a vote for the first
     monkeypatch.setattr(Position, "estimate", lambda self, trials, m=None: shipped(self, trials.assign(**first), m))

@@ -121,7 +121,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize(("page", "embedded"), [*SIMULATED, *SLOW])
-def test_code_runs_and_prints_what_the_page_says(page, embedded, tmp_path, monkeypatch):
+def test_code_of_pages_runs_and_prints_the_stated_output(page, embedded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace, text = {"__name__": f"docs_{page.stem}"}, page.read_text(encoding="utf-8")
     for block in blocks(page):
@@ -225,7 +225,7 @@ def test_the_gallery_has_every_notebook_once():
     assert sorted(shown) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
-def test_pages_show_notebooks_that_there_are():
+def test_pages_show_existing_notebooks():
     pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     shown = re.findall(r"<!-- notebook: (.+) -->", pages)
     assert len(shown) > 5

@@ -164,7 +164,7 @@ def test_every_item_of_a_paper_has_a_row(paper):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.paper} {row.item}")
-def test_every_row_has_a_state_and_what_is_missing_a_reason(row):
+def test_every_row_has_a_state_and_incomplete_ones_a_reason(row):
     state, _, reason = row.state.partition(": ")
     assert state in ("whole", "partial", "not built")
     assert (len(reason.split()) > 2) == (state != "whole"), "a reason where something is missing, and only there"
@@ -183,7 +183,7 @@ def command_names(name, given):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_names_what_there_is(command):
+def test_every_command_names_existing_data_sets_and_options(command):
     name, given = parsed(command)
     dataset = given["dataset"] or "graded"
     plain, written = _name_options.split_name(dataset)

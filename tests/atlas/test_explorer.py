@@ -98,7 +98,7 @@ def test_forms_are_declared_or_those_of_the_data_set():
 
 
 @pytest.mark.slow
-def test_evidence_is_what_an_audit_reads():
+def test_evidence_names_the_judge_of_carried_rows_only():
     """Of every row whose judgements are in the package, by its prompt and subset too; of other rows there is none."""
     rows = bl.atlas.estimates(breakdowns=False)
     data = data_of(bl.atlas.explorer().to_html())
@@ -181,7 +181,7 @@ def test_the_selection_of_the_widget_is_a_frame(monkeypatch):
     pd.testing.assert_frame_equal(widget.selection, rows.reset_index(drop=True).iloc[[2, 0]])
 
 
-def test_the_page_tells_the_widget_around_it_what_is_shown():
+def test_page_posts_the_rows_shown_to_its_widget():
     page = bl.atlas.explorer(bl.atlas.estimates(source="mt_bench")).to_html()
     assert "parent.postMessage({ biaslab: shown.map((r) => r.at) }" in page
 

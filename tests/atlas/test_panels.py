@@ -71,7 +71,7 @@ def test_first_position_has_about_thirty_judges_on_data():
         ("docs/index.md", "first_position_rate", pair_panels.first_position),
     ],
 )
-def test_pages_say_what_their_figures_tell(page, name, panel):
+def test_captions_state_the_numbers_of_their_figures(page, name, panel):
     text = (ROOT / page).read_text(encoding="utf-8")
     [said] = re.findall(rf"!\[([^]]+)\]\(figures/atlas__{name}\.png\)", text)
     stated, computed = (set(re.findall(r"\d+(?: ?%)?", words)) for words in (said, panel().finding))
@@ -161,14 +161,14 @@ def test_absent_rows_are_refused():
         choose(estimates(), metric="charm")
 
 
-def test_of_several_sets_of_one_source_the_largest_is_kept():
+def test_largest_data_set_of_a_source_is_kept():
     frame = pd.DataFrame(
         {"source": "s", "judge": ["a", "a", "b"], "attribute": "x", "n_contexts": [80, 24, 24], "dataset": list("pqq")}
     )
     assert largest(frame)["dataset"].tolist() == ["p", "q"]
 
 
-def test_rows_are_named_by_what_tells_them_apart():
+def test_row_labels_are_distinct():
     frame = pd.DataFrame({"judge": ["a", "b"], "configuration": ["recorded", "rts"], "data": [None, "SummEval"]})
     told = labelled(frame, "judge", "configuration", "data")["who"].tolist()
     assert told == ["a", "b · reasons, then score · SummEval"]

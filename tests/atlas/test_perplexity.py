@@ -124,7 +124,7 @@ def test_cut_text_is_a_prefix_of_allowed_length(text, longest):
         assert short == text
 
 
-def test_rows_have_what_is_kept():
+def test_carried_rows_have_the_stored_perplexities():
     """Each text has one number; answers of two tokens may be very unlikely, articles are not."""
     kept = set(perplexity.read_kept().dropna().round(4))
     for name in ("summeval_experts", "pandalm"):

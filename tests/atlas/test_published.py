@@ -63,7 +63,7 @@ def papers(shared_data):
     return folder
 
 
-def test_has_every_number_once():
+def test_published_numbers_are_complete_and_unique():
     frame = bl.published.load()
     counts = {paper: part["table"].value_counts().to_dict() for paper, part in frame.groupby("paper")}
     assert counts == COUNTS
@@ -143,7 +143,7 @@ def test_tables_that_repeat_each_other_agree():
     assert unlike["note_x"].str.contains(r"0\.386").all()
 
 
-def test_agrees_with_the_running_text():
+def test_published_numbers_agree_with_the_running_text():
     """Liusie §5.5; Stureborg §3.2 and §3.6; Chen, Result and Analysis; Wang, Applying the Learned Evaluation Models."""
     assert value("liusie2024", 8, "Final", "16") == 100
     best = bl.published.load("stureborg2024", 2).query("metric == 'kendall'")
@@ -172,7 +172,7 @@ def test_reasons_first_score_higher_but_for_one_model():
     assert higher.index[~higher].tolist() == ["gpt-4-1106-preview"]
 
 
-def test_refuses_what_is_not_there():
+def test_unknown_papers_and_tables_are_refused():
     with pytest.raises(InputError, match="liusie2024"):
         bl.published.load("liusie2023")
     with pytest.raises(InputError, match="E"):

@@ -43,7 +43,7 @@ def trials(design, data):
 
 
 @pytest.mark.parametrize("name", sorted(DESIGNS))
-def test_the_words_show_what_the_request_is_about(graded, name):
+def test_prompt_contains_the_texts_of_about(graded, name):
     rows = graded.candidates.set_index(["context_id", "candidate_id"])
     for trial in trials(DESIGNS[name], graded.head(1)):
         request, about = trial.request, trial.request.about

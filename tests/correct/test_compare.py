@@ -135,7 +135,7 @@ def test_text_answers_are_compared_with_probabilities(data, both):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("contexts", "studies"), [(24, 100)])
-def test_intervals_of_a_difference_cover_as_often_as_promised(contexts, studies):
+def test_intervals_of_a_difference_cover_at_their_level(contexts, studies):
     """Of two judges alike that share contexts (one less the type-I error), and of a planted difference."""
     data = bl.load_dataset("graded")
     shared = {"context_noise": 1.0, "noise": 1.0}

@@ -246,7 +246,7 @@ def test_simultaneous_rank_intervals_are_wider(trials, data):
     assert (varied["ci_high_y"] - varied["ci_low_y"] > varied["ci_high_x"] - varied["ci_low_x"]).all()
 
 
-def test_too_few_labelled_contexts_give_no_interval_and_say_so():
+def test_too_few_labelled_contexts_give_a_note_and_no_estimate():
     judge, human = published(1.0)
     few = bl.correct(scored(judge, human), labelled=["c0", "c4"])
     assert np.isnan(row(few, "ppi")["estimate"])
@@ -256,7 +256,7 @@ def test_too_few_labelled_contexts_give_no_interval_and_say_so():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["human", "ppi"])
-def test_intervals_cover_as_often_as_promised(kind):
+def test_intervals_cover_at_their_level(kind):
     """A lenient judge, contexts of two to seven items, a quarter of 24 labelled; the full table is in the guide."""
     rng, studies = np.random.default_rng(3), 600
     covered, missed = 0, 0

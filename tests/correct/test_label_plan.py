@@ -27,7 +27,7 @@ def test_planning_functions_are_attributes_of_correct():
     assert {"LabelPlan", "choose_contexts", "plan_labels"} <= set(dir(bl.correct))
 
 
-def test_labels_alone_need_what_a_mean_needs():
+def test_labels_without_judge_need_the_sample_size_of_a_mean():
     found = plan_labels(judged(), effect=0.3)
     for n, enough in ((found.alone, True), (found.alone - 1, False)):
         assert bool(detectable_effect(found.deviation / np.sqrt(n), n) <= 0.3) is enough

@@ -35,7 +35,7 @@ def sentences(source: Source, recipe: dict[str, int]) -> list[str]:
 
 
 @both
-def test_stored_file_is_what_the_script_builds(name: str) -> None:
+def test_stored_file_equals_the_built_table(name: str) -> None:
     stored = pd.read_csv(FOLDER / f"{name}_built.csv", keep_default_na=False)
     pd.testing.assert_frame_equal(stored, building.build(name))
 
@@ -164,7 +164,7 @@ def test_graded_scores_do_not_depend_on_the_place() -> None:
 
 
 @every_text
-def test_degradations_do_to_a_summary_what_they_say(source: Source) -> None:
+def test_summary_degradations_have_their_stated_effect(source: Source) -> None:
     clean = source["summary"]
     out_of_order = []
     for level in (1, 2, 3):
@@ -188,7 +188,7 @@ def test_degradations_do_to_a_summary_what_they_say(source: Source) -> None:
 
 
 @every_text
-def test_annotations_hang_together(source: Source) -> None:
+def test_annotations_are_consistent(source: Source) -> None:
     assert source["key"] in (1, 2)
     assert source["lesser"] in {1, 2, 3} - {source["key"]}
     for which in ("swaps", "slips"):
@@ -200,7 +200,7 @@ def test_annotations_hang_together(source: Source) -> None:
 
 
 @every_situation
-def test_degradations_do_to_a_dialogue_what_they_say(source: Source) -> None:
+def test_dialogue_degradations_have_their_stated_effect(source: Source) -> None:
     clean = source["turns"]
     for level in (1, 2, 3):
         echoed = degrade(clean, source, {"echo": level})

@@ -129,7 +129,7 @@ def test_webnlg_2017_has_metrics_of_its_own(webnlg_2017):
     }
 
 
-def test_webnlg_2017_says_what_is_wrong(webnlg_2017):
+def test_webnlg_2017_errors_name_row_column_and_option(webnlg_2017):
     with pytest.raises(DatasetError, match="row 1, column 'fluency'"):
         bl.load_dataset("webnlg_2017", path=webnlg_2017("great"))
     with pytest.raises(DatasetError, match="mr"):

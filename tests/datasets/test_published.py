@@ -220,7 +220,7 @@ def test_webnlg_leaves_out_blank_texts_and_counts_them(challenge):
     assert "1 blank texts left out" in data.provenance
 
 
-def test_webnlg_errors_say_what_is_missing(challenge):
+def test_webnlg_errors_name_the_missing_file(challenge):
     ratings, texts, xml = challenge / "en", challenge / "rdf2text", challenge / "test.xml"
     with pytest.raises(InputError, match=r"texts is None.*read_ratings"):
         webnlg.load(ratings)

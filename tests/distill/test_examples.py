@@ -44,7 +44,7 @@ def test_labels_are_scores_on_0_to_1(data, judge):
     ],
     ids=lambda design: design.name,
 )
-def test_of_any_scorer(design, data, judge):
+def test_examples_come_from_any_scorer(design, data, judge):
     found = examples(bl.collect(design, judge, data, progress=False), data)
     assert len(found) == len(data.candidates)
     assert found["label"].between(0, 1).all()

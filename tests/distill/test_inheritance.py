@@ -206,7 +206,7 @@ def test_each_verdict_has_its_word(population, planted, word):
         (-30.0, -0.5, "reverses"),
     ],
 )
-def test_words_do_not_hang_on_the_last_bit(low, high, word):
+def test_verdict_ignores_rounding_of_the_interval(low, high, word):
     """An end at 0 or 1 is there, too, where rounding leaves it a little above or below."""
     for by, other in itertools.product((0.0, 1e-15, -1e-15), repeat=2):
         share = dataclasses.replace(undefined(""), ci_low=low + by, ci_high=high + other)

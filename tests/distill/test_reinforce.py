@@ -276,7 +276,7 @@ def test_a_blank_text_is_not_shown_and_is_the_worst(make_policy):
 
 
 @pytest.mark.slow
-def test_goes_on_after_kill_9_to_the_same_weights(make_policy, as_many_threads, tmp_path):
+def test_killed_training_resumes_to_the_same_weights(make_policy, as_many_threads, tmp_path):
     start = make_policy(**SIZES).save(tmp_path / "start")
     sources = tmp_path / "sources.csv"
     SOURCES.to_csv(sources, index=False)
@@ -364,7 +364,7 @@ def test_a_trained_policy_can_be_saved_and_loaded(make_policy, tmp_path):
         ({"baseline": "mean"}, "'others', 'start', 'none'"),
     ],
 )
-def test_refuses_settings_that_make_no_sense(make_policy, options, words):
+def test_invalid_settings_are_refused(make_policy, options, words):
     with pytest.raises(InputError, match=words):
         reinforce(make_policy(**SIZES), SOURCES, likes_b, **QUICK | options)
 

@@ -148,7 +148,7 @@ def test_a_row_does_not_depend_on_its_batch(policy):
 
 
 @pytest.mark.parametrize("strategy", ["top-k", "top-p", "beam", "diverse-beam"])
-def test_makes_a_data_set(policy, strategy):
+def test_samples_form_a_reproducible_data_set(policy, strategy):
     options = {"max_tokens": 6, "k": 3, "seed": 7, "progress": False}
     found = collect_samples(policy, SOURCES, strategy, 3, **options)
     again = collect_samples(policy, SOURCES, strategy, 3, batch_rows=1, **options)
@@ -211,7 +211,7 @@ def test_invalid_settings_are_refused(make_policy, options, words):
         collect_samples(make_policy(), SOURCES, **{"progress": False, **options})
 
 
-def test_refuses_sources_it_cannot_read(make_policy):
+def test_unreadable_sources_are_refused(make_policy):
     with pytest.raises(InputError, match="context_id"):
         collect_samples(make_policy(), SOURCES[["context"]])
     with pytest.raises(InputError, match="'y' is blank"):

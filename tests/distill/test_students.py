@@ -24,7 +24,7 @@ def labelled(graded):
     return bl.distill.annotate(bl.SimulatedJudge(graded, noise=1), graded, ["coherence", "fluency"], progress=False)
 
 
-def test_labels_are_scores_that_agree_with_whoever_gave_them(graded, labelled):
+def test_labels_agree_perfectly_with_their_teacher(graded, labelled):
     rated = {"teacher": rated_by(labelled, graded, "t"), "humans": rated_by(labelled, graded, "h", label=False)}
     found = bl.scoring.agreement(scores_of(labelled, graded), rated, ["dataset"], ["spearman"])
     by = found.set_index(["agreement_with", "attribute"])["estimate"]

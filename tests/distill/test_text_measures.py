@@ -75,7 +75,7 @@ def test_best_of_n_is_the_mean_over_all_draws(pairs):
         assert row[["reward", "truth"]].tolist() == pytest.approx(np.mean(chosen, axis=0).tolist())
 
 
-def test_best_of_n_counts_what_every_context_has():
+def test_best_of_n_is_limited_by_the_smallest_context():
     frame = texts(0).iloc[:-1]
     assert set(best_of_n(frame, ["words"])["n"]) == {1}
     assert set(best_of_n(texts(0), ["words"])["n"]) == {1, 2}

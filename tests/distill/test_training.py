@@ -65,7 +65,7 @@ def test_vectors_are_those_of_each_text_alone(tiny_encoder, taught, pooling, lay
         assert vector.numpy() == pytest.approx(wanted.numpy(), abs=1e-5)
 
 
-def test_a_vector_does_not_depend_on_what_else_is_encoded(tiny_encoder, taught):
+def test_vector_does_not_depend_on_its_batch(tiny_encoder, taught):
     """To the last bit: a run that is taken up again encodes other texts together than the one that was killed."""
     together, alone = (TextEncoder(find_model(tiny_encoder)) for _ in range(2))
     texts = ["good", "good bad", *taught["text"], *taught["source"]]
@@ -96,7 +96,7 @@ def test_training_is_seeded_and_leaves_global_random_state(tiny_encoder, taught)
 
 
 @pytest.mark.parametrize("trainable", [0, 1, 2, "all"])
-def test_only_what_is_trainable_learns(tiny_encoder, taught, trainable):
+def test_only_trainable_layers_change(tiny_encoder, taught, trainable):
     made = train(taught, encoder=tiny_encoder, trainable=trainable, layer=2, encoder_rate=1e-3, **QUICK)
     start = TextEncoder(find_model(tiny_encoder), 2).model.state_dict()
     moved = {n for n, p in made.encoder.model.state_dict().items() if not torch.equal(p, start[n])}
@@ -176,7 +176,7 @@ def test_contexts_stand_on_one_side(taught):
     assert len(_split(one, Settings(validation=0))[0]) == len(taught)
 
 
-def test_it_stops_early_and_keeps_the_best(tiny_encoder, taught):
+def test_training_stops_early_and_keeps_the_best_epoch(tiny_encoder, taught):
     noise = taught.assign(label=np.random.default_rng(0).random(len(taught)))
     made = train(noise, encoder=tiny_encoder, learning_rate=0.05, patience=4, progress=False)
     history = made.training["history"]

@@ -62,7 +62,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_whatever_changes_is_noticed(task, monkeypatch, what):
+def test_any_changed_input_is_not_up_to_date(task, monkeypatch, what):
     CHANGES[what](monkeypatch)
     assert earlier_run(task, inputs(task)) is None
 

@@ -226,7 +226,7 @@ def test_planted_bias_is_found_and_its_absence_not(probe):
         assert p_values["planted"] < 0.01, metric.name
 
 
-def test_unknown_probe_lists_those_there_are():
+def test_unknown_probe_error_lists_the_known_ones():
     with pytest.raises(InputError, match="position"):
         find_probe("telepathy")
     with pytest.raises(AttributeError, match="position"):

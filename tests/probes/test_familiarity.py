@@ -296,7 +296,7 @@ def test_judge_without_likelihoods_is_refused_before_any_request(graded):
     assert set(trials["status"]) == {"ok"}
 
 
-def test_reads_the_mean_log_probability_of_a_token():
+def test_value_is_the_mean_token_log_probability():
     trial = Trial(Likelihood("Rain fell."), "c", "fluency", "x", condition={"asked": "candidate"})
     probe = Familiarity()
     value, status = probe.read(trial, Reply(logprobs=(math.log(1 / 2), math.log(1 / 8), math.log(1 / 4))))
@@ -402,7 +402,7 @@ def test_perplexities_of_another_model_serve_pairs_too(graded):
     assert found["likelihood_judge"] == "reader"
 
 
-def test_pairs_without_human_scores_have_no_log_odds_and_say_so(graded):
+def test_pairs_without_human_scores_have_a_note_and_no_log_odds(graded):
     probe = Familiarity(["coherence"], asks=["pairs"])
     trials = collect(probe, bl.SimulatedJudge(graded), graded).assign(human_gap=np.nan, human=np.nan)
     found = row_of(probe.estimate(trials), "familiarity_logit")

@@ -114,7 +114,7 @@ def test_planted_shift_comes_back(dialogues, planted):
     assert (found["p_value"] < 0.05) == (planted != 0)
 
 
-def test_noise_floor_is_what_an_order_without_effect_gives(dialogues):
+def test_noise_floor_equals_the_difference_of_neutral_orders(dialogues):
     """Without a bias and without noise of prompts, samples of two orders are as far apart as those of one request."""
     judge = bl.SimulatedJudge(dialogues, quality=0.5, sharpness=4.0)
     found = run(OutputOrder(replicates=8, **ONE), judge, dialogues)

@@ -209,7 +209,7 @@ def test_a_prompt_that_shows_the_attribute_is_asked_for_each(graded):
     assert trials.attrs["asked"] == len(trials)
 
 
-def test_columns_of_ones_own_table_fill_slots(tmp_path):
+def test_columns_of_a_user_table_fill_slots(tmp_path):
     rows = [
         {"context": f"Question {n}", "system": name, "text": f"{name} {n}", "rubric": f"Rubric {n}", "notes": name}
         for n in range(3)
@@ -245,7 +245,7 @@ def test_protocols_have_names_in_the_projects_file(graded, tmp_path, monkeypatch
     assert bl.load_judge("fair", graded).noise == 1
 
 
-def test_template_compares_prompts_of_ones_own(graded):
+def test_template_compares_user_protocols(graded):
     judge = bl.SimulatedJudge(graded, **BIASED)
     protocols = [_protocol("labels"), _protocol("json", system="Judge.")]
     probe = bl.probes.Template(["coherence"], protocols=protocols)

@@ -168,7 +168,7 @@ def test_rows_in_any_order_and_names_do_not_matter(graded):
         )
 
 
-def test_metrics_that_can_be_asked_are_those_that_there_are(graded):
+def test_every_estimated_metric_can_be_requested(graded):
     probe = Position(["coherence"])
     trials = bl.collect(probe, bl.SimulatedJudge(graded, position=0.5), graded, progress=False)
     everything = probe.estimate(trials)

@@ -35,7 +35,7 @@ def frame(given=SCORES):
     return trials.assign(status="ok", label_mass=np.nan, **cell)
 
 
-def test_asks_what_the_scorers_ask(graded):
+def test_requests_equal_those_of_the_scorers(graded):
     """The trials are those of three scorers, so that a store answers for all of them."""
     trials = list(Recipe(**ONE).design(graded))
     asked = {name: [t.request for t in trials if t.condition["scorer"] == name] for name in SCORES if name != "human"}
@@ -54,7 +54,7 @@ def test_texts_are_one_greedy_answer_and_samples(graded):
     assert counts == {"recipe": n, "rate_explain": 3 * n, "g_eval": 3 * n}
 
 
-def test_reads_the_likeliest_label_and_expected_scores(graded):
+def test_recipe_reads_modes_and_g_eval_expected_scores(graded):
     judge = bl.SimulatedJudge(graded, noise=1.0, sharpness=4.0)
     trials = bl.collect(Recipe(**ONE), judge, graded, progress=False).set_index("scorer")["value"]
     assert (trials["recipe"] % 1 == 0).all()
@@ -138,7 +138,7 @@ def test_gain_is_corrected_for_number_of_samples():
     assert "samples=2" in gains[1]["note"]
 
 
-def test_counted_samples_are_refused_with_what_would_do():
+def test_counted_samples_leave_gain_undefined_with_remedy():
     data = construct_population(8)
     judge = Sampled(bl.SimulatedJudge(data, noise=0.5, sharpness=4.0), 3)
     with pytest.warns(MissingDataWarning):

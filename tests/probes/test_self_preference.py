@@ -153,7 +153,7 @@ def test_adjusting_for_perplexity_removes_familiarity_bias(population):
     assert {type(trial.request) for trial in probe.design(population.head(1))} == {Choice, Likelihood}
 
 
-def test_without_likelihoods_it_does_without_them():
+def test_nearest_design_drops_perplexity_without_likelihoods():
     near = SelfPreference(own="own", perplexity=True).nearest(Likelihood("Rain fell."))
     assert not near.design.perplexity
     assert "perplexity" in near.words

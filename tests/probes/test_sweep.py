@@ -44,7 +44,7 @@ def test_design_asks_choices_once_and_text_per_temperature(graded):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 2.0])
-def test_exact_temperatures_are_what_samples_converge_to(many, temperature):
+def test_samples_converge_to_exact_temperatures(many, temperature):
     """Mean, spread, alpha and agreement of 12 sampled texts lie within Monte-Carlo error of the exact distribution."""
     judge = bl.SimulatedJudge(many, noise=0.5, sharpness=4.0)
     options = {"temperatures": [temperature], "cot": [False], "samples": 12}

@@ -38,7 +38,7 @@ def test_questions_without_reasons_are_those_of_position(graded):
 
 
 @pytest.mark.slow
-def test_exact_temperatures_are_what_samples_converge_to(graded):
+def test_samples_converge_to_exact_temperatures(graded):
     judge = bl.SimulatedJudge(graded, quality=0.6, position=0.4, noise=0.5)
     exact, text = (
         run(Sweep(**ONE, temperatures=[0.0, 0.5, 2.0], cot=[False], **how), judge, graded)

@@ -54,7 +54,7 @@ def keys(probe, data, **where):
     ]
 
 
-def test_the_base_asks_what_other_probes_ask(graded):
+def test_base_requests_equal_those_of_other_probes(graded):
     """So that a store answers both with one reply."""
     scores = keys(Template(factors=["order"]), graded, template="base")
     assert sorted(scores) == sorted(keys(bl.probes.Verbosity(), graded))
@@ -267,7 +267,7 @@ def test_requests_are_choices_or_texts(graded):
 
 
 @pytest.mark.slow
-def test_draws_of_a_context_do_not_hang_on_others():
+def test_draws_of_a_context_do_not_depend_on_others():
     large = bl.load_dataset("graded", limit=12)
     for form, n in (("score", 2), ("pair", 3)):
         probe = Template(["coherence"], form=form, factors=["order"], n_items=n)

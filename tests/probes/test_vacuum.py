@@ -105,7 +105,7 @@ def test_verdicts_in_text(graded):
     assert {type(trial.request) for trial in probe.design(graded)} == {Completion}
 
 
-def test_scores_of_nothing(graded):
+def test_scores_of_empty_and_shuffled_text_are_lowest(graded):
     """An empty text has the lowest quality, in the judge's eyes too; shuffled words what is planted."""
     judge = bl.SimulatedJudge(graded, edits={"shuffled": -1.0})
     probe = Vacuum(["coherence"], resampling=FAST)
@@ -125,7 +125,7 @@ def test_scores_of_nothing(graded):
     assert shares["estimate"] @ shares["score"] == pytest.approx(score["empty"])
 
 
-def test_a_judge_that_does_not_read_scores_nothing_alike(graded):
+def test_judge_without_quality_scores_empty_text_equally(graded):
     judge = bl.SimulatedJudge(graded, quality=0.0)
     found = run(Vacuum(["coherence"], asks=["scores"], resampling=FAST), judge, graded)
     assert row_of(found, "dark_score_drop", nothing="empty")["estimate"] == pytest.approx(0)

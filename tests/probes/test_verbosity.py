@@ -218,7 +218,7 @@ def test_trials_carry_single_ratings_and_who_gave_them(population):
     assert means == pytest.approx(trials["human"].tolist())
 
 
-def test_one_rating_an_item_is_carried_as_before(graded):
+def test_single_ratings_add_no_columns(graded):
     assert not {"ratings", "annotators"} & set(collect(Verbosity(), bl.SimulatedJudge(graded), graded).columns)
 
 

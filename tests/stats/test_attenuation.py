@@ -58,7 +58,7 @@ def test_true_loss_is_detected_in_either_order():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("contexts", "k"), [(8, 3), (24, 2), (24, 3)])
-def test_type_one_error_and_coverage_are_as_promised(contexts, k):
+def test_type_one_error_and_coverage_keep_their_level(contexts, k):
     """120 studies: a share outside these limits has a chance below 1 in 1000 where the level is .05."""
     rng = np.random.default_rng([contexts, k])
     found = [

@@ -31,7 +31,7 @@ VALUES = st.lists(st.integers(-3, 3), min_size=2, max_size=30).filter(lambda val
 
 
 @given(VALUES)
-def test_is_the_one_sample_t_test(values):
+def test_t_test_is_the_one_sample_t_test(values):
     expected = max(stats.ttest_1samp(values, 0).pvalue, 2.0 ** (1 - len(values)))
     assert t_test(values) == pytest.approx(expected, rel=1e-9)
     assert t_test(np.negative(values)[::-1]) == pytest.approx(t_test(values), rel=1e-9)
@@ -48,7 +48,7 @@ def test_edges(values, expected):
     assert t_test(values) == pytest.approx(expected, nan_ok=True)
 
 
-def test_keeps_its_level_where_most_contexts_add_nothing():
+def test_t_test_keeps_its_level_if_most_contexts_are_zero():
     """Eight contexts of three pairs of which few flip; sign flips almost never reject there."""
     rng = np.random.default_rng(2)
     flips = rng.choice([-1, 0, 1], p=[0.13, 0.74, 0.13], size=(1500, 8, 3)).sum(axis=2)
@@ -174,7 +174,7 @@ def by_regression(frame):
 
 @pytest.mark.parametrize("estimate", [by_ratio, by_difference, by_correlations, by_jackknife, by_regression])
 @given(seed=st.integers(0, 10_000), contexts=st.integers(6, 30), shift=st.sampled_from([0.0, 0.3, 1.0]))
-def test_a_test_by_t_rejects_just_what_its_interval_excludes(estimate, seed, contexts, shift):
+def test_t_test_rejects_exactly_if_interval_excludes_null(estimate, seed, contexts, shift):
     frame = candidates(seed, contexts)
     frame["one"] = frame["one"] + shift * (1 + frame["human"])
     found, null = estimate(frame)
@@ -258,7 +258,7 @@ def test_detectable_effect_has_the_promised_power():
     assert power == pytest.approx(0.8, abs=0.01)
 
 
-def test_power_refuses_what_makes_no_sense():
+def test_detectable_effect_refuses_power_and_alpha_above_1():
     with pytest.raises(InputError, match="power"):
         detectable_effect(0.1, 12, power=80)
     with pytest.raises(InputError, match="alpha"):

@@ -276,7 +276,7 @@ def test_the_work_of_the_jackknife_grows_with_contexts(opaque, each):
         assert statistic.weights == contexts * each
 
 
-def test_other_statistics_leave_out_random_groups_and_say_so():
+def test_opaque_statistics_are_jackknifed_over_random_groups():
     sums = many(3 * MANY)
     exact = cluster_statistic(Counted(sums), len(sums), Resampling(), null=0.0, inference="t")
     grouped = cluster_statistic(Counted(sums, opaque=True), len(sums), Resampling(), null=0.0, inference="t")

@@ -58,7 +58,7 @@ def test_estimate_carries_its_missing_data_bounds():
     assert np.isnan(shift(blocks).estimate(Resampling(n=200)).bound_low)
 
 
-def test_missing_at_random_is_noted_as_rarely_as_promised():
+def test_missing_at_random_is_noted_at_the_level_of_the_test():
     noted = 0
     for seed in range(100):
         trials, _ = scores(seed)

@@ -218,7 +218,7 @@ def test_ratios_ignore_item_order_and_context_names(seed, random):
     assert gap.estimate == pytest.approx(first.estimate - 1)
 
 
-def test_a_ratio_of_nothing_says_why():
+def test_ratio_of_no_data_has_a_reason():
     empty = Ratio(["a", "b"], [NAN, NAN], [1, 1], 0.5, missing="undefined: no answer").estimate(FEW)
     assert (np.isnan(empty.estimate), np.isnan(empty.p_value), empty.note) == (True, True, "undefined: no answer")
     apart = Ratio(["a"], [1], [1], missing="gone").difference(Ratio(["b"], [1], [1]), FEW)
@@ -235,7 +235,7 @@ def ratios(contexts, **options):
 
 
 @pytest.mark.parametrize("contexts", [8, 24])
-def test_a_ratio_says_how_it_was_inferred(contexts):
+def test_inference_t_and_resampling_differ_in_interval_and_p(contexts):
     by_t, resampled = (ratio.estimate(Resampling()) for ratio in ratios(contexts, null=0.5))
     first, _ = ratios(contexts, null=0.5)
     sums = np.asarray(first.numerator).reshape(-1, 2).sum(axis=1)

@@ -72,7 +72,7 @@ def test_alpha_is_undefined_with_a_reason(matrix, reason, level):
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(matrices, st.sampled_from(LEVELS), st.randoms())
-def test_alpha_does_not_depend_on_who_is_who_or_on_order(matrix, level, random):
+def test_alpha_ignores_names_of_annotators_and_order(matrix, level, random):
     frame = tidy(matrix)
     names = sorted(set(frame["annotator"]))
     shuffled = random.sample(names, len(names))
@@ -104,7 +104,7 @@ def test_alpha_of_continuous_scores_needs_little_memory(level):
     assert value == pytest.approx({"interval": 0.5, "ordinal": 0.483, "nominal": 0.0}[level], abs=0.04)
 
 
-def test_alpha_refuses_what_it_cannot_read():
+def test_alpha_refuses_unknown_level_missing_column_duplicates():
     frame = tidy(EXAMPLE)
     with pytest.raises(InputError, match="interval, ordinal, nominal"):
         alpha(frame, "ratio")
@@ -190,7 +190,7 @@ def test_correlation_drops_missing_scores_and_rounding():
         )
 
 
-def test_correlation_refuses_what_it_cannot_read():
+def test_correlation_refuses_unknown_level_method_and_columns():
     with pytest.raises(InputError, match="context, dataset, system"):
         correlation(FRAME, "judge", "human", "summary")
     with pytest.raises(InputError, match="spearman, kendall, pearson"):

@@ -134,7 +134,7 @@ def test_without_rounding_changes_values_by_at_most_2e_14(value):
     assert without_rounding(value) == pytest.approx(value, rel=2e-14, abs=2e-14)
 
 
-def test_a_tie_at_temperature_0_is_shared_whatever_the_last_bit():
+def test_tie_at_temperature_0_is_shared_despite_rounding():
     logs = np.log([0.4, 0.4, 0.2])
     assert tempered([math.nextafter(logs[0], 0), *logs[1:]], 0).tolist() == [0.5, 0.5, 0.0]
 

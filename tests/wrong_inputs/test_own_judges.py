@@ -74,7 +74,7 @@ def trials(probe, data):
 
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
 @pytest.mark.parametrize("case", ANSWERS)
-def test_an_answer_that_is_none(case, stored, probe, data, tmp_path):
+def test_invalid_replies_are_refused(case, stored, probe, data, tmp_path):
     answer, words = ANSWERS[case]
     store = tmp_path / "judgements.sqlite" if stored else None
     with pytest.raises(JudgeError) as caught:

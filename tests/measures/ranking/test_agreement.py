@@ -85,7 +85,7 @@ def test_ranking_agreement_equals_estimate_correlation(trials, graded):
             assert row["p_value"] == pytest.approx(expected.p_value)
 
 
-def test_a_ranking_says_itself_what_humans_think(judge, graded):
+def test_ranking_carries_its_human_scores(judge, graded):
     ranked = rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False))
     pd.testing.assert_frame_equal(agreement(ranked), agreement(ranked, graded))
     assert set(agreement(ranked)["level"]) == {"context", "dataset", "system"}

@@ -68,7 +68,7 @@ def test_majority_ranking_is_optimal_with_both_orders_only():
         assert best - value == pytest.approx(lost, abs=1e-9)
 
 
-def test_of_one_order_they_rank_better_than_equal_conditionals():
+def test_fitted_conditionals_rank_better_in_one_order_designs():
     comparisons, scores = decided(60, 8, 0.95, 0.6, budget=16, seed=1)
     rho = {
         name: np.nanmean(correlate_within(decode(comparisons, name).scores, scores, comparisons.context, "spearman"))

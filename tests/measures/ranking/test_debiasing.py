@@ -55,7 +55,7 @@ def test_eq_9_is_eq_10(log_alpha, p):
     assert (np.diff(remedy.weigh(p)) >= 0).all()
 
 
-def test_decisions_stay_what_they_are():
+def test_debiasing_keeps_certain_decisions():
     assert Reweighting(3.0).weigh(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
     certain = Comparisons.of(["a", "b"], [0, 1], [1, 0], [1.0, 1.0])
     for name in FITTED:
@@ -87,7 +87,7 @@ def test_the_mark_goes_where_the_comparison_goes():
 
 
 @pytest.mark.parametrize("bias", [-2.0, 0.0, 1.3])
-def test_each_fit_finds_what_it_promises(bias):
+def test_each_fit_balances_its_rate_and_recovers_the_bias(bias):
     comparisons, _ = simulated(30, 6, bias)
     assert (fit_threshold(comparisons).apply(comparisons).p > 0.5).mean() == pytest.approx(0.5, abs=1e-9)
     assert fit_uniform_prior(comparisons).apply(comparisons).p.mean() == pytest.approx(0.5)
@@ -144,7 +144,7 @@ def test_debiasing_is_fitted_on_the_other_contexts(name):
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_folds_share_what_is_fitted_on_the_rest(name):
+def test_each_fold_uses_the_remedy_fitted_on_the_rest(name):
     comparisons, _ = simulated(9, 4, bias=1.0)
     found = debias(comparisons, name, folds=3)
     fold = comparisons.context[comparisons.first] % 3

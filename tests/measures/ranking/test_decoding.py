@@ -230,7 +230,7 @@ def test_rank_intervals_narrow_with_comparisons_and_cover():
     assert np.mean(held) > 0.85
 
 
-def test_rank_intervals_know_contexts_and_say_what_is_undefined():
+def test_rank_intervals_are_by_context_with_share_undefined():
     frame = pd.DataFrame(
         [
             ("d", "a", "b", 1.0, "ok"),

@@ -30,7 +30,7 @@ def log_likelihood(comparisons, order):
 @pytest.mark.slow
 @given(st.integers(2, 7), st.integers(0, 10_000), st.booleans(), st.integers(3, 42))
 @settings(max_examples=25, deadline=None)
-def test_exact_is_what_brute_force_finds(n, seed, hard, budget):
+def test_exact_ranking_equals_brute_force(n, seed, hard, budget):
     comparisons = draw(n, seed, hard=hard, budget=budget)
     compared = np.flatnonzero(comparisons.times).tolist()
     best = max(log_likelihood(comparisons, order) for order in itertools.permutations(compared))
@@ -66,7 +66,7 @@ def test_exact_at_16_is_never_below_greedy_search_or_highs(seed, hard):
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_no_swap_of_two_improves_what_greedy_search_found(hard):
+def test_greedy_ranking_is_optimal_among_swaps(hard):
     comparisons = draw(7, 5, noise=3, hard=hard)
     greedy = most_likely_ranking(comparisons, "greedy")
     for one, two in itertools.combinations(range(7), 2):

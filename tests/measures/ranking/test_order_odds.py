@@ -21,7 +21,7 @@ def drawn(rng, contexts, k, bias, size=3):
     return pd.DataFrame({"context_id": context, "pair": np.arange(len(context)), **shares, **samples})
 
 
-def test_is_mantel_and_haenszels():
+def test_log_odds_are_mantel_and_haenszels():
     blocks = drawn(np.random.default_rng(0), 10, 4, 0.7)
     tables = []
     for row in blocks.itertuples():

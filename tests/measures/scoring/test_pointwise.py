@@ -97,7 +97,7 @@ def test_evaluator_score_is_rescaled_to_the_scale(item):
     assert read_score(tens[0], Reply(score=0.5)) == (5.5, "ok")
 
 
-def test_score_trials_say_what_they_are_about(item):
+def test_score_trials_carry_item_attribute_and_condition(item):
     trials = list(Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("text", 2), {"source": "with"}))
     assert [trial.replicate for trial in trials] == [0, 1] == [trial.request.replicate for trial in trials]
     for trial in trials:
@@ -158,7 +158,7 @@ def test_a_text_is_read_on_the_scale_of_its_trial(text, scale, found):
     assert (value, status) == (pytest.approx(found[0], nan_ok=True), found[1])
 
 
-def test_of_several_scores_each_trial_reads_its_own():
+def test_each_trial_reads_its_attribute_from_a_joint_reply():
     names = ("coherence", "fluency")
     for text in ("coherence: 2\nfluency: 5", json.dumps({"coherence": 2, "fluency": 5})):
         found = [read_score(text_trial(attribute=name, labels=names), Reply(text=text)) for name in names]

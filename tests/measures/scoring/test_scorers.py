@@ -29,7 +29,7 @@ TEN = st.lists(st.floats(-30, 0), min_size=10, max_size=10)
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_asks_once_about_every_candidate(name, graded):
+def test_scorer_asks_once_about_every_candidate(name, graded):
     scorer = SCORERS[name]
     trials = bl.collect(scorer, bl.SimulatedJudge(graded), graded, progress=False)
     assert list(scorer.design(graded)) == list(scorer.design(graded))
@@ -44,7 +44,7 @@ def test_asks_once_about_every_candidate(name, graded):
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_refuses_an_unknown_attribute_before_anything_is_asked(name, graded):
+def test_scorer_refuses_unknown_attribute_before_any_request(name, graded):
     scorer = type(SCORERS[name])(["beauty"])
     with pytest.raises(InputError, match="beauty"):
         list(scorer.design(graded))
@@ -212,7 +212,7 @@ def test_bad_parameters_are_named(make, words):
         make()
 
 
-def test_scores_are_means_of_what_could_be_read():
+def test_scores_are_means_of_readable_replicates():
     rows = [("x", 0, 4.0, "ok"), ("x", 1, 2.0, "ok"), ("y", 0, math.nan, "refused"), ("y", 1, 5.0, "ok")]
     rows += [("z", 0, math.nan, "unparsable"), ("z", 1, math.nan, "refused")]
     trials = pd.DataFrame(rows, columns=["candidate_id", "replicate", "value", "status"])
