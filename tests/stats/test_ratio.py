@@ -235,7 +235,7 @@ def ratios(contexts, **options):
 
 
 @pytest.mark.parametrize("contexts", [8, 24])
-def test_inference_t_and_resampling_differ_in_interval_and_p(contexts):
+def test_ratio_inference_is_by_t_or_by_resampling(contexts):
     by_t, resampled = (ratio.estimate(Resampling()) for ratio in ratios(contexts, null=0.5))
     first, _ = ratios(contexts, null=0.5)
     sums = np.asarray(first.numerator).reshape(-1, 2).sum(axis=1)
