@@ -19,7 +19,7 @@ ASKED = [name for name, each in GENERATORS.items() if isinstance(each.texts, Ask
 KINDS = {"sweep": Sweep, "template": Template}
 
 
-def test_design_asks_choices_once_and_text_per_temperature(graded):
+def test_pairs_ask_choices_once_and_text_per_temperature(graded):
     trials = list(Sweep(**ONE, temperatures=[0, 0.5, 1], samples=3).design(graded))
     pairs = 8 * 4 * 3
     plain = [t for t in trials if t.condition["cot"] == "no CoT"]
@@ -38,7 +38,7 @@ def test_questions_without_reasons_are_those_of_position(graded):
 
 
 @pytest.mark.slow
-def test_samples_converge_to_exact_temperatures(graded):
+def test_samples_of_pairs_converge_to_exact_temperatures(graded):
     judge = bl.SimulatedJudge(graded, quality=0.6, position=0.4, noise=0.5)
     exact, text = (
         run(Sweep(**ONE, temperatures=[0.0, 0.5, 2.0], cot=[False], **how), judge, graded)

@@ -20,7 +20,7 @@ def verdicts(contexts=40, each=5, seed=0, slopes=(0.4, 0.8)):
     return pd.DataFrame({"context_id": context, "own": 1.0, "gap": gap, "won": won.astype(float)})
 
 
-def test_coefficients_are_those_of_statsmodels():
+def test_logistic_coefficients_are_those_of_statsmodels():
     frame = verdicts()
     found = logistic_model(frame, "won", ["gap", "own"], Resampling())
     fit = sm.Logit(frame["won"], frame[["own", "gap"]]).fit(disp=0)
@@ -133,7 +133,7 @@ def test_log_odds_without_ratings_equal_the_plain_model():
 
 
 @pytest.mark.slow
-def test_judge_fair_to_quality_is_rarely_found_biased():
+def test_verdicts_fair_to_quality_are_rarely_found_biased():
     """Reliability .6 and own texts better by one SD: the plain model rejects .4 of these studies."""
     corrected, plain = [], []
     for seed in range(60):

@@ -25,7 +25,7 @@ def same(found, wanted):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), abs=1e-9, nan_ok=True), name
 
 
-def test_coefficients_are_those_of_statsmodels():
+def test_linear_coefficients_are_those_of_statsmodels():
     frame = regression_frame()
     found = linear_model(frame, "y ~ x + z + C(kind)")
     wanted = smf.ols("y ~ x + z + C(kind)", frame).fit().params

@@ -100,7 +100,7 @@ def test_constant_scores_become_the_mean_human_score(lenient):
         assert moved.iloc[0] == pytest.approx(lenient["human"].iloc[3:].mean(), abs=0.2)
 
 
-def test_bad_input(lenient):
+def test_human_scale_refuses_bad_input(lenient):
     with pytest.raises(InputError, match="isotonic"):
         human_scale(lenient, "linear")
     with pytest.raises(InputError, match="folds"):

@@ -152,7 +152,7 @@ class _Cut:
         return self.tokenizer(" ".join(words), **options)
 
 
-def test_bad_parameters_are_named(graded, bert):
+def test_bad_parameters_of_bert_score_are_named(graded, bert):
     with pytest.raises(InputError, match="recall"):
         bert_scores(graded, measure="accuracy")
     with pytest.raises(InputError, match="beauty"):
