@@ -49,7 +49,7 @@ def test_a_mode_turns_distributions_into_texts_and_back():
     assert AnswerMode("exact").asked(bl.probes.Source(answer="text"), judge)[0].answer == "distribution"
 
 
-def test_a_probe_that_reads_texts_only_gets_k_replicates_and_refuses_to_be_exact():
+def test_text_only_probe_gets_k_replicates_and_refuses_exact():
     judge = bl.SimulatedJudge(construct_population(2))
     assert AnswerMode("sampled:3").asked(bl.probes.OutputOrder(), judge)[0].replicates == 3
     with pytest.raises(InputError, match="output_order only reads texts"):
@@ -57,7 +57,7 @@ def test_a_probe_that_reads_texts_only_gets_k_replicates_and_refuses_to_be_exact
 
 
 @pytest.mark.parametrize("name", ["sampled:0", "sampled", "words", "sampled:x"])
-def test_unknown_modes_and_generators_are_named_with_what_there_is(name):
+def test_unknown_mode_and_generator_list_the_known_ones(name):
     with pytest.raises(InputError, match="exact, text, sampled:3"):
         AnswerMode(name)
     with pytest.raises(InputError, match=r"judge, normal, t3.*noisy_humans"):
@@ -93,7 +93,7 @@ def test_the_declared_mode_is_never_refused(kind, metric):
 
 @pytest.mark.parametrize("probe", DRAWN)
 @pytest.mark.parametrize("name", GENERATORS)
-def test_every_generator_draws_what_its_probes_estimate(name, probe):
+def test_every_generator_yields_estimates_of_its_probes(name, probe):
     kind = find_probe(probe)
     for metric in kind.metrics:
         if metric.calibration and applies(kind, metric, "exact", name):
@@ -103,7 +103,7 @@ def test_every_generator_draws_what_its_probes_estimate(name, probe):
             assert found.loc[found["quantity"] != "refused", "truth"].notna().all()
 
 
-def test_a_generator_that_cannot_draw_a_metric_is_refused_with_those_that_can():
+def test_unsuited_generator_is_refused_with_suited_ones():
     with pytest.raises(InputError, match=r"some of judge, .*normal.*others do not apply"):
         calibrated(bl.probes.Position, [RATE], generators=["ceiling"])
 
@@ -113,7 +113,7 @@ def drawn(probe, contexts=3000, planted=False, k=None, missing=0.0, **changes):
     return generate(generator, probe, contexts, planted, k)
 
 
-def test_exact_answers_are_what_samples_tend_to():
+def test_sampled_answers_converge_to_exact_ones():
     for probe in ("position", "verbosity", "source"):
         exact, sampled = drawn(probe, 300), drawn(probe, 300, k=400)
         assert np.abs(exact["value"] - sampled["value"]).mean() < 0.04
@@ -133,7 +133,7 @@ def test_heavy_tails_are_heavy_and_sizes_differ():
     assert (sizes.min(), sizes.max()) == (2, 16)
 
 
-def test_noisy_humans_have_the_reliability_and_the_correlation_that_are_said():
+def test_noisy_humans_have_the_given_reliability_and_correlation():
     trials = drawn("verbosity", reliability=0.6, correlation=0.5)
     ratings = np.array([row.split() for row in trials["ratings"]], float)
     assert trials["human"].to_numpy() == pytest.approx(ratings.mean(axis=1))
@@ -155,7 +155,7 @@ def test_scores_stand_at_the_ceiling():
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2])
-def test_what_is_missing_is_so_much_and_not_at_random(share):
+def test_missing_generator_loses_the_given_share_selectively(share):
     whole, rest = drawn("position"), drawn("position", missing=share)
     lost = rest["value"].isna()
     assert lost.mean() == pytest.approx(share, abs=0.02)
@@ -164,7 +164,7 @@ def test_what_is_missing_is_so_much_and_not_at_random(share):
     assert lost[second].mean() / lost[~second].mean() == pytest.approx(4, rel=0.15)
 
 
-def test_a_repeated_context_stands_twice_with_the_same_requests():
+def test_repeated_contexts_share_their_requests():
     probe = bl.probes.Position(templates=[1])
     population = Population.of(probe, RATE, drawn("position", 50), twins=2)
     study = population.draw(8, [np.random.default_rng(0)])
@@ -189,7 +189,7 @@ def test_contexts_that_are_drawn_twice_share_no_request():
     assert study["key"].is_unique
 
 
-def test_bounds_that_are_not_there_are_said_to_be_missing_and_those_that_are_must_cover():
+def test_undefined_bounds_are_reported_and_others_cover():
     options = {"metrics": [RATE], "modes": ["exact"], "generators": ["missing_20"], **SMALL}
     missing = bl.validate([Bounded], **options)
     bounds = missing[missing["quantity"] == "bounds"]
@@ -206,13 +206,13 @@ class Bounded(bl.probes.Position):
 
 
 @pytest.mark.slow
-def test_the_noise_of_samples_does_not_move_the_truth_of_what_is_about_distributions():
+def test_truth_of_distribution_metrics_ignores_sampling():
     kind, metric = bl.probes.Consistency, ["alpha_gap"]
     exact, sampled = (calibrated(kind, metric, [mode], studies=1)["truth"] for mode in ("exact", "sampled:3"))
     assert sampled.unique() == pytest.approx(exact.unique())
 
 
-def test_the_instrument_catches_what_the_errors_of_humans_do_to_a_naive_slope():
+def test_noisy_humans_generator_biases_a_naive_slope():
     """Least squares on the mean of noisy ratings finds a bias in a fair judge: the generator must show it."""
     trials = generate(GENERATORS["noisy_humans"], "verbosity", 2000, planted=False)
     centred = trials.assign(doublings=np.log2(trials["words"]))[["context_id", "value", "human", "doublings"]]
@@ -277,7 +277,7 @@ def test_the_command_takes_modes_and_generators(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_full_table_of_one_metric_has_all_modes_and_generators(tmp_path):
+def test_table_of_one_metric_has_all_modes_and_generators(tmp_path):
     page = tmp_path / "page.md"
     words = ["validate", "--all", "--metric", "first_shift", "--studies", "10", "--population", "40"]
     assert main([*words, "--page", str(page)]) == 0

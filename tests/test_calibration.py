@@ -79,7 +79,7 @@ def test_judgements_treated_as_contexts_are_caught():
 
 
 @pytest.mark.thorough
-def test_refusals_counted_as_losses_are_caught_where_there_are_refusals():
+def test_refusals_counted_as_losses_fail_calibration():
     found = left(RefusalsAsLosses, studies=50, contexts=[100])
     assert ("type_i_error", False, True) in found
     assert not any(name == "type_i_error" and not refusals for name, _, refusals in found)
@@ -141,7 +141,7 @@ def test_judges_taken_as_independent_are_caught(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_table_says_what_was_run():
+def test_table_has_all_requested_cells_and_valid_intervals():
     found = bl.validate([Position], [METRIC], studies=15, population=200, contexts=[8, 12], curve=[16])
     shape = found.groupby(["planted", "refusals"])["n_contexts"].agg(lambda g: sorted(set(g)))
     assert shape.to_list() == [[8, 12], [8, 12], [8, 12, 16], [8, 12]]
@@ -156,7 +156,7 @@ def test_the_table_says_what_was_run():
 
 
 @pytest.mark.slow
-def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
+def test_result_depends_on_seed_but_not_on_jobs():
     options = {"metrics": [METRIC], "studies": 10, "population": 60, "contexts": [8], "curve": []}
     one, two, other = (
         bl.validate([Position], jobs=jobs, seed=seed, **options).drop(columns="seconds")
@@ -202,7 +202,7 @@ def test_the_plan_rests_on_the_spread_of_contexts(population):
     assert population.spread == pytest.approx(means.std(), rel=0.25)  # ratio of sums, pairs dropped: near, not equal
 
 
-def test_studies_do_not_depend_on_how_many_there_are(population):
+def test_studies_do_not_depend_on_their_number(population):
     few, many = (list(studies(population, 5, n, (1, 2))) for n in (2, 60))
     assert [trials["dataset"].nunique() for trials, _ in many] == [25, 25, 10]
     assert few[0][1] == many[0][1]
@@ -211,7 +211,7 @@ def test_studies_do_not_depend_on_how_many_there_are(population):
     pd.testing.assert_frame_equal(one, other[other["dataset"] < 2])
 
 
-def test_studies_that_are_estimated_together_are_estimated_each_for_itself(population):
+def test_joint_estimation_of_studies_equals_single_ones(population):
     probe, [(trials, seed)] = Position(templates=[1]), studies(population, 12, 5, (3,))
     together = estimate_each(probe, trials, METRIC, bl.Resampling(seed=seed))
     for study, alone in trials.groupby("dataset"):
@@ -278,7 +278,7 @@ def test_the_command_prints_writes_and_passes(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_command_fails_and_names_what_left_its_band(monkeypatch, capsys):
+def test_command_fails_and_names_the_cell_outside_its_band(monkeypatch, capsys):
     shipped = Position.estimate
     first = {"value": lambda trials: trials["value"] ** 0.3}  # nearly everything is a vote for the first
     monkeypatch.setattr(Position, "estimate", lambda self, trials, m=None: shipped(self, trials.assign(**first), m))

@@ -121,7 +121,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize(("page", "embedded"), [*SIMULATED, *SLOW])
-def test_code_runs_and_prints_what_the_page_says(page, embedded, tmp_path, monkeypatch):
+def test_code_of_pages_runs_and_prints_the_stated_output(page, embedded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace, text = {"__name__": f"docs_{page.stem}"}, page.read_text(encoding="utf-8")
     for block in blocks(page):
@@ -140,7 +140,7 @@ def test_code_runs_and_prints_what_the_page_says(page, embedded, tmp_path, monke
         page.write_text(text, encoding="utf-8")
 
 
-def test_few_blocks_are_left_out():
+def test_at_most_10_percent_of_code_blocks_are_skipped():
     found = [block for page in PAGES for block in blocks(page) if block.language == "python"]
     left_out = [block.needs for block in found if block.needs]
     assert len(found) > 30
@@ -193,7 +193,7 @@ def test_completion_lists_the_probes():
     assert {kind.__name__ for kind in available().values()} <= set(dir(bl.probes))
 
 
-def test_the_readme_is_short_and_begins_with_what_is_most_useful():
+def test_readme_is_short_and_begins_with_a_useful_example():
     text = README.read_text(encoding="utf-8")
     assert len(text.encode()) <= 9_000
     commands = [line for block in blocks(README) if block.language == "bash" for line in block.code.splitlines()]
@@ -225,7 +225,7 @@ def test_the_gallery_has_every_notebook_once():
     assert sorted(shown) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
-def test_pages_show_notebooks_that_there_are():
+def test_pages_show_existing_notebooks():
     pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     shown = re.findall(r"<!-- notebook: (.+) -->", pages)
     assert len(shown) > 5
@@ -239,7 +239,7 @@ def test_the_api_at_a_glance_has_every_name():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_picture_has_words_for_those_who_do_not_see_it(page):
+def test_every_picture_has_alternative_text(page):
     pictures = re.findall(r"!\[(.*?)\]\(", FENCE.sub("", page.read_text(encoding="utf-8")))
     assert all(len(words.split()) > 2 for words in pictures)
 

@@ -127,7 +127,7 @@ def outcome(probe, judge, data, store):
 
 
 @pytest.mark.parametrize("name", sorted(PROBES))
-def test_every_probe_on_every_judge_ends_in_estimates_or_in_one_sentence(name, column, data, store):
+def test_every_probe_on_every_judge_estimates_or_explains(name, column, data, store):
     kind, judge = column
     probe = PROBES[name]
     trials, found = outcome(probe, judge, data, store)
@@ -159,7 +159,7 @@ def test_every_probe_on_every_judge_ends_in_estimates_or_in_one_sentence(name, c
 
 
 @pytest.mark.slow
-def test_perplexity_comes_from_the_embedded_model_and_the_output_says_so(data, judge_of, store):
+def test_missing_perplexity_comes_from_the_embedded_model(data, judge_of, store):
     with AnsweringServer(probabilities=True, completions=False) as server:
         trials, found = outcome(PROBES["familiarity"], judge_of(server), data, store)
     assert "uses the perplexity of the embedded model" in trials.attrs["otherwise"]
@@ -184,7 +184,7 @@ def test_a_kind_that_a_server_refused_is_not_asked_for_again(data, judge_of):
 
 
 @pytest.mark.slow
-def test_what_is_stored_is_read_without_a_server(data, judge_of, store):
+def test_stored_replies_are_read_without_a_server(data, judge_of, store):
     """The nearest designs were asked while the server was there; now it is gone, and nothing waits for it."""
     with AnsweringServer(probabilities=False, completions=False) as server:
         judge = judge_of(server)
@@ -201,7 +201,7 @@ def test_what_is_stored_is_read_without_a_server(data, judge_of, store):
     gone.close()
 
 
-def test_an_evaluator_is_asked_for_numbers_where_the_phenomenon_allows_it(data):
+def test_evaluator_is_asked_for_scores_where_probes_allow(data):
     class Evaluator:
         id, kinds = "evaluator of lengths", frozenset({bl.core.Score})
 

@@ -67,7 +67,7 @@ def declared(name):
     ("name", "judge"),
     [*((name, order_invariant) for name in OF_ORDER_INVARIANT), *((name, constant) for name in OF_BOTH)],
 )
-def test_nothing_is_found_where_nothing_differs(name, judge):
+def test_exactly_equal_conditions_give_no_finding(name, judge):
     probe, metric = declared(name)
     chosen, judged = population(probe, metric, judge)
     assert is_rounding(judged.estimate - metric.null, 1.0)

@@ -136,7 +136,7 @@ def test_a_lean_install_lists_asks_a_server_audits_and_draws(tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_what_needs_an_extra_names_it():
+def test_missing_extra_is_named():
     done = script(REFUSED)
     assert done.returncode == 0, done.stderr[-2000:]
     said = dict(line.split(": ", 1) for line in done.stdout.splitlines())
@@ -159,11 +159,11 @@ def test_extras_are_those_of_the_project(extra):
     assert not names_in(PROJECT["dependencies"]) & {*EXTRAS[extra], *BROUGHT}
 
 
-def test_all_is_what_notebooks_need():
+def test_extra_all_is_local_and_notebooks():
     assert PROJECT["optional-dependencies"]["all"] == ["biaslab[local,notebooks]"]
 
 
-def test_only_what_is_missing_is_named(monkeypatch):
+def test_error_names_missing_packages_only(monkeypatch):
     require_extra("notebooks", "this")
     monkeypatch.setitem(sys.modules, "papermill", None)
     with pytest.raises(MissingDependencyError, match=r"^this needs papermill: pip install 'biaslab\[notebooks\]'$"):

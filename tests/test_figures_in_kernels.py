@@ -33,7 +33,7 @@ def pictures(cell):
     return sum("image/png" in output.get("data", {}) for output in cell.outputs)
 
 
-def test_what_a_backend_sets_when_it_is_loaded_stays_set():
+def test_styled_keeps_settings_of_the_backend():
     """As the inline backend turns ``interactive`` on, by the first figure."""
     before = plt.isinteractive()
     try:

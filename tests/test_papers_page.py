@@ -164,7 +164,7 @@ def test_every_item_of_a_paper_has_a_row(paper):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.paper} {row.item}")
-def test_every_row_has_a_state_and_what_is_missing_a_reason(row):
+def test_every_row_has_a_state_and_incomplete_ones_a_reason(row):
     state, _, reason = row.state.partition(": ")
     assert state in ("whole", "partial", "not built")
     assert (len(reason.split()) > 2) == (state != "whole"), "a reason where something is missing, and only there"
@@ -183,7 +183,7 @@ def command_names(name, given):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_names_what_there_is(command):
+def test_every_command_names_existing_data_sets_and_options(command):
     name, given = parsed(command)
     dataset = given["dataset"] or "graded"
     plain, written = _name_options.split_name(dataset)
@@ -206,7 +206,7 @@ def test_a_command_stands_in_the_row_of_its_notebook():
             assert row.notebook in command_names(*parsed(command)), f"{row.item}: {command}"
 
 
-def test_what_is_whole_on_published_files_has_the_settings_of_the_paper():
+def test_whole_items_use_published_files_and_paper_settings():
     for row in ROWS:
         named = [parsed(command) for command in row.commands]
         if row.state == "whole":
@@ -218,7 +218,7 @@ def test_what_is_whole_on_published_files_has_the_settings_of_the_paper():
 
 
 @pytest.mark.parametrize("each", EXPERIMENTS, ids=lambda each: f"{each.paper} {each.items[0]} {each.dataset}")
-def test_an_experiment_leaves_nothing_to_the_defaults_and_is_what_the_paper_prints(each):
+def test_experiment_states_all_settings_as_printed(each):
     effective = read_given([NOTEBOOKS[each.notebook]], each.settings)
     assert set(effective) == set(types_of(NOTEBOOKS[each.notebook])) - FREE
     assert set(each.not_stated) <= set(effective)
@@ -395,7 +395,7 @@ def test_a_command_of_a_notebook_runs(command, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-def test_the_commands_of_table_6_print_the_average_of_its_ten_columns(tmp_path, monkeypatch, capsys):
+def test_table_6_commands_print_the_average_of_ten_columns(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     [row] = [row for row in ROWS if (row.paper, row.item) == ("liusie2024", "Table 6")]
     for command in row.commands:

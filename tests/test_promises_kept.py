@@ -25,7 +25,7 @@ def test_a_promise_is_a_share_with_its_error_beside_a_band():
     assert again == row["estimate"] != keep_promises(200, ["sure_type_i"], seed=1)["estimate"].item()
 
 
-def test_a_promise_that_is_not_kept_is_bold():
+def test_broken_promise_is_printed_in_bold():
     found = keep_promises(50, ["sure_power"])
     assert "**" not in render_promises(found, "command", "2026-01-31").split("|---")[1]
     broken = render_promises(found.assign(kept=False), "command", "2026-01-31")
@@ -63,7 +63,7 @@ def test_texts_that_are_shown_otherwise_are_read_by_their_probes(generator):
         assert again.equals(trials)
 
 
-def test_verdicts_for_the_second_are_lost_more_often():
+def test_second_choices_are_missing_more_often():
     whole = generate(GENERATORS["shown"], "vacuum", 400, planted=False)
     trials = generate(GENERATORS["shown_missing"], "vacuum", 400, planted=False)
     lost, second = (trials["status"] == "refused").to_numpy(), (whole["value"] < 0.5).to_numpy()
@@ -71,7 +71,7 @@ def test_verdicts_for_the_second_are_lost_more_often():
     assert lost[second].mean() > 2.5 * lost[~second].mean()
 
 
-def test_a_sure_judge_rarely_differs():
+def test_template_changes_few_scores_of_a_sure_judge():
     trials = generate(GENERATORS["shown_sure"], "template", 200, planted=False, k=1)
     values = trials.pivot_table(index=["context_id", "candidate_id"], columns="template", values="value")
     assert (values["base"] != values["system prompt"]).mean() < 0.15

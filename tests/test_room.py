@@ -49,7 +49,7 @@ def resolve(tmp_path, python, *options, beside=()):
 
 
 @pytest.mark.parametrize("needed", USED, ids=lambda needed: needed.name)
-def test_the_lowest_release_that_is_declared_is_the_one_that_is_tested(needed):
+def test_lowest_declared_release_is_the_tested_one(needed):
     floors = [Version(part.version) for part in needed.specifier if part.operator == ">="]
     assert floors == [pinned("constraints-lowest.txt")[canonicalize_name(needed.name)]]
 

@@ -62,7 +62,7 @@ def test_every_file_of_the_package_and_every_notebook_is_in_it(wheel):
 
 
 @pytest.mark.slow
-def test_what_it_holds_is_read_where_it_is_installed(wheel, tmp_path):
+def test_installed_wheel_reads_its_data_files(wheel, tmp_path):
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as file:
         file.extractall(site)

@@ -103,7 +103,7 @@ def test_a_log_of_the_atlas_is_not_new(tmp_path):
         ({"made": log(3)}, "log"),
     ],
 )
-def test_what_is_wrong_is_refused_before_anything_is_written(tmp_path, wrong, name):
+def test_invalid_arguments_are_refused_before_writing(tmp_path, wrong, name):
     with pytest.raises(InputError, match=f"^{name} is"):
         added(tmp_path, **wrong)
     assert not list(tmp_path.iterdir())
@@ -139,7 +139,7 @@ def test_damaged_files_are_refused(folder, tmp_path):
         bl.atlas.estimates(folder=tmp_path / "missing")
 
 
-def test_what_a_pull_request_adds_is_part_of_the_atlas(folder, monkeypatch):
+def test_contributed_log_becomes_part_of_the_atlas(folder, monkeypatch):
     """Also in an installed package, whose folder this is."""
     monkeypatch.setattr(contributed.contributions, "__defaults__", (folder,))
     for kept in (estimates_table._read, release_trend._of_the_atlas):

@@ -45,7 +45,7 @@ def test_rows_and_card_are_made_again(source, shared_data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [one for one in SOURCES if not one.carried], ids=lambda one: one.name)
-def test_what_is_not_carried_can_be_read(source, shared_data):
+def test_sources_not_carried_are_readable(source, shared_data):
     source.require_files(shared_data)
     if source.name != "topical_chat_judges":  # takes ten seconds
         trials = source.read(shared_data)
@@ -67,7 +67,7 @@ def test_numbers_and_short_names_alone(source):
             assert column.type in (pa.float64(), pa.float32(), pa.int64(), pa.bool_())
 
 
-def test_it_is_small():
+def test_carried_files_are_smaller_than_3_mib():
     folder = carried.FOLDER.parent
     files = [*folder.glob("*.csv"), *folder.glob("*.parquet"), *folder.glob("rows/*"), *folder.glob("cards/*")]
     assert {file.name for file in folder.glob("rows/*")} == {f"{source.name}.parquet" for source in CARRIED}
@@ -86,14 +86,14 @@ def test_cards_name_source_and_licence(source):
         assert f"| {row.dataset} | {row.judge} | {row.judgements:,} | {row.contexts:,} |" in page
 
 
-def test_everything_is_read():
+def test_all_carried_rows_have_unique_keys_and_licences():
     found = bl.atlas.trials()
     assert len(found) == 120_766
     assert found["key"].is_unique
     assert found.attrs["licences"]["llmbar"].startswith("MIT, Copyright (c) 2023 Princeton")
 
 
-def test_who_gets_rows_may_change_them():
+def test_changing_returned_rows_leaves_the_next_unchanged():
     rows = bl.atlas.trials("prometheus")
     rows["value"] = 0.0
     rows.attrs["licences"].clear()
@@ -101,7 +101,7 @@ def test_who_gets_rows_may_change_them():
     assert bl.atlas.trials("prometheus")["value"].min() == 1
 
 
-def test_names_that_are_not_there():
+def test_unknown_names_are_refused():
     with pytest.raises(InputError, match="did you mean mt_bench"):
         bl.atlas.trials("mtbench")
     with pytest.raises(InputError, match=r"did you mean .*gpt-4-0613"):

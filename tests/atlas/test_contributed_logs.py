@@ -51,14 +51,14 @@ def own(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "own")
 
 
-def test_what_is_in_the_repository_comes_out_again():
+def test_contributions_of_the_repository_reproduce():
     """Of each contribution, in CI too; and there is nothing else in its folder."""
     found = bl.atlas.check()
     assert "different" not in set(found["outcome"]), found["why"].tolist()
     assert {file.stem for file in FOLDER.iterdir()} == {*found["source"], "README"}
 
 
-def test_estimates_are_made_again_from_judgements_that_the_licence_lets_go(folder):
+def test_estimates_of_licensed_judgements_reproduce(folder):
     assert sorted(file.name for file in folder.glob("*.parquet")) == ["my_pairs.parquet"]
     told, why = outcomes(folder)
     assert told == {"my_pairs": "equal", "unpublished": "not carried"}
@@ -98,14 +98,14 @@ def test_people_and_texts_have_codes_and_the_order_stays():
         (lambda place: (place / "my_pairs.md").write_text("# other\n"), "my_pairs.md is not the data card"),
     ],
 )
-def test_what_does_not_come_out_is_told(own, damage, why):
+def test_damaged_contribution_is_reported_as_different(own, damage, why):
     damage(own)
     told, said = outcomes(own)
     assert told["my_pairs"] == "different"
     assert why in said
 
 
-def test_what_differs_is_written_again_where_asked(own):
+def test_update_rewrites_different_contributions(own):
     changed(own / "my_pairs.csv", "ci_low", 0.02)
     assert outcomes(own, update=True)[0]["my_pairs"] == "updated"
     assert outcomes(own)[0]["my_pairs"] == "equal"

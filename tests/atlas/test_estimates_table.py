@@ -138,7 +138,7 @@ def test_pandalm_and_the_null_model():
     assert value("null_model", "win_rate", system="null_model") == pytest.approx(0.76920, abs=5e-6)
 
 
-def test_is_an_estimates_frame_of_every_source():
+def test_estimates_cover_every_source_in_the_usual_columns():
     found = bl.atlas.estimates()
     assert list(found["source"].unique()) == [source.name for source in SOURCES]
     assert {*LEADING, "estimate", "ci_low", "ci_high", "n_contexts", "repository", "version"} <= set(found.columns)
@@ -152,7 +152,7 @@ def test_is_an_estimates_frame_of_every_source():
     assert {"expert-1", "annotator-3", "humans", "gpt-4-0613", "claude-3-opus-20240229"} <= set(found["judge"])
 
 
-def test_holds_numbers_and_short_words_alone():
+def test_estimates_hold_numbers_and_short_words_only():
     """But for what estimators say of their method, and what to know of an estimate, where numbers vary."""
     found = bl.atlas.estimates()
     texts = found.select_dtypes(include=["str", "object"]).drop(columns=["note", "method", "repository"])

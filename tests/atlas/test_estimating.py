@@ -47,7 +47,7 @@ def made(trials, perplexities=None):
     return estimating.estimate_source(trials, find_source("llmbar"), perplexities, QUICK)
 
 
-def test_subsets_are_told_one_by_one():
+def test_each_subset_has_its_own_rows():
     whole = pd.concat([pairs(10, "easy", won="x"), pairs(30, "hard")], ignore_index=True)
     found = made(whole).query("probe == 'position' and human_gap.isna()")
     rate = found[found["metric"] == "order_consistency"].set_index("subset")["estimate"]
@@ -72,7 +72,7 @@ def test_the_one_way_of_asking_is_named():
 
 
 @pytest.mark.slow
-def test_people_agree_with_one_another_and_not_with_those_they_are_compared_with():
+def test_human_alpha_excludes_the_compared_experts():
     parts = [scores(10, ["a"], ["recorded"], f"expert-{n}", ratings="3 4", annotators="0 1") for n in (1, 2, 3)]
     found = made(pd.concat(parts, ignore_index=True))
     alpha = found[found["metric"] == "human_alpha"]
@@ -82,7 +82,7 @@ def test_people_agree_with_one_another_and_not_with_those_they_are_compared_with
 
 
 @pytest.mark.slow
-def test_familiarity_is_told_where_texts_were_read():
+def test_familiarity_is_estimated_where_perplexity_is_known():
     trials = scores(12, ["a"], ["rts", "mcq"])
     texts = trials[["dataset", "context_id", "candidate_id"]].drop_duplicates(ignore_index=True)
     known = texts.assign(log_perplexity=np.random.default_rng(1).normal(3, 1, len(texts)))
@@ -97,7 +97,7 @@ def test_familiarity_is_told_where_texts_were_read():
 
 
 @pytest.mark.slow
-def test_what_is_undefined_or_of_few_contexts_has_no_row():
+def test_undefined_and_small_cells_have_no_row():
     assert made(pairs(10, "easy"))["estimate"].notna().all()
     few = pd.concat([pairs(7, "easy"), pairs(10, "hard")], ignore_index=True)
     assert "easy" not in set(made(few)["subset"])

@@ -56,7 +56,7 @@ def test_findings_are_those_of_reports():
     assert {one: ours.count(one) > 50 for one in (*sides, "open", "")} == dict.fromkeys((*sides, "open", ""), True)
 
 
-def test_metrics_of_many_dated_judges_tell_whether_the_bias_has_fallen():
+def test_trend_sentence_only_for_primary_metrics_with_a_null():
     """Of each judge and source one row counts; of few judges, and of what has no fair value, nothing is told."""
     rows = bl.atlas.estimates(breakdowns=False)
     metrics = {(one["probe"], one["name"]): one for one in data_of(bl.atlas.explorer().to_html())["metrics"]}
@@ -98,7 +98,7 @@ def test_forms_are_declared_or_those_of_the_data_set():
 
 
 @pytest.mark.slow
-def test_evidence_is_what_an_audit_reads():
+def test_evidence_names_the_judge_of_carried_rows_only():
     """Of every row whose judgements are in the package, by its prompt and subset too; of other rows there is none."""
     rows = bl.atlas.estimates(breakdowns=False)
     data = data_of(bl.atlas.explorer().to_html())
@@ -114,7 +114,7 @@ def test_evidence_is_what_an_audit_reads():
         assert len(rows_named(name)), name
 
 
-def test_what_cannot_be_explored_is_refused(tmp_path):
+def test_empty_or_incomplete_estimates_are_refused(tmp_path):
     with pytest.raises(InputError, match="at least one row"):
         bl.atlas.explorer(bl.atlas.estimates().iloc[:0])
     with pytest.raises(TrialsError, match="estimate"):
@@ -181,12 +181,12 @@ def test_the_selection_of_the_widget_is_a_frame(monkeypatch):
     pd.testing.assert_frame_equal(widget.selection, rows.reset_index(drop=True).iloc[[2, 0]])
 
 
-def test_the_page_tells_the_widget_around_it_what_is_shown():
+def test_page_posts_the_rows_shown_to_its_widget():
     page = bl.atlas.explorer(bl.atlas.estimates(source="mt_bench")).to_html()
     assert "parent.postMessage({ biaslab: shown.map((r) => r.at) }" in page
 
 
-def test_without_anywidget_it_is_said_how_to_get_it(monkeypatch):
+def test_missing_anywidget_error_names_the_extra(monkeypatch):
     monkeypatch.setattr("biaslab.core.checks.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install 'biaslab\[widgets\]'"):
         bl.atlas.explorer(bl.atlas.estimates(source="mt_bench")).widget()

@@ -147,7 +147,7 @@ def lab(tmp_path):
 
 
 @pytest.mark.slow
-def test_from_the_disk_by_keyboard(browse, tmp_path):
+def test_page_from_disk_is_usable_by_keyboard(browse, tmp_path):
     page = browse(bl.atlas.explorer().save(tmp_path / "atlas.html").as_uri())
     page.until("document.querySelectorAll('#rows tr').length")
     page.press("Tab")
@@ -167,7 +167,7 @@ def test_from_the_disk_by_keyboard(browse, tmp_path):
 
 
 @pytest.mark.thorough
-def test_in_jupyterlab_what_is_shown_is_the_selection(browse, lab):
+def test_jupyterlab_selection_is_the_rows_shown(browse, lab):
     address, port = lab
     wait_for(lambda: is_served(port), 120)
     page = browse(address)

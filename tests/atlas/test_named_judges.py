@@ -61,7 +61,7 @@ def test_columns_choose_rows():
         (NAMES["mt_bench"], "the atlas contains no texts"),
     ],
 )
-def test_what_no_name_is(name, said):
+def test_invalid_judge_names_are_refused(name, said):
     with pytest.raises(InputError, match=said):
         bl.load_judge(name)
 
@@ -105,7 +105,7 @@ def test_audit_and_card_of_a_name(capsys):
 
 
 @pytest.mark.usefixtures("_work_in")
-def test_a_name_that_is_given_twice_or_is_none(capsys):
+def test_audit_refuses_duplicate_and_unknown_names(capsys):
     assert main(["audit", NAMES["mt_bench"], NAMES["mt_bench"]]) == 2
     assert "each log once" in capsys.readouterr().err
     assert main(["audit", "atlas:nobody@mt_bench"]) == 2

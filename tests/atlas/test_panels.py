@@ -71,7 +71,7 @@ def test_first_position_has_about_thirty_judges_on_data():
         ("docs/index.md", "first_position_rate", pair_panels.first_position),
     ],
 )
-def test_pages_say_what_their_figures_tell(page, name, panel):
+def test_captions_state_the_numbers_of_their_figures(page, name, panel):
     text = (ROOT / page).read_text(encoding="utf-8")
     [said] = re.findall(rf"!\[([^]]+)\]\(figures/atlas__{name}\.png\)", text)
     stated, computed = (set(re.findall(r"\d+(?: ?%)?", words)) for words in (said, panel().finding))
@@ -79,7 +79,7 @@ def test_pages_say_what_their_figures_tell(page, name, panel):
     assert {number.replace(" ", "") for number in stated} <= {number.replace(" ", "") for number in computed}
 
 
-def test_the_number_of_judges_on_the_first_page_is_that_of_the_atlas():
+def test_readme_states_the_number_of_judges_in_the_atlas():
     assert f"of {estimates()['judge'].nunique()} recorded judges" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -156,19 +156,19 @@ def test_the_judge_at_hand_stands_among_real_ones(make_row):
     assert len(of_itself.judges) == n - 1
 
 
-def test_rows_that_are_not_there_are_missed():
+def test_absent_rows_are_refused():
     with pytest.raises(TrialsError, match=r"as `biaslab\.atlas\.estimates` gives them"):
         choose(estimates(), metric="charm")
 
 
-def test_of_several_sets_of_one_source_the_largest_is_kept():
+def test_largest_data_set_of_a_source_is_kept():
     frame = pd.DataFrame(
         {"source": "s", "judge": ["a", "a", "b"], "attribute": "x", "n_contexts": [80, 24, 24], "dataset": list("pqq")}
     )
     assert largest(frame)["dataset"].tolist() == ["p", "q"]
 
 
-def test_rows_are_named_by_what_tells_them_apart():
+def test_row_labels_are_distinct():
     frame = pd.DataFrame({"judge": ["a", "b"], "configuration": ["recorded", "rts"], "data": [None, "SummEval"]})
     told = labelled(frame, "judge", "configuration", "data")["who"].tolist()
     assert told == ["a", "b · reasons, then score · SummEval"]

@@ -71,7 +71,7 @@ class Watched:
         return self.judge.ask(requests)
 
 
-def test_they_are_those_of_the_probe(folder, reader):
+def test_perplexities_are_those_of_the_probe(folder, reader):
     file = folder / "kept.parquet"
     assert list(perplexity.complete(folder, reader, file, SOURCE)) == [(5, 5)]
     kept = perplexity.read_kept(file)
@@ -108,12 +108,12 @@ def test_a_second_run_goes_on(folder, reader):
     assert list(perplexity.complete(folder, watched, file, SOURCE)) == []
 
 
-def test_nothing_is_kept_at_first(tmp_path):
+def test_missing_table_reads_as_empty(tmp_path):
     assert perplexity.read_kept(tmp_path / "none.parquet").empty
 
 
 @given(st.text(max_size=80), st.integers(1, 40))
-def test_what_is_cut_is_a_beginning(text, longest):
+def test_cut_text_is_a_prefix_of_allowed_length(text, longest):
     def count(part):
         return len(part.encode("utf-8", "surrogatepass"))
 
@@ -124,7 +124,7 @@ def test_what_is_cut_is_a_beginning(text, longest):
         assert short == text
 
 
-def test_rows_have_what_is_kept():
+def test_carried_rows_have_the_stored_perplexities():
     """Each text has one number; answers of two tokens may be very unlikely, articles are not."""
     kept = set(perplexity.read_kept().dropna().round(4))
     for name in ("summeval_experts", "pandalm"):

@@ -63,7 +63,7 @@ def papers(shared_data):
     return folder
 
 
-def test_has_every_number_once():
+def test_published_numbers_are_complete_and_unique():
     frame = bl.published.load()
     counts = {paper: part["table"].value_counts().to_dict() for paper, part in frame.groupby("paper")}
     assert counts == COUNTS
@@ -143,7 +143,7 @@ def test_tables_that_repeat_each_other_agree():
     assert unlike["note_x"].str.contains(r"0\.386").all()
 
 
-def test_agrees_with_the_running_text():
+def test_published_numbers_agree_with_the_running_text():
     """Liusie §5.5; Stureborg §3.2 and §3.6; Chen, Result and Analysis; Wang, Applying the Learned Evaluation Models."""
     assert value("liusie2024", 8, "Final", "16") == 100
     best = bl.published.load("stureborg2024", 2).query("metric == 'kendall'")
@@ -172,7 +172,7 @@ def test_reasons_first_score_higher_but_for_one_model():
     assert higher.index[~higher].tolist() == ["gpt-4-1106-preview"]
 
 
-def test_refuses_what_is_not_there():
+def test_unknown_papers_and_tables_are_refused():
     with pytest.raises(InputError, match="liusie2024"):
         bl.published.load("liusie2023")
     with pytest.raises(InputError, match="E"):
@@ -186,7 +186,7 @@ def test_changing_a_frame_does_not_change_the_next():
     assert (bl.published.load("chen2024")["value"] > 0).all()
 
 
-def test_what_stands_beside_a_data_set_is_printed_of_it_where_a_paper_has_it():
+def test_of_dataset_selects_printed_rows_of_a_data_set():
     rows = bl.published.load("liusie2024", table=9)
     assert bl.published.of_dataset(rows, "podcast")["attribute"].unique().tolist() == ["overall"]
     assert set(bl.published.of_dataset(rows, "topicalchat")["dataset"]) == {"topicalchat"}
@@ -194,7 +194,7 @@ def test_what_stands_beside_a_data_set_is_printed_of_it_where_a_paper_has_it():
         assert set(bl.published.of_dataset(rows, other)["dataset"]) == {"summeval"}
 
 
-def test_scorers_stand_beside_the_rows_of_the_same_method_and_averages_alone_where_there_are_some():
+def test_of_scorers_matches_printed_rows_by_method():
     names = ["comparative 1, wins", "comparative 1, mean P", "BERTScore F1 (reference)", "chrF (reference)"]
     ours = pd.DataFrame({"scorer": names, "attribute": "coherence"})
     theirs = bl.published.of_scorers(ours, "summeval")

@@ -60,7 +60,7 @@ def test_reasoning_is_a_term_of_its_own():
     assert (found["prediction_low"] < found["prediction_high"]).all()
 
 
-def test_the_form_is_a_term_where_some_scored_and_others_compared():
+def test_form_is_a_covariate_if_it_varies():
     rows = made(n=60)
     scores = np.arange(60) % 2 == 0
     named = {"source": [f"s{n}" for n in range(60)], "dataset": "d", "probe": "position", "form": None}
@@ -75,7 +75,7 @@ def test_the_form_is_a_term_where_some_scored_and_others_compared():
     assert "that does not reason and compares pairs" in has_fallen(found.reset_index(), with_dates(asked))
 
 
-def test_the_distance_from_the_null_is_regressed_where_it_is_given():
+def test_trend_of_the_distance_from_a_given_null():
     rows = made(tau=0.0)
     mirrored = rows.assign(estimate=0.5 + rows["estimate"] * np.where(np.arange(len(rows)) % 2, 1, -1))
     half = (rows["ci_high"] - rows["ci_low"]) / 2
@@ -87,7 +87,7 @@ def test_the_distance_from_the_null_is_regressed_where_it_is_given():
 @pytest.mark.parametrize(
     ("slope", "verb"), [(-0.05, "has fallen"), (0.0, "has not been shown to fall"), (0.06, "has grown")]
 )
-def test_whether_a_bias_has_fallen_is_said_with_what_another_judge_would_do(slope, verb):
+def test_sentence_on_the_trend_states_a_prediction_interval(slope, verb):
     rows = with_dates(made(slope=slope))
     found = bl.atlas.trend(rows)
     said = has_fallen(found, rows, "The habit")
@@ -100,7 +100,7 @@ def test_whether_a_bias_has_fallen_is_said_with_what_another_judge_would_do(slop
     )
 
 
-def test_undated_judges_are_left_out_and_too_few_are_refused():
+def test_trend_excludes_undated_judges_and_needs_six():
     rows = made(n=12)
     assert bl.atlas.trend(pd.concat([rows, rows.head(1).assign(judge="mine")]))["n"].iloc[0] == 12
     with pytest.raises(InputError, match=r"at least [67], with intervals"):

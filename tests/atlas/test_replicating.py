@@ -29,7 +29,7 @@ def test_every_number_beside_the_data_has_an_estimate(found):
     assert np.sort(found["theirs"])[-1] == pytest.approx((beside["value"] * units).max())
 
 
-def test_what_is_not_equal_has_a_reason_and_nothing_else_has(found):
+def test_exactly_the_unequal_numbers_have_a_reason(found):
     assert (found["why"].ne("") == found["outcome"].ne("equal")).all()
     comparable = found[found["outcome"] != "not comparable"]
     assert (comparable["equal"] == (comparable["outcome"] == "equal")).all()
@@ -59,7 +59,7 @@ def test_every_pair_of_numbers_opens_to_how_both_are_computed(found):
     assert set(computed.index[same].get_level_values("paper")) == {"zheng2024", "dubois2024"}
 
 
-def test_what_can_be_counted_alike_is_equal_then(found):
+def test_convertible_numbers_equal_ours_after_conversion(found):
     counted = found[found["converted"].notna()]
     assert len(counted) == 87
     assert (counted["outcome"] == "not comparable").all()

@@ -22,7 +22,7 @@ def page(found):
     return bl.atlas.replication_page(found).to_html()
 
 
-def test_every_pair_opens_without_a_script_to_how_both_are_computed(found, page):
+def test_page_explains_every_pair_of_numbers_without_script(found, page):
     pairs = PAIR.findall(page)
     assert len(pairs) == len(found)
     for shown, row in zip(pairs, found.to_dict("records"), strict=True):

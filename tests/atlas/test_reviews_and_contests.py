@@ -9,7 +9,7 @@ from biaslab.atlas.sources import find_source
 pytestmark = pytest.mark.slow
 
 
-def test_reviews_of_papers_have_the_printed_means_and_correlations(shared_data):
+def test_paper_reviews_reproduce_printed_means_and_correlations(shared_data):
     rows = find_source("ai_scientist").read(shared_data)
     assert rows["context_id"].nunique() == 500
     assert rows["human"].mean() == pytest.approx(5.4231, abs=5e-5)

@@ -43,7 +43,7 @@ def trials(design, data):
 
 
 @pytest.mark.parametrize("name", sorted(DESIGNS))
-def test_the_words_show_what_the_request_is_about(graded, name):
+def test_prompt_contains_the_texts_of_about(graded, name):
     rows = graded.candidates.set_index(["context_id", "candidate_id"])
     for trial in trials(DESIGNS[name], graded.head(1)):
         request, about = trial.request, trial.request.about
@@ -98,7 +98,7 @@ def written(request):
     return "\n".join(message.content for message in request.messages)
 
 
-def test_it_is_no_part_of_what_a_request_is():
+def test_about_is_not_part_of_equality_and_key():
     about = About("c", ("a",), ("A text.",), ("fluency",))
     for bare, told in (
         (Choice("?", ("A", "B")), Choice("?", ("A", "B"), about)),

@@ -10,7 +10,7 @@ from biaslab.judges import load_judge
 
 
 @pytest.mark.parametrize("value", [1, 7])
-def test_whole_numbers_are_taken(value):
+def test_whole_numbers_are_accepted(value):
     checks.require_whole("folds", value, 1)
 
 
@@ -46,7 +46,7 @@ def test_a_lone_name_is_no_list():
         checks.require_attributes_list("fluency")
 
 
-def test_a_whole_number_of_numpy_is_a_count_where_none_is_kept():
+def test_require_count_accepts_integers_of_numpy():
     checks.require_count("contexts", np.int64(2), 1)
     for value in (np.int64(0), np.float64(2), True, "2"):
         with pytest.raises(InputError, match=r"contexts is .*, allowed: a whole number of at least 1"):
@@ -54,7 +54,7 @@ def test_a_whole_number_of_numpy_is_a_count_where_none_is_kept():
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "y/" * 3000], ids=["long", "null", "deep"])
-def test_what_no_path_can_be_gets_an_error_of_ours(name):
+def test_invalid_paths_raise_biaslab_errors(name):
     with pytest.raises(StoreError):
         bl.Store(name)
     for read in (bl.read_judgements, lambda path: bl.load_dataset("tabular", path=path)):

@@ -50,12 +50,12 @@ def test_messages_are_checked(messages):
 
 
 @pytest.mark.parametrize("kind", [Likelihood, Score])
-def test_what_is_read_without_a_prompt_needs_text(kind):
+def test_likelihood_and_score_need_text(kind):
     with pytest.raises(InputError, match="text"):
         kind("")
 
 
-def test_every_part_of_a_score_request_is_in_its_key_and_no_language_model_answers_it(graded):
+def test_score_key_covers_all_fields_and_prompts_refuse_score(graded):
     asked = [Score("a"), Score("a", "b"), Score("a", "", "b"), Score("a", "", "", "b"), Score("b", "a")]
     assert len({request_key(request, "j") for request in asked}) == len(asked)
     with pytest.raises(UnsupportedRequestError, match="evaluator"):
@@ -82,7 +82,7 @@ def test_keys_tell_requests_apart(one, other, temperature, replicate):
 
 
 @given(st.lists(st.text(st.characters()), min_size=1, max_size=5))
-def test_a_request_put_together_from_parts_has_the_json_and_key_of_its_text(parts):
+def test_request_of_parts_equals_the_request_of_its_text(parts):
     together, plain = Choice("".join(parts), "AB", parts=tuple(parts)), Choice("".join(parts), "AB")
     assert request_json(together) == request_json(plain) == canonical_json(request_fields(plain))
     assert together == plain
@@ -93,7 +93,7 @@ TURNS = st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), st.
 
 
 @given(TURNS, st.floats(0, 10), st.integers(1, 10**6), st.integers(0, 99), st.integers(), st.text(st.characters()))
-def test_what_is_hashed_is_canonical_json(turns, temperature, most, replicate, seed, judge):
+def test_request_key_is_sha256_of_canonical_json(turns, temperature, most, replicate, seed, judge):
     for asked in (Completion(turns, temperature, most, replicate, seed), Choice(turns, "AB")):
         fields = request_fields(asked)
         assert request_json(asked) == canonical_json(fields)
@@ -101,7 +101,7 @@ def test_what_is_hashed_is_canonical_json(turns, temperature, most, replicate, s
         assert request_key(asked, judge) == hashlib.sha256(document.encode()).hexdigest()
 
 
-def test_the_probes_that_compare_pairs_say_what_their_prompts_are_put_together_from(graded):
+def test_pair_probes_build_prompts_from_parts(graded):
     requests = {trial.request for trial in Position().design(graded)}
     assert all(vars(each)["_parts"] and dataclasses.replace(each) == each for each in requests)
     assert all(request_json(dataclasses.replace(each)) == request_json(each) for each in requests)
@@ -116,7 +116,7 @@ def test_parts_are_those_of_the_one_message(messages):
 @pytest.mark.parametrize(
     "request_", [Choice("A?", "AB", parts=("A", "?")), Completion("?"), Likelihood("?"), Score("?")]
 )
-def test_what_a_request_remembers_is_no_part_of_a_copy(request_):
+def test_cached_key_and_hash_are_not_copied(request_):
     known, key = hash(request_), request_key(request_, "j")
     written = request_.__getstate__()
     assert known == hash(request_) == hash(dataclasses.replace(request_))
@@ -127,7 +127,7 @@ def test_what_a_request_remembers_is_no_part_of_a_copy(request_):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_what_is_made_without_the_collector_is_collected_later(enabled):
+def test_uncollected_restores_the_garbage_collector(enabled):
     class Cycle:
         pass
 
@@ -147,7 +147,7 @@ def test_what_is_made_without_the_collector_is_collected_later(enabled):
 
 
 @pytest.mark.parametrize("frozen", [True, False])
-def test_what_somebody_else_keeps_from_the_collector_stays_so(frozen):
+def test_uncollected_leaves_frozen_objects_frozen(frozen):
     gc.unfreeze()  # what the tests' own set-up froze
     if frozen:
         gc.freeze()

@@ -40,7 +40,7 @@ def test_no_cell_begins_as_a_formula(text, tmp_path):
 
 
 @given(st.text("=+-@\t\r\n'1.e% a", max_size=6))
-def test_what_is_written_is_read(text):
+def test_guarded_cells_round_trip(text):
     assert unguarded(guarded(text)) == text
     first = guarded(text)[:1]
     assert first not in set("=+-@\t\r\n") or pd.notna(pd.to_numeric(text.rstrip("%"), errors="coerce"))
@@ -58,7 +58,7 @@ def test_frames_without_formulas_are_written_as_pandas_does():
     assert csv_of(frame) == frame.to_csv(index=False, lineterminator="\n")
 
 
-def test_nothing_else_writes_csv():
+def test_only_two_modules_call_to_csv():
     """`to_csv` of pandas is called in one place; a digest, which no file holds, is the one exception."""
     root = Path(biaslab.__file__).parent
     calls = [

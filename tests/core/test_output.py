@@ -21,7 +21,7 @@ def test_a_file_is_replaced_at_the_end_or_not_at_all(tmp_path):
 
 
 @pytest.mark.parametrize(("age", "is_left"), [(2 * WEEK, False), (WEEK // 2, True)])
-def test_what_a_killed_process_left_goes_after_a_week(tmp_path, age, is_left):
+def test_partial_file_of_a_killed_process_expires_in_a_week(tmp_path, age, is_left):
     left, other = tmp_path / ".table [1].csv.1.partial", tmp_path / ".other.csv.1.partial"
     for file in (left, other):
         file.touch()

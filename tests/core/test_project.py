@@ -52,7 +52,7 @@ def asked(place):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_notebook_asks_nothing_again_wherever_its_kernel_starts(project):
+def test_notebook_finds_its_store_from_any_start_folder(project):
     """As JupyterLab starts it, beside the notebook; as papermill does, in the project folder; as `biaslab figures`."""
     assert "{'asked': 4, 'stored': 0," in asked(project / "notebooks")
     assert "{'asked': 0, 'stored': 4," in asked(project)

@@ -46,7 +46,7 @@ def test_lists_have_commas(numbers, words):
         ("2024,x", list[int | float | str] | None, [2024, "x"]),
     ],
 )
-def test_what_is_read(text, hint, value):
+def test_text_is_parsed_by_type_hint(text, hint, value):
     assert read("x", text, hint) == value
     assert type(read("x", text, hint)) is type(value)
 
@@ -68,7 +68,7 @@ def test_what_is_read(text, hint, value):
         ("x", object, "set in Python"),
     ],
 )
-def test_what_is_refused(text, hint, said):
+def test_text_of_another_type_is_refused(text, hint, said):
     with pytest.raises(InputError, match=f"x is .*{said}"):
         read("x", text, hint)
 

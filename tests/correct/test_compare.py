@@ -38,7 +38,7 @@ def shift(found, metric="first_position_rate"):
     return row
 
 
-def test_the_difference_is_that_of_the_estimates_with_the_interval_of_a_paired_t_test(both):
+def test_difference_has_the_interval_of_a_paired_t_test(both):
     """Where all contexts have as many pairs, a rate is the mean of the contexts' rates, and its jackknife theirs."""
     found = bl.compare(both, metrics=METRIC, progress=False)
     row = shift(found)
@@ -53,7 +53,7 @@ def test_the_difference_is_that_of_the_estimates_with_the_interval_of_a_paired_t
 
 
 @pytest.mark.slow
-def test_recorded_judges_of_mt_bench_differ_by_the_difference_of_their_estimates():
+def test_recorded_judges_differ_by_their_estimates():
     rows = bl.atlas.trials("mt_bench").query("dataset == 'mt_bench'")
     found = bl.compare(rows, metrics=METRIC, probe=bl.probes.Position(), progress=False)
     cells = found[found["role"] != "difference"]
@@ -97,7 +97,7 @@ def test_exchanging_the_two_turns_the_sign(seed):
     assert one["ci_low"] == pytest.approx(-two["ci_high"], abs=1e-9)
 
 
-def test_contexts_that_one_alone_judged_do_not_enter(both):
+def test_contexts_of_one_judge_only_are_excluded(both):
     few = both[1][both[1]["context_id"].isin(sorted(set(both[1]["context_id"]))[:8])]
     found = bl.compare([both[0], few], metrics=METRIC, progress=False)
     assert found.attrs["contexts_left_out"] == 4
@@ -118,7 +118,7 @@ def test_templates_of_one_judge_are_compared_cell_by_cell(data):
     assert len(verdicts(shifts)) == 2
 
 
-def test_estimates_alone_are_taken_as_independent(both):
+def test_estimates_without_trials_are_assumed_independent(both):
     estimates = pd.concat([PROBE.estimate(trials, METRIC) for trials in both])
     alone, paired = (shift(bl.compare(found, metrics=METRIC, progress=False)) for found in (estimates, both))
     assert alone["estimate"] == pytest.approx(paired["estimate"], abs=1e-12)
@@ -135,7 +135,7 @@ def test_text_answers_are_compared_with_probabilities(data, both):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("contexts", "studies"), [(24, 100)])
-def test_intervals_of_a_difference_cover_as_often_as_promised(contexts, studies):
+def test_intervals_of_a_difference_cover_at_their_level(contexts, studies):
     """Of two judges alike that share contexts (one less the type-I error), and of a planted difference."""
     data = bl.load_dataset("graded")
     shared = {"context_noise": 1.0, "noise": 1.0}
@@ -179,7 +179,7 @@ def _study(trials, drawn):
         (lambda a, b: [a.assign(probe="recorded"), b.assign(probe="recorded")], {}, InputError, "biaslab.probes.Pos"),
     ],
 )
-def test_what_cannot_be_compared_is_said(both, change, options, error, says):
+def test_incomparable_inputs_are_refused(both, change, options, error, says):
     with pytest.raises(error, match=says):
         bl.compare(change(*both), progress=False, **options)
 
@@ -200,7 +200,7 @@ def test_a_saved_figure_says_whether_two_judges_differ(data, tmp_path, position,
     assert told == f"new {verb} from old in P(A): {value} over 12 contexts"
 
 
-def test_a_saved_figure_of_several_judges_names_the_largest_difference(data, tmp_path):
+def test_saved_figure_names_the_largest_difference(data, tmp_path):
     places = {"fair": 0.0, "first": 1.5, "second": -3.0}
     trials = [judged(data, position=size, noise=0.5).assign(judge=name) for name, size in places.items()]
     bl.plots.compared(bl.compare(trials, metrics=METRIC, progress=False), name="compare__own", out=tmp_path)

@@ -49,7 +49,7 @@ def row(found, correction, **where):
 
 
 @pytest.mark.parametrize("noise", PPI_PYTHON)
-def test_ppi_is_that_of_its_authors_where_each_context_has_one_item(noise):
+def test_ppi_equals_ppi_python_for_one_item_contexts(noise):
     judge, human = published(noise)
     value, low, high = PPI_PYTHON[noise]
     assert row(bl.correct(scored(judge, human)), "ppi")["estimate"] == pytest.approx(value, abs=1e-9)
@@ -71,7 +71,7 @@ def test_labels_alone_are_a_t_interval_of_contexts():
     assert (found["n_labelled"], found["n_contexts"]) == (15, 60)
 
 
-def test_of_these_contexts_the_finite_population_has_its_correction():
+def test_target_these_contexts_has_finite_population_correction():
     judge, human = published(1.0)
     like, these = (bl.correct(scored(judge, human), target=t) for t in ("contexts like these", "these contexts"))
     assert row(these, "human")["se"] == pytest.approx(row(like, "human")["se"] * np.sqrt(1 - 15 / 60))
@@ -80,7 +80,7 @@ def test_of_these_contexts_the_finite_population_has_its_correction():
     assert "only bias" in row(these, "judge")["note"]
 
 
-def test_a_judge_that_is_right_makes_the_estimate_that_of_everything():
+def test_perfect_judge_brings_ppi_near_the_full_mean():
     human = published(0)[1]
     whole = 3 + np.sin(np.arange(60.0)) + 0.5 * np.cos(3 * np.arange(60.0))
     found = bl.correct(scored(whole, np.where(np.isnan(human), np.nan, whole)))
@@ -91,7 +91,7 @@ def test_a_judge_that_is_right_makes_the_estimate_that_of_everything():
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), shift=st.floats(-3, 3))
-def test_what_a_lenient_judge_adds_to_all_scores_takes_nothing_off_ppi(seed, shift):
+def test_ppi_ignores_a_constant_leniency(seed, shift):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 5, 40)
     human = rng.normal(size=sizes.sum()) + 3
@@ -131,7 +131,7 @@ def test_rogan_gladen_is_the_printed_formula():
     assert 0.35 < found["ci_low"] < found["estimate"] < found["ci_high"] < 0.75
 
 
-def test_what_length_buys_at_equal_human_score_is_taken_out():
+def test_regression_removes_the_length_effect():
     rng = np.random.default_rng(1)
     human, words = rng.normal(3, 1, 200), 2 ** rng.normal(6, 1, 200)
     system = np.tile(["short", "long"], 100)
@@ -204,7 +204,7 @@ def test_win_rates_of_the_judge_are_the_mean_over_both_orders(pairs, data):
     assert row(found, "judge")["estimate"] == pytest.approx(((first + 1 - second) / 2).mean())
 
 
-def test_preferences_stand_in_a_file_as_well_as_scores_in_a_data_set(pairs, data, tmp_path):
+def test_label_file_of_preferences_equals_a_data_set(pairs, data, tmp_path):
     means = data.human_means["coherence"].reset_index()
     both = means.merge(means, on="context_id", suffixes=("", "_two"))
     both = both[both["candidate_id"] < both["candidate_id_two"]]
@@ -233,7 +233,7 @@ def test_agreement_on_all_contexts_is_that_of_the_scorer(trials, data):
     assert row(found, "ppi")["estimate"] == row(found, "human")["estimate"]
 
 
-def test_ranks_lie_in_their_intervals_and_simultaneous_ones_are_wider(trials, data):
+def test_simultaneous_rank_intervals_are_wider(trials, data):
     part = names_of(trials)[:20]
     systems = ["misreported", "sidetracked", "ungrammatical"]
     found = bl.correct(trials, data, "ranking", labelled=part, systems=systems, corrections=["judge", "ppi"])
@@ -246,7 +246,7 @@ def test_ranks_lie_in_their_intervals_and_simultaneous_ones_are_wider(trials, da
     assert (varied["ci_high_y"] - varied["ci_low_y"] > varied["ci_high_x"] - varied["ci_low_x"]).all()
 
 
-def test_too_few_labelled_contexts_give_no_interval_and_say_so():
+def test_too_few_labelled_contexts_give_a_note_and_no_estimate():
     judge, human = published(1.0)
     few = bl.correct(scored(judge, human), labelled=["c0", "c4"])
     assert np.isnan(row(few, "ppi")["estimate"])
@@ -256,7 +256,7 @@ def test_too_few_labelled_contexts_give_no_interval_and_say_so():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["human", "ppi"])
-def test_intervals_cover_as_often_as_promised(kind):
+def test_intervals_cover_at_their_level(kind):
     """A lenient judge, contexts of two to seven items, a quarter of 24 labelled; the full table is in the guide."""
     rng, studies = np.random.default_rng(3), 600
     covered, missed = 0, 0
@@ -293,7 +293,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("given", "error", "says"), BAD)
-def test_what_cannot_be_corrected_is_said(given, error, says):
+def test_invalid_corrections_are_refused(given, error, says):
     with pytest.raises(error, match=says):
         bl.correct(scored(*published(1.0)), **given)
 
@@ -318,7 +318,7 @@ def test_everything_labelled_leaves_the_judge_out():
     assert "all contexts are labelled" in row(found, "ppi")["note"]
 
 
-def test_a_labelled_context_whose_verdict_cannot_be_read_is_left_out():
+def test_labelled_context_with_unreadable_verdict_is_dropped():
     judge, human = published(1.0)
     frame = scored(judge, human).assign(status="ok")
     frame.loc[4, "status"] = "unparsable"

@@ -21,7 +21,7 @@ def scores(rng, contexts, labelled, error, candidates=4):
     return frame.assign(score=judge.ravel(), judge="j", dataset="d", attribute="a", system=frame["candidate_id"])
 
 
-def pairs(rng, contexts, labelled, sharpness, size=3):
+def paired_trials(rng, contexts, labelled, sharpness, size=3):
     """Two systems meet several times a context; verdicts and labels share a preference of the context."""
     lean = 0.8 * rng.normal(size=(contexts, 1)) + rng.normal(size=(contexts, size)) + 1.0
     human = (lean + rng.normal(size=lean.shape) > 0).astype(float)
@@ -59,7 +59,7 @@ def rank_truth(error, candidates=4):
 
 def pair_truths(sharpness):
     """Return win rate and accuracy of very many contexts."""
-    frame = pairs(np.random.default_rng(99), 60_000, 60_000, sharpness)
+    frame = paired_trials(np.random.default_rng(99), 60_000, 60_000, sharpness)
     human, judge = frame["human_gap"] > 0, frame["value"] > 0.5
     return human.mean(), (human == judge).mean()
 
@@ -83,7 +83,9 @@ def test_rank_agreement_is_covered(error, labelled):
 @pytest.mark.parametrize("labelled", [12, 24, 48])
 def test_win_rates_and_accuracy_are_covered(sharpness, labelled):
     for estimand, truth in zip(("win_rate", "agreement"), pair_truths(sharpness), strict=True):
-        found = coverage(lambda rng: pairs(rng, 4 * labelled, labelled, sharpness), estimand, truth, 1000, labelled)
+        found = coverage(
+            lambda rng: paired_trials(rng, 4 * labelled, labelled, sharpness), estimand, truth, 1000, labelled
+        )
         assert (found >= 0.93).all()
 
 
@@ -112,7 +114,7 @@ def lengthy(rng, other_bias, contexts=60, labelled=30):
     return frame.assign(judge="j", dataset="d", attribute="a", system=["a", "b"] * contexts)
 
 
-def test_regression_is_refused_where_the_labels_show_another_bias():
+def test_regression_interval_needs_labels_without_other_bias():
     options = {"estimand": "difference", "corrections": ["regression"]}
     [bad] = bl.correct(lengthy(np.random.default_rng(1), 1.0), **options).to_dict("records")
     assert np.isnan([bad["ci_low"], bad["p_value"]]).all()

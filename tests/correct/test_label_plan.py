@@ -21,33 +21,33 @@ def judged(noise=0.5, size=400, pilot=80, seed=0):
     return pd.DataFrame({"context_id": [f"c{n}" for n in range(size)], "score": score, "human": labels, **columns})
 
 
-def test_planning_stands_under_the_name_of_the_correction():
+def test_planning_functions_are_attributes_of_correct():
     assert bl.correct.plan_labels is plan_labels
     assert bl.correct.choose_contexts is choose_contexts
     assert {"LabelPlan", "choose_contexts", "plan_labels"} <= set(dir(bl.correct))
 
 
-def test_labels_alone_need_what_a_mean_needs():
+def test_labels_without_judge_need_the_sample_size_of_a_mean():
     found = plan_labels(judged(), effect=0.3)
     for n, enough in ((found.alone, True), (found.alone - 1, False)):
         assert bool(detectable_effect(found.deviation / np.sqrt(n), n) <= 0.3) is enough
     assert found.correlation == pytest.approx(1 / np.sqrt(1.25), abs=0.05)
 
 
-def test_a_judge_saves_labels_as_far_as_it_goes_with_humans():
+def test_judge_saves_more_labels_the_better_it_agrees():
     good, poor = (plan_labels(judged(noise), effect=0.3) for noise in (0.3, 4.0))
     assert good.with_judge < 0.4 * good.alone
     assert poor.with_judge <= poor.alone
 
 
-def test_what_no_number_of_labels_can_is_said():
+def test_unreachable_effect_has_no_number_of_labels():
     found = plan_labels(judged(), effect=0.001)
     assert found.with_judge is None
     assert "all 400 judged contexts are not enough" in str(found)
     assert found.to_frame().shape[0] == 1
 
 
-def test_what_is_planned_is_found():
+def test_planned_labels_reach_the_planned_effect():
     """With the planned number of labels the interval is as wide as the plan says, to a tenth."""
     planned = plan_labels(judged(), effect=0.3)
     frame = judged(pilot=planned.with_judge, seed=1)
@@ -61,7 +61,7 @@ def pairs(p):
 
 
 @pytest.mark.slow
-def test_contexts_are_chosen_with_the_probabilities_that_are_said():
+def test_contexts_are_drawn_with_the_stated_probabilities():
     p = np.linspace(0.5, 0.99, 40)
     drawn = [choose_contexts(pairs(p), 10, seed=seed) for seed in range(1500)]
     often = pd.concat(drawn).groupby("context_id").agg(n=("probability", "size"), said=("probability", "first"))
@@ -72,7 +72,7 @@ def test_contexts_are_chosen_with_the_probabilities_that_are_said():
     assert choose_contexts(pairs(p), 40)["probability"].tolist() == [1.0] * 40
 
 
-def test_what_is_chosen_can_be_corrected_with():
+def test_chosen_contexts_serve_correction():
     rng = np.random.default_rng(0)
     p = rng.random(200)
     won = (rng.random(200) < p).astype(float)
@@ -98,7 +98,7 @@ def test_what_is_chosen_can_be_corrected_with():
         (lambda: choose_contexts(pairs(np.full(9, 0.5)), 6, "best"), "how is 'best'"),
     ],
 )
-def test_what_cannot_be_planned_is_said(call, says):
+def test_invalid_plans_are_refused(call, says):
     with pytest.raises(InputError, match=says):
         call()
 

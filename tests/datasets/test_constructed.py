@@ -35,7 +35,7 @@ def sentences(source: Source, recipe: dict[str, int]) -> list[str]:
 
 
 @both
-def test_stored_file_is_what_the_script_builds(name: str) -> None:
+def test_stored_file_equals_the_built_table(name: str) -> None:
     stored = pd.read_csv(FOLDER / f"{name}_built.csv", keep_default_na=False)
     pd.testing.assert_frame_equal(stored, building.build(name))
 
@@ -71,7 +71,7 @@ def test_dialogues_have_the_promised_shape() -> None:
 
 
 @both
-def test_frames_follow_the_schema_and_say_that_they_are_constructed(name: str) -> None:
+def test_frames_follow_the_schema_and_declare_construction(name: str) -> None:
     data = load_dataset(name)
     assert tuple(data.candidates.columns) == CANDIDATE_COLUMNS
     assert tuple(data.human.columns) == HUMAN_COLUMNS
@@ -96,7 +96,7 @@ def test_texts_and_summaries_keep_their_length() -> None:
 
 
 @both
-def test_no_text_occurs_twice_and_every_attribute_has_three_levels(name: str) -> None:
+def test_texts_are_unique_and_attributes_have_three_levels(name: str) -> None:
     data = load_dataset(name)
     assert not data.candidates["text"].duplicated().any()
     assert data.candidates["context"].nunique() == data.n_contexts
@@ -127,21 +127,21 @@ def test_scores_are_the_best_score_less_the_documented_losses(name: str) -> None
 
 
 @pytest.mark.parametrize("degradation", list(LOSSES))
-def test_a_higher_level_never_costs_less_and_costs_more_somewhere(degradation: str) -> None:
+def test_higher_degradation_loses_more_points(degradation: str) -> None:
     for weaker, stronger in zip(LOSSES[degradation], LOSSES[degradation][1:], strict=False):
         assert all(stronger.get(attribute, 0) >= loss for attribute, loss in weaker.items())
         assert sum(stronger.values()) > sum(weaker.values())
 
 
 @both
-def test_the_clean_candidate_is_best_on_everything_and_alone_in_that(name: str) -> None:
+def test_clean_candidate_alone_has_full_marks(name: str) -> None:
     data = load_dataset(name)
     perfect = (data.human_means == data.scale[1]).all(axis=1).to_numpy()
     assert (perfect == (data.candidates["system"] == "clean").to_numpy()).all()
 
 
 @both
-def test_candidate_ids_are_neutral_and_recipes_are_balanced_over_places(name: str) -> None:
+def test_candidate_ids_are_neutral_and_places_balanced(name: str) -> None:
     data = load_dataset(name)
     places = data.candidates.groupby("context_id").cumcount() + 1
     assert (data.candidates["candidate_id"] == "c" + places.astype(str)).all()
@@ -164,7 +164,7 @@ def test_graded_scores_do_not_depend_on_the_place() -> None:
 
 
 @every_text
-def test_degradations_do_to_a_summary_what_they_say(source: Source) -> None:
+def test_summary_degradations_have_their_stated_effect(source: Source) -> None:
     clean = source["summary"]
     out_of_order = []
     for level in (1, 2, 3):
@@ -188,7 +188,7 @@ def test_degradations_do_to_a_summary_what_they_say(source: Source) -> None:
 
 
 @every_text
-def test_annotations_hang_together(source: Source) -> None:
+def test_annotations_are_consistent(source: Source) -> None:
     assert source["key"] in (1, 2)
     assert source["lesser"] in {1, 2, 3} - {source["key"]}
     for which in ("swaps", "slips"):
@@ -200,7 +200,7 @@ def test_annotations_hang_together(source: Source) -> None:
 
 
 @every_situation
-def test_degradations_do_to_a_dialogue_what_they_say(source: Source) -> None:
+def test_dialogue_degradations_have_their_stated_effect(source: Source) -> None:
     clean = source["turns"]
     for level in (1, 2, 3):
         echoed = degrade(clean, source, {"echo": level})

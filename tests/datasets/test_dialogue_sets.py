@@ -24,7 +24,7 @@ def test_there_are_25_sets_of_four_to_six_dialogues_in_order():
 
 
 @pytest.mark.parametrize("number", range(dialogue_sets.N_SETS))
-def test_the_severity_counts_what_is_in_the_text(number):
+def test_severity_is_the_count_of_faults_in_the_text(number):
     """Facts and repeated turns are counted in the text itself."""
     text, severity = dialogue_sets.write_set(number)
     dialogues, start = turns_of(text), number % 8

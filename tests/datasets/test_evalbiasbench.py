@@ -83,7 +83,7 @@ def test_damaged_files_say_where(tmp_path, document, words):
         evalbiasbench.load(file)
 
 
-def test_it_takes_a_path():
+def test_missing_path_is_refused():
     with pytest.raises(InputError, match="ncsoft/offsetbias"):
         bl.load_dataset("evalbiasbench")
 

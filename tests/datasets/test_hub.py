@@ -112,7 +112,7 @@ def test_any_data_set_of_the_hub_loads_through_columns():
         hub.load(name="a/b", **options | {"fetch": lambda *_: []})
 
 
-def test_hub_refuses_what_it_does_not_know():
+def test_hub_refuses_unknown_names():
     with pytest.raises(InputError, match=r"mteb/summeval.*columns=\{'context': 'article', 'text': 'summary'\}"):
         hub.load(name="mteb/summ")
     with pytest.raises(InputError, match="load_dataset"):

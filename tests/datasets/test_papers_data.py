@@ -36,7 +36,7 @@ def test_podcasts_have_one_score_a_summary(podcasts):
     assert data.noun == "summary"
 
 
-def test_a_grade_that_is_none_is_said(podcasts):
+def test_invalid_grade_error_names_row_and_column(podcasts):
     with pytest.raises(DatasetError, match="row 2, column 'score'"):
         bl.load_dataset("podcast", path=podcasts("B", "splendid"))
 
@@ -75,12 +75,12 @@ def test_a_judge_ranks_the_systems_of_translations(translations):
     ("options", "says"),
     [({}, "one of de-en, zh-en"), ({"pair": "de-fr"}, "among de-en, zh-en"), ({"year": 1999}, "among 2020, 2021")],
 )
-def test_what_is_not_in_the_file_is_said(translations, options, says):
+def test_unknown_wmt_options_are_refused(translations, options, says):
     with pytest.raises(InputError, match=says):
         bl.load_dataset("wmt", path=translations, **options)
 
 
-def test_a_table_without_scores_is_said(tmp_path):
+def test_wmt_table_without_scores_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("lp,src\nde-en,Satz\n", encoding="utf-8")
     with pytest.raises(DatasetError, match=r"mt.*ref.*score"):
         bl.load_dataset("wmt", path=tmp_path / "t.csv")
@@ -106,7 +106,7 @@ def webnlg_2017(tmp_path):
     return write
 
 
-def test_webnlg_2017_has_means_of_three_attributes_and_human_references(webnlg_2017):
+def test_webnlg_2017_has_three_attributes_and_references(webnlg_2017):
     data = bl.load_dataset("webnlg_2017", path=webnlg_2017())
     assert list(data.attributes) == ["fluency", "grammar", "semantics"]
     assert (data.scale, data.noun, data.n_contexts) == ((1.0, 3.0), "text", 2)
@@ -129,7 +129,7 @@ def test_webnlg_2017_has_metrics_of_its_own(webnlg_2017):
     }
 
 
-def test_webnlg_2017_says_what_is_wrong(webnlg_2017):
+def test_webnlg_2017_errors_name_row_column_and_option(webnlg_2017):
     with pytest.raises(DatasetError, match="row 1, column 'fluency'"):
         bl.load_dataset("webnlg_2017", path=webnlg_2017("great"))
     with pytest.raises(DatasetError, match="mr"):

@@ -164,7 +164,7 @@ RATINGS = DATA / "webnlg2020" / "en.tar.xz"
 
 
 @needs_data
-def test_webnlg_ratings_of_the_archive_are_those_of_the_official_means(tmp_path):
+def test_webnlg_ratings_have_the_official_means(tmp_path):
     ratings = webnlg.read_ratings(RATINGS)
     assert len(ratings) == 5 * 8453
     assert ratings.nunique()[["context_id", "candidate_id", "attribute"]].tolist() == [178, 17, 5]
@@ -220,7 +220,7 @@ def test_webnlg_leaves_out_blank_texts_and_counts_them(challenge):
     assert "1 blank texts left out" in data.provenance
 
 
-def test_webnlg_errors_say_what_is_missing(challenge):
+def test_webnlg_errors_name_the_missing_file(challenge):
     ratings, texts, xml = challenge / "en", challenge / "rdf2text", challenge / "test.xml"
     with pytest.raises(InputError, match=r"texts is None.*read_ratings"):
         webnlg.load(ratings)

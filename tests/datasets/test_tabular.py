@@ -63,7 +63,7 @@ def test_every_format_gives_the_same_data_set(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_a_csv_file_says_itself_what_separates_it(tmp_path, separator):
+def test_csv_separator_is_detected(tmp_path, separator):
     rows = [row | {"summary": row["summary"] + "; and, so on\t…"} for row in ROWS]
     file = tmp_path / "mine.csv"
     pd.DataFrame(rows).to_csv(file, index=False, sep=separator)
@@ -90,7 +90,7 @@ def test_a_separator_is_one_that_parts_header_and_rows_alike():
 @given(
     st.lists(st.tuples(st.text("ab;,\t\n\"'é", min_size=1), st.text(min_size=0, max_size=5)), min_size=1, max_size=5)
 )
-def test_a_data_frame_is_what_its_file_is(rows):
+def test_data_frame_and_its_file_give_the_same_data_set(rows):
     frame = pd.DataFrame([{"context": "c", "text": f"{text}.", "system": f"s{n}"} for n, (text, _) in enumerate(rows)])
     frame = frame.assign(quality=[None if n % 3 else 1 + n % 5 for n in range(len(frame))])
     data = load_dataset("tabular", data=frame.set_index("context", drop=False), attributes=["quality"])
@@ -304,7 +304,7 @@ tables = st.lists(
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tables, st.sampled_from(["csv", "tsv", "json", "jsonl", "csv.gz", "parquet"]), st.randoms())
-def test_what_is_written_is_read_back_in_any_row_order(table, suffix, random):
+def test_table_round_trips_in_any_row_order(table, suffix, random):
     rows = [
         {"context_id": context, "candidate_id": f"k{n}", "text": text, "quality": score}
         for n, (context, text, score) in enumerate(table)

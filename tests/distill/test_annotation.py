@@ -44,7 +44,7 @@ def test_every_candidate_is_asked_about_every_single_aspect(graded):
     assert all(isinstance(t.request, Choice) and t.request.labels == tuple("12345") for t in trials)
 
 
-def test_the_prompt_says_what_the_stars_mean(graded):
+def test_prompt_defines_the_stars_after_reference_and_text(graded):
     trial = next(iter(Stars(aspects=["coherence"], reference=True).design(graded)))
     text, row = trial.request.messages[0].content, graded.candidates.iloc[0]
     parts = [row.context, row.reference, row.text, "one star means", "incoherence", "perfect coherence"]
@@ -78,7 +78,7 @@ def test_the_multiple_aspect_has_no_human_score(graded):
     assert fluency.condition["human"] == fluency.condition["human"]
 
 
-def test_an_aspect_of_ones_own(graded):
+def test_custom_aspect_enters_the_prompt(graded):
     own = Aspect("summarization", "wit", "dull", "witty", "the wit measures how witty the summary is.")
     prompt = next(iter(Stars(aspects=[own]).design(graded))).request.messages[0].content
     assert re.search(r'one star means "dull" and five stars mean "witty"', prompt)
@@ -96,7 +96,7 @@ def test_an_aspect_of_ones_own(graded):
         {"replicates": 2},
     ],
 )
-def test_what_is_not_allowed(bad):
+def test_invalid_settings_are_refused(bad):
     with pytest.raises(InputError):
         Stars(**bad)
 

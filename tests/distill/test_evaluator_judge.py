@@ -128,7 +128,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in CHANGES.items() for v in values])
-def test_json_that_says_something_else(name, value, evaluator, tmp_path):
+def test_changed_evaluator_card_is_refused(name, value, evaluator, tmp_path):
     folder = evaluator.save(tmp_path / "e")
     card = json.loads((folder / "evaluator.json").read_text())
     (folder / "evaluator.json").write_text(json.dumps({**card, name: value}))
@@ -182,7 +182,7 @@ def test_the_encoder_may_have_moved_but_not_changed(tiny_encoder, taught, tmp_pa
         load_evaluator(folder, encoder="minilm-l6")
 
 
-def test_it_answers_scores(evaluator, taught):
+def test_judge_answers_score_requests(evaluator, taught):
     judge, asked = EvaluatorJudge(evaluator, "student"), requests(taught)
     judge.check(asked)
     replies = dict(judge.ask(asked))
@@ -193,7 +193,7 @@ def test_it_answers_scores(evaluator, taught):
     assert dict(judge.ask([whole]))[whole].score == pytest.approx(replies[asked[0]].score)
 
 
-def test_it_says_what_it_cannot_answer(evaluator, tiny_encoder, taught):
+def test_judge_refuses_other_attributes_and_requests(evaluator, tiny_encoder, taught):
     judge = EvaluatorJudge(evaluator)
     with pytest.raises(JudgeError, match="no evaluator for the attribute 'wit', only for merit"):
         judge.check([Score("good", "bad", attribute="wit")])
@@ -224,7 +224,7 @@ def test_the_multiple_evaluator_judges_the_whole(evaluator, tiny_encoder, taught
         named.check([asked])
 
 
-def test_who_never_saw_a_source_judges_it(folds, taught):
+def test_cross_fit_scores_with_folds_that_never_saw_the_source(folds, taught):
     texts, sources, _ = given(taught)
     judges = [folds.unseen_by(text, source) for text, source in zip(texts, sources, strict=True)]
     assert {len(numbers) for numbers in judges} == {1}
@@ -330,7 +330,7 @@ def test_a_probe_runs_on_it_and_the_store_keeps_its_scores(student, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.* texts are truncated")
-def test_it_rewards_and_reranks(student):
+def test_reward_and_rerank_choose_the_same_texts(student):
     data, judge = student
     rewards = bl.collect(Reward(), judge, data, progress=False)
     best = bl.distill.rerank(data, judge, progress=False)

@@ -44,7 +44,7 @@ def test_labels_are_scores_on_0_to_1(data, judge):
     ],
     ids=lambda design: design.name,
 )
-def test_of_any_scorer(design, data, judge):
+def test_examples_come_from_any_scorer(design, data, judge):
     found = examples(bl.collect(design, judge, data, progress=False), data)
     assert len(found) == len(data.candidates)
     assert found["label"].between(0, 1).all()
@@ -53,7 +53,7 @@ def test_of_any_scorer(design, data, judge):
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0, np.nan]), min_size=1, max_size=5))
-def test_unreadable_replicates_are_left_out(data, values):
+def test_label_is_the_mean_of_readable_replicates(data, values):
     row = data.candidates.iloc[0]
     about = {"judge": "j", "dataset": data.name, "attribute": "fluency", "scale": "1-5"}
     trials = pd.DataFrame(
@@ -87,7 +87,7 @@ def test_two_judges_are_no_teacher(data, judge):
         examples(pd.concat([trials, trials.assign(judge="other")]), data)
 
 
-def test_what_is_missing_is_named(data, judge):
+def test_missing_scale_and_candidates_are_named(data, judge):
     trials = bl.collect(Stars(aspects=["fluency"]), judge, data, progress=False)
     with pytest.raises(TrialsError, match="scale"):
         examples(trials.drop(columns="scale"), data)

@@ -68,7 +68,7 @@ def values(numbers, judge):
 @pytest.mark.slow
 @given(st.integers(6, 16), st.floats(0.5, 3), st.floats(-2, 2), st.floats(-0.9, 0.9), st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
-def test_the_interval_holds_the_shares_that_a_paired_t_test_does_not_reject(n, bias, true_share, rho, seed):
+def test_share_interval_inverts_the_paired_t_test(n, bias, true_share, rho, seed):
     rng = np.random.default_rng(seed)
     one, two = rng.multivariate_normal([bias, true_share * bias], [[0.3, 0.3 * rho], [0.3 * rho, 0.3]], n).T
     found = inherit(Mean(), values(one + 0.5, "t"), values(two + 0.5, "s"))
@@ -102,7 +102,7 @@ def test_a_share_is_hardly_uncertain_where_both_err_together():
     assert row["verdict"] == "keeps a part"
 
 
-def test_the_jackknife_covariance_of_a_mean_is_the_sample_covariance_over_n():
+def test_jackknife_covariance_of_means_is_the_sample_covariance():
     rng = np.random.default_rng(1)
     both = rng.normal(size=(12, 2))
     left_out = (both.sum(axis=0) - both) / 11
@@ -127,7 +127,7 @@ def test_points_are_those_of_a_regression_of_the_score_itself(population):
 
 
 @pytest.mark.slow
-def test_points_without_a_context_are_those_of_the_data_without_it(population):
+def test_points_are_jackknifed_over_contexts(population):
     """The standard deviation, too, is that of the contexts that are left."""
     data = population.head(8)
     judges = [bl.SimulatedJudge(data, verbosity=size, seed=k, **NOISY) for k, size in enumerate((1.5, 1.0))]
@@ -148,7 +148,7 @@ def test_points_without_a_context_are_those_of_the_data_without_it(population):
 
 
 @pytest.mark.thorough
-def test_noise_of_the_student_moves_shares_in_sd_and_not_in_points():
+def test_student_noise_lowers_share_in_sd_but_not_in_points():
     """Student: its teacher's scores, and noise, which fits on the scale since the teacher keeps to half of it."""
     data = construct_population(48, longest=16)
     teacher = collect(Verbosity(), bl.SimulatedJudge(data, quality=0.5, verbosity=0.5), data)
@@ -163,7 +163,7 @@ def test_noise_of_the_student_moves_shares_in_sd_and_not_in_points():
 
 
 @pytest.mark.slow
-def test_a_student_that_shrinks_everything_loses_in_points_and_keeps_in_sd(population):
+def test_shrinking_student_keeps_sd_but_loses_points(population):
     data = population.head(16)
     teacher = collect(Verbosity(), bl.SimulatedJudge(data, verbosity=0.8, **NOISY), data)
     student = teacher.assign(judge="student", value=3 + 0.4 * (teacher["value"] - 3))
@@ -206,7 +206,7 @@ def test_each_verdict_has_its_word(population, planted, word):
         (-30.0, -0.5, "reverses"),
     ],
 )
-def test_words_do_not_hang_on_the_last_bit(low, high, word):
+def test_verdict_ignores_rounding_of_the_interval(low, high, word):
     """An end at 0 or 1 is there, too, where rounding leaves it a little above or below."""
     for by, other in itertools.product((0.0, 1e-15, -1e-15), repeat=2):
         share = dataclasses.replace(undefined(""), ci_low=low + by, ci_high=high + other)
@@ -216,7 +216,7 @@ def test_words_do_not_hang_on_the_last_bit(low, high, word):
 @pytest.mark.slow
 @given(st.integers(6, 16), st.floats(0, 2), st.floats(-1, 1), st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
-def test_what_the_control_has_too_is_not_inherited(n, true_share, own, seed):
+def test_bias_shared_with_the_control_is_not_inherited(n, true_share, own, seed):
     """Of a multiple of the teacher's bias, and a lean of its own that the control shares, the multiple is told."""
     rng = np.random.default_rng(seed)
     one, lean = 2 + rng.normal(0, 0.3, n), own + rng.normal(0, 0.3, n)
@@ -271,7 +271,7 @@ def test_cells_of_a_probe_stay_apart(graded):
 
 
 @pytest.mark.slow
-def test_how_a_judge_answers_may_differ_and_what_it_is_asked_may_not():
+def test_answer_mode_may_differ_but_scale_may_not():
     data = bl.load_dataset("graded", limit=24)
     one, text, wide = (
         Source(["coherence"], scale=scale, levels=["context"], coefficients=["kendall"], answer=answer, replicates=k)
@@ -298,7 +298,7 @@ def test_perplexities_of_one_reader_serve_both(graded):
         inherit(own, *(collect(own, judge, data) for judge in judges))
 
 
-def test_contexts_of_one_alone_are_left_out_and_counted(population):
+def test_contexts_of_one_judge_only_are_dropped_and_counted(population):
     judges = [bl.SimulatedJudge(population, verbosity=size, **NOISY) for size in (1.5, 1.0)]
     teacher, student = (collect(Verbosity(), judge, population) for judge in judges)
     later = student[student["context_id"].astype(int) >= 30]
@@ -309,7 +309,7 @@ def test_contexts_of_one_alone_are_left_out_and_counted(population):
         inherit(Verbosity(), teacher[teacher["context_id"].astype(int) < 30], later)
 
 
-def test_what_cannot_be_compared_is_refused(population):
+def test_incomparable_judges_and_metrics_are_refused(population):
     teacher = collect(Verbosity(), bl.SimulatedJudge(population), population)
     two = pd.concat([teacher, teacher.assign(judge="another")])
     with pytest.raises(TrialsError, match="one judge"):
@@ -418,7 +418,7 @@ def test_the_jackknife_calls_the_probe_as_it_should(case):
 @pytest.mark.thorough
 @pytest.mark.parametrize("true_share", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("case", sorted(CASES))
-def test_intervals_hold_the_true_share_and_a_share_of_1_is_rarely_denied(case, true_share):
+def test_share_intervals_cover_and_rarely_deny_a_share_of_1(case, true_share):
     """500 studies each of 24 and of 100 contexts of a judged population, in every unit; true is what holds there."""
     _, frames = judged_together(case, true_share, 4000)
     sums = np.stack([context_sums(case, frame) for frame in frames], axis=1)

@@ -43,7 +43,7 @@ def test_an_evaluator_is_asked_for_its_score(graded):
     assert (annotate(Lengths(), graded, ["coherence"], reference=True, progress=False)["label"] == 1).all()
 
 
-def test_what_the_data_set_calls_it(graded):
+def test_attribute_may_take_the_name_of_the_data_set(graded):
     found = annotate(Lengths(), graded, ["multiple"], attributes=["relevance"], progress=False)
     assert set(found["attribute"]) == {"relevance"}
     assert found["human"].tolist() == graded.human_means["relevance"].tolist()

@@ -62,7 +62,7 @@ def test_all_texts_have_probability_one(make_policy, name):
 
 
 @pytest.mark.parametrize("name", ["GPT2Config", "BartConfig"])  # all of theirs is float64
-def test_risk_over_all_texts_has_the_gradient_of_the_exact_expectation(make_policy, name):
+def test_risk_gradient_equals_that_of_the_expected_reward(make_policy, name):
     """With every text sampled and α = 1, Eq. 4 is the model itself and Eq. 3 the expected reward, negated."""
     policy = make_policy(name, **SIZES)
     policy.model.double()
@@ -135,7 +135,7 @@ def test_reinforce_raises_the_exact_expected_reward(make_policy, baseline):
     assert trained["loss"].to_numpy() == pytest.approx(trained["risk"])
 
 
-def test_reinforce_is_another_run_than_mrt_and_does_not_ask_for_alpha(make_policy, tmp_path):
+def test_reinforce_differs_from_mrt_and_ignores_smoothness(make_policy, tmp_path):
     def trained(**options):
         policy = make_policy(**SIZES)
         reinforce(policy, SOURCES, likes_b, **QUICK | options)
@@ -276,7 +276,7 @@ def test_a_blank_text_is_not_shown_and_is_the_worst(make_policy):
 
 
 @pytest.mark.slow
-def test_goes_on_after_kill_9_to_the_same_weights(make_policy, as_many_threads, tmp_path):
+def test_killed_training_resumes_to_the_same_weights(make_policy, as_many_threads, tmp_path):
     start = make_policy(**SIZES).save(tmp_path / "start")
     sources = tmp_path / "sources.csv"
     SOURCES.to_csv(sources, index=False)
@@ -364,12 +364,12 @@ def test_a_trained_policy_can_be_saved_and_loaded(make_policy, tmp_path):
         ({"baseline": "mean"}, "'others', 'start', 'none'"),
     ],
 )
-def test_refuses_settings_that_make_no_sense(make_policy, options, words):
+def test_invalid_settings_are_refused(make_policy, options, words):
     with pytest.raises(InputError, match=words):
         reinforce(make_policy(**SIZES), SOURCES, likes_b, **QUICK | options)
 
 
-def test_refuses_what_it_cannot_learn_from(make_policy):
+def test_unlearnable_data_are_refused(make_policy):
     policy = make_policy(**SIZES)
     with pytest.raises(InputError, match="set balance to 1"):
         reinforce(policy, SOURCES.drop(columns="reference"), likes_b, **QUICK)

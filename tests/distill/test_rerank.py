@@ -38,7 +38,7 @@ def frame(data, values, name="x", attribute=""):
     return items.assign(**whose, score=np.asarray(values, float))
 
 
-def test_keeps_the_best_of_each_context_with_its_scores(graded):
+def test_rerank_keeps_the_best_of_each_context_with_scores(graded):
     judge = Lengths()
     best = rerank(graded, judge, progress=False)
     lengths = graded.candidates.assign(n=graded.candidates["text"].str.len())
@@ -143,7 +143,7 @@ def test_the_objective_may_be_an_evaluator_that_sees_references(graded):
     assert weights.attrs["objective"] >= weights.attrs["equal"]
 
 
-def test_says_what_is_wrong(graded):
+def test_missing_scores_and_invalid_weights_are_refused(graded):
     one = frame(graded, range(len(graded.candidates)))
     with pytest.raises(InputError, match="no score of"):
         rerank(graded, one.iloc[1:])
@@ -165,7 +165,7 @@ def test_says_what_is_wrong(graded):
         Reward("coherence")
 
 
-def test_a_language_model_is_told_that_it_is_no_evaluator(graded):
+def test_language_model_is_refused_as_evaluator(graded):
     with pytest.raises(bl.BiaslabError, match="Score"):
         rerank(graded, bl.SimulatedJudge(graded), progress=False)
 

@@ -79,7 +79,7 @@ def test_beam_search_is_that_of_transformers(policy, beams):
         assert [output.stopped for output in found] == [0 in row for row in rows]
 
 
-def test_one_diverse_group_is_beam_search_and_groups_avoid_one_another(make_policy):
+def test_one_group_is_beam_search_and_more_groups_differ(make_policy):
     policy = make_policy(seed=3)
     prompts = read(policy)
     plain = search(policy, prompts, 3, 6)
@@ -93,7 +93,7 @@ def test_one_diverse_group_is_beam_search_and_groups_avoid_one_another(make_poli
             assert len(set(tokens)) == 3  # so dear that no group writes a token of another's at the same step
 
 
-def test_diverse_groups_choose_by_log_probability_minus_the_penalty(make_policy):
+def test_diverse_beam_scores_are_log_probability_less_penalty(make_policy):
     """Two groups of one beam, two steps, worked out from plain passes (Vijayakumar et al. 2018, Eq. 4)."""
     policy, penalty = make_policy(seed=5), 0.7
     [prompt] = read(policy)[:1]
@@ -148,7 +148,7 @@ def test_a_row_does_not_depend_on_its_batch(policy):
 
 
 @pytest.mark.parametrize("strategy", ["top-k", "top-p", "beam", "diverse-beam"])
-def test_makes_a_data_set(policy, strategy):
+def test_samples_form_a_reproducible_data_set(policy, strategy):
     options = {"max_tokens": 6, "k": 3, "seed": 7, "progress": False}
     found = collect_samples(policy, SOURCES, strategy, 3, **options)
     again = collect_samples(policy, SOURCES, strategy, 3, batch_rows=1, **options)
@@ -168,7 +168,7 @@ def test_makes_a_data_set(policy, strategy):
         pd.testing.assert_frame_equal(more[more["system"].isin(names)].reset_index(drop=True), found.candidates)
 
 
-def test_keeps_what_the_sources_say(make_policy):
+def test_samples_keep_attributes_and_columns_of_the_sources(make_policy):
     data = bl.load_dataset("graded", limit=2)
     found = collect_samples(make_policy(max_position_embeddings=512), data, "top-p", 2, max_tokens=6, progress=False)
     assert found.attributes == data.attributes
@@ -206,12 +206,12 @@ def test_the_prompt_goes_around_the_source(make_policy):
         ({"prompt": "Summarise."}, "where the source goes"),
     ],
 )
-def test_refuses_what_makes_no_sense(make_policy, options, words):
+def test_invalid_settings_are_refused(make_policy, options, words):
     with pytest.raises(InputError, match=words):
         collect_samples(make_policy(), SOURCES, **{"progress": False, **options})
 
 
-def test_refuses_sources_it_cannot_read(make_policy):
+def test_unreadable_sources_are_refused(make_policy):
     with pytest.raises(InputError, match="context_id"):
         collect_samples(make_policy(), SOURCES[["context"]])
     with pytest.raises(InputError, match="'y' is blank"):

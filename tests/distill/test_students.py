@@ -24,7 +24,7 @@ def labelled(graded):
     return bl.distill.annotate(bl.SimulatedJudge(graded, noise=1), graded, ["coherence", "fluency"], progress=False)
 
 
-def test_labels_are_scores_that_agree_with_whoever_gave_them(graded, labelled):
+def test_labels_agree_perfectly_with_their_teacher(graded, labelled):
     rated = {"teacher": rated_by(labelled, graded, "t"), "humans": rated_by(labelled, graded, "h", label=False)}
     found = bl.scoring.agreement(scores_of(labelled, graded), rated, ["dataset"], ["spearman"])
     by = found.set_index(["agreement_with", "attribute"])["estimate"]
@@ -53,7 +53,7 @@ def test_ratings_lie_on_the_scale_of_the_data_set(graded, labelled):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* texts are truncated")
-def test_one_student_an_attribute_shown_what_is_said(tiny_encoder, graded, labelled):
+def test_each_attribute_has_a_student_with_its_inputs(tiny_encoder, graded, labelled):
     shown = QUICK | {"inputs": {"coherence": "reference-free", "fluency": "output"}}
     taught = students(labelled, folds=50, encoder=str(tiny_encoder), **shown)
     assert {name: each.needs for name, each in taught.items()} == {"coherence": ("source",), "fluency": ()}
@@ -75,7 +75,7 @@ def test_curves_teach_with_fewer_texts_and_score_all(tiny_encoder, graded, label
     pd.testing.assert_frame_equal(curve, again)
 
 
-def test_ratings_are_those_of_the_teacher_and_of_humans_where_there_are_some(graded, labelled):
+def test_ratings_are_of_the_teacher_and_of_humans_if_known(graded, labelled):
     rated = bl.distill.ratings(labelled, graded, "t")
     assert list(rated) == ["teacher", "reference scores"]
     expected = rated_by(labelled, graded, "reference scores", label=False)

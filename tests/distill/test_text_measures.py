@@ -75,7 +75,7 @@ def test_best_of_n_is_the_mean_over_all_draws(pairs):
         assert row[["reward", "truth"]].tolist() == pytest.approx(np.mean(chosen, axis=0).tolist())
 
 
-def test_best_of_n_counts_what_every_context_has():
+def test_best_of_n_is_limited_by_the_smallest_context():
     frame = texts(0).iloc[:-1]
     assert set(best_of_n(frame, ["words"])["n"]) == {1}
     assert set(best_of_n(texts(0), ["words"])["n"]) == {1, 2}
@@ -109,7 +109,7 @@ def test_texts_are_measured_by_labels_words_and_overlap(graded, labels):
     assert "rouge_1" not in measure_texts(graded, {"reward": labels}, [])
 
 
-def test_overshoot_is_what_the_reward_alone_sees():
+def test_overshoot_is_gain_in_reward_but_not_in_new_samples():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"context_id": np.repeat(list("abcd"), 25), "again": rng.normal(size=100)})
     frame["reward"] = 10 * frame["again"]
@@ -121,7 +121,7 @@ def test_overshoot_is_what_the_reward_alone_sees():
     assert gamed["overshoot"].mean() > 0.5
 
 
-def test_what_changed_most_is_shown_from_both_ends():
+def test_most_changed_shows_largest_gain_and_loss_first():
     one = pd.DataFrame({"context_id": list("abcd"), "reward": [0.1, 0.2, 0.3, 0.4]})
     one = one.assign(context="source", reference="", text="before")
     now = one.assign(text="after", reward=[0.5, 0.1, 0.4, np.nan])
@@ -131,7 +131,7 @@ def test_what_changed_most_is_shown_from_both_ends():
     assert list(most_changed(one, now.iloc[:1])) == ["a"]
 
 
-def test_slopes_of_the_reward_are_those_that_made_it_whatever_the_level_of_a_source():
+def test_reward_slopes_are_recovered_within_sources():
     rng = np.random.default_rng(0)
     sources = np.repeat([f"c{i}" for i in range(40)], 5)
     frame = pd.DataFrame({"context_id": sources, "words": rng.integers(5, 60, 200) * 1.0})

@@ -65,7 +65,7 @@ def test_vectors_are_those_of_each_text_alone(tiny_encoder, taught, pooling, lay
         assert vector.numpy() == pytest.approx(wanted.numpy(), abs=1e-5)
 
 
-def test_a_vector_does_not_depend_on_what_else_is_encoded(tiny_encoder, taught):
+def test_vector_does_not_depend_on_its_batch(tiny_encoder, taught):
     """To the last bit: a run that is taken up again encodes other texts together than the one that was killed."""
     together, alone = (TextEncoder(find_model(tiny_encoder)) for _ in range(2))
     texts = ["good", "good bad", *taught["text"], *taught["source"]]
@@ -76,7 +76,7 @@ def test_a_vector_does_not_depend_on_what_else_is_encoded(tiny_encoder, taught):
 @pytest.mark.slow
 @pytest.mark.parametrize("inputs", EVERY)
 @pytest.mark.parametrize("loss", ["regression", "classification"])
-def test_it_learns_what_it_is_taught(tiny_encoder, taught, inputs, loss):
+def test_cross_fitted_scores_correlate_with_labels(tiny_encoder, taught, inputs, loss):
     options = {"encoder": tiny_encoder, "inputs": inputs, "loss": loss, "pooling": "mean"}
     found = cross_fit(taught, folds=3, progress=False, learning_rate=1e-2, patience=30, **options)
     scores = found.score(taught["text"], taught["source"].tolist(), taught["reference"].tolist())
@@ -85,7 +85,7 @@ def test_it_learns_what_it_is_taught(tiny_encoder, taught, inputs, loss):
         assert ((scores > 0) & (scores < 1)).all()
 
 
-def test_the_same_seed_gives_the_same_weights_and_draws_on_nobody_else(tiny_encoder, taught):
+def test_training_is_seeded_and_leaves_global_random_state(tiny_encoder, taught):
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     runs = [train(taught, encoder=tiny_encoder, trainable=1, seed=seed, **QUICK) for seed in (3, 3, 4)]
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_weights_and_draws_on_nobody_else(tiny_enco
 
 
 @pytest.mark.parametrize("trainable", [0, 1, 2, "all"])
-def test_only_what_is_trainable_learns(tiny_encoder, taught, trainable):
+def test_only_trainable_layers_change(tiny_encoder, taught, trainable):
     made = train(taught, encoder=tiny_encoder, trainable=trainable, layer=2, encoder_rate=1e-3, **QUICK)
     start = TextEncoder(find_model(tiny_encoder), 2).model.state_dict()
     moved = {n for n, p in made.encoder.model.state_dict().items() if not torch.equal(p, start[n])}
@@ -176,7 +176,7 @@ def test_contexts_stand_on_one_side(taught):
     assert len(_split(one, Settings(validation=0))[0]) == len(taught)
 
 
-def test_it_stops_early_and_keeps_the_best(tiny_encoder, taught):
+def test_training_stops_early_and_keeps_the_best_epoch(tiny_encoder, taught):
     noise = taught.assign(label=np.random.default_rng(0).random(len(taught)))
     made = train(noise, encoder=tiny_encoder, learning_rate=0.05, patience=4, progress=False)
     history = made.training["history"]

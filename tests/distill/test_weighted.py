@@ -46,7 +46,7 @@ def test_the_id_pins_evaluators_and_weights(evaluators):
     assert WeightedEvaluators(swapped).id != WeightedEvaluators(evaluators).id
 
 
-def test_it_judges_as_an_evaluator_does(evaluators, taught):
+def test_weighted_evaluators_serve_as_a_judge(evaluators, taught):
     both = WeightedEvaluators(evaluators)
     judge = EvaluatorJudge(both)
     for attribute in ("", "multiple"):
@@ -57,7 +57,7 @@ def test_it_judges_as_an_evaluator_does(evaluators, taught):
 
 
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, -1.0), (0.0, 0.0), (float("nan"), 1.0)])
-def test_says_what_weights_may_be(evaluators, weights):
+def test_invalid_weights_are_refused(evaluators, weights):
     weights = dict(zip(evaluators, weights, strict=False))
     with pytest.raises(InputError, match="a non-negative number for each of alone, folds"):
         WeightedEvaluators(evaluators, weights)

@@ -20,7 +20,7 @@ def _work_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_what_comes_with_biaslab_is_one_notebook_a_probe_and_more():
+def test_bundled_notebooks_include_one_per_probe():
     assert {f"{name}.ipynb" for name in bl.probes.available()} <= set(NAMES)
     assert [path.name for path in list_notebooks()] == NAMES  # there is no folder of notebooks here
 
@@ -33,7 +33,7 @@ def test_copies_are_run_instead_of_the_originals(capsys):
         assert Path("notebooks", name).read_bytes() == (bundled() / name).read_bytes()
 
 
-def test_what_was_changed_is_kept_unless_asked(capsys):
+def test_changed_copies_are_kept_unless_overwrite(capsys):
     copy_notebooks("mine")
     changed, lost = Path("mine/position.ipynb"), Path("mine/source.ipynb")
     changed.write_text(json.dumps({"mine": True}))
@@ -49,7 +49,7 @@ def test_what_was_changed_is_kept_unless_asked(capsys):
     assert Path("mine/my_own.ipynb").read_text() == "{}"
 
 
-def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(capsys):
+def test_unwritable_folder_is_refused_in_one_sentence(capsys):
     Path("file").write_text("")
     with pytest.raises(InputError, match=r"folder is 'file/deep', allowed: a folder that can be written"):
         copy_notebooks("file/deep")

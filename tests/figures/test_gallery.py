@@ -21,7 +21,7 @@ def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
     assert "readme" not in page
 
 
-def test_figures_stand_before_tables_and_each_study_is_linked_above_them(tmp_path, make_row):
+def test_figures_precede_tables_and_follow_links_to_studies(tmp_path, make_row):
     (tmp_path / "position__rate.png").write_bytes(b"png")
     pd.DataFrame([make_row(metric="first_position_rate")]).to_csv(tmp_path / "position__estimates.csv", index=False)
     page = write_index(tmp_path, [Line("position", "1 figure", 3.2, "0 judge calls")]).read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def test_recorded_judges_stand_first(tmp_path):
     assert places == sorted(places)
 
 
-def test_what_a_table_finds_stands_below_its_figure(tmp_path, make_row):
+def test_finding_of_a_table_is_the_caption_of_its_figure(tmp_path, make_row):
     (tmp_path / "atlas__rate.png").write_bytes(b"png")
     rows = pd.DataFrame([make_row(), make_row()]).assign(finding="Two of 2 judges prefer <b> first.")
     rows.to_csv(tmp_path / "atlas__rate.csv", index=False)
@@ -49,7 +49,7 @@ def test_what_a_table_finds_stands_below_its_figure(tmp_path, make_row):
     assert find_sentence(tmp_path / "atlas__rate.png") == find_sentence(tmp_path / "none.csv") == ""
 
 
-def test_files_that_are_no_estimates_are_said_in_rows_or_not_at_all(tmp_path):
+def test_other_csv_files_are_described_by_rows_or_not_at_all(tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
     assert describe_estimates(tmp_path / "a.csv") == "1 rows"

@@ -72,12 +72,12 @@ def test_every_field_is_a_parameter_or_left_out_with_a_reason(name):
 
 
 @pytest.mark.parametrize("name", sorted(LEFT_OUT))
-def test_what_is_left_out_is_a_field(name):
+def test_omitted_names_are_fields(name):
     assert set(LEFT_OUT[name]) <= {field.name for field in fields(available()[OF.get(name, name)])}
 
 
 @pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) & set(available())))
-def test_a_default_that_is_none_says_what_it_may_be(name):
+def test_default_none_has_a_numeric_type(name):
     """So that `-p n_candidates=2` is read as a number."""
     kinds = types_of(NOTEBOOKS[name])
     for own in ("n_candidates", "n_forced", "n_orders", "reliability", "n_pairs", "n_comparisons"):

@@ -140,7 +140,7 @@ def test_runs_by_itself_from_papermill(path, tmp_path):
     assert sum(shown) == len(names)
 
 
-def test_what_is_not_clean_is_found(tmp_path):
+def test_unclean_outputs_are_detected(tmp_path):
     from nbformat.v4 import new_code_cell, new_notebook, new_output
 
     said = [f"{ROOT}/x", f"key {SECRET}"]

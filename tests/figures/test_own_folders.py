@@ -63,7 +63,7 @@ def test_a_notebook_that_biaslab_does_not_have_is_named(shell):
         bl.enter_project("positon")
 
 
-def test_a_cell_that_was_edited_and_saved_is_told_from_the_notebook_as_it_came(tmp_path):
+def test_edited_parameters_cell_differs_from_the_recorded_one(tmp_path):
     path = tmp_path / "study.ipynb"
     cell = new_code_cell("seed = 0\nn_pairs = 2", metadata={"tags": ["parameters"]})
     nbformat.write(new_notebook(cells=[cell]), path)
@@ -104,7 +104,7 @@ def studies(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_with_other_parameters_leaves_the_default_figures_alone(studies):
+def test_other_parameters_leave_the_default_figures_unchanged(studies):
     first = regenerate(progress=False)
     assert [run.files[1] for run in first] == [Path("figures/one__rate.png"), Path("figures/two__rate.png")]
     apart = Path("figures", folder_of({"n": 5}))

@@ -26,7 +26,7 @@ def rate(half, judge="local:a", **more):
     return row | {"ci_low": 0.6 - half, "ci_high": 0.6 + half} | more
 
 
-def test_half_the_width_is_held_against_what_the_probe_says_matters(tmp_path):
+def test_half_width_is_compared_with_what_matters(tmp_path):
     draw(tmp_path, "position__rate", rate(0.05), rate(0.2, attribute="b"), rate(0.1, attribute="c"))
     [row] = measure_precision(tmp_path).to_dict("records")
     assert row == {
@@ -42,7 +42,7 @@ def test_half_the_width_is_held_against_what_the_probe_says_matters(tmp_path):
     }
 
 
-def test_recorded_judges_tell_whatever_their_width_and_do_not_hide_how_wide_the_others_are(tmp_path):
+def test_recorded_judges_always_tell_and_do_not_widen_others(tmp_path):
     recorded = [rate(0.3, judge, n_contexts=112) for judge in ("gpt-4-0613", "meta/Llama-2-7b", "recorded/x/01")]
     draw(tmp_path, "position__rate", *recorded, rate(0.05), rate(0.05, "api:b@c"))
     [row] = measure_precision(tmp_path).to_dict("records")
@@ -50,7 +50,7 @@ def test_recorded_judges_tell_whatever_their_width_and_do_not_hide_how_wide_the_
     assert (row["widest"], row["n_contexts"]) == (0.05, 24)
 
 
-def test_only_intervals_of_primary_metrics_in_figures_count_and_each_of_them_once(tmp_path):
+def test_only_primary_intervals_in_figures_count_once(tmp_path):
     draw(tmp_path, "position__rate", rate(0.05), rate(math.nan), rate(0.4, metric="order_consistency"))
     draw(tmp_path, "position__again", rate(0.05, q_value=0.3))
     draw(tmp_path, "baselines__gains", rate(0.4, probe="scoring"))
@@ -62,7 +62,7 @@ def test_only_intervals_of_primary_metrics_in_figures_count_and_each_of_them_onc
     assert table[["study", "intervals"]].to_numpy().tolist() == [["position", 1]]
 
 
-def test_a_primary_metric_that_no_figure_could_show_has_a_row_all_the_same(tmp_path):
+def test_primary_metric_without_figure_has_a_row(tmp_path):
     undefined = rate(math.nan, probe="recipe", metric="recipe_gain", note="scores do not vary")
     pd.DataFrame([undefined]).to_csv(tmp_path / "recipe__estimates.csv", index=False)
     table = write_precision(tmp_path)
@@ -72,7 +72,7 @@ def test_a_primary_metric_that_no_figure_could_show_has_a_row_all_the_same(tmp_p
     assert "none: undefined, or in no figure" in write_index(tmp_path).read_text(encoding="utf-8")
 
 
-def test_the_table_is_written_and_said(tmp_path):
+def test_precision_table_is_written_and_summarised(tmp_path):
     draw(tmp_path, "position__rate", rate(0.05), rate(0.2, "gpt-4"), rate(0.2, attribute="b"))
     table = write_precision(tmp_path)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "precision.csv"), table)
@@ -114,14 +114,14 @@ def defaults(notebook):
     return names
 
 
-def test_seven_of_ten_primary_intervals_that_the_notebooks_draw_by_default_can_tell():
+def test_70_percent_of_default_primary_intervals_can_tell():
     table = pd.read_csv(MEASURED)
     assert set(table["study"]) <= {path.stem.lstrip("0_") for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert share_told(table) >= 0.7, describe_precision(table)
 
 
 @pytest.mark.parametrize("study", sorted(set(pd.read_csv(MEASURED)["study"])) if MEASURED.exists() else [])
-def test_what_was_measured_is_what_the_notebooks_ask_for(study):
+def test_measured_precision_has_the_default_contexts(study):
     table = pd.read_csv(MEASURED).query("study == @study")
     [notebook] = [path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem.lstrip("0_") == study]
     asked = defaults(notebook)["n_contexts"]

@@ -84,7 +84,7 @@ def test_second_run_asks_nothing(tmp_path, capfd):
 
 
 @pytest.mark.slow
-def test_what_is_up_to_date_is_left_out():
+def test_up_to_date_notebooks_are_skipped():
     write_notebook("01_study", STUDY)
     write_notebook("02_broken", "raise ValueError")
     found = []
@@ -129,7 +129,7 @@ def test_a_failing_notebook_does_not_stop_the_others(capfd):
 
 
 @pytest.mark.slow
-def test_a_dying_kernel_and_a_broken_file_are_failures_in_one_line():
+def test_dead_kernel_and_invalid_file_fail_in_one_line():
     write_notebook("dies", "import os; os._exit(1)")
     Path("notebooks/broken.ipynb").write_text("{")
     with pytest.raises(NotebookError, match=r"broken.ipynb failed with JSONDecodeError.*; dies.ipynb failed with Dead"):

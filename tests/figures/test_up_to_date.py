@@ -33,13 +33,13 @@ def task(tmp_path, monkeypatch):
     return made
 
 
-def test_nothing_changed(task):
+def test_unchanged_inputs_are_up_to_date(task):
     found = earlier_run(task, inputs(task))
     assert found == Run("study", tuple(MADE), 7.0, 5, 4, 3, 2, 1, ("judge",), up_to_date=True)
     assert describe(found) == "study: 1 figure, up to date"
 
 
-def test_what_a_notebook_does_not_have_is_no_input(task):
+def test_parameter_absent_from_the_notebook_is_no_input(task):
     assert inputs(Task(**{**vars(task), "wanted": {"n": 3, "judge": "simulated"}})) == inputs(task)
 
 
@@ -62,7 +62,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_whatever_changes_is_noticed(task, monkeypatch, what):
+def test_any_changed_input_is_not_up_to_date(task, monkeypatch, what):
     CHANGES[what](monkeypatch)
     assert earlier_run(task, inputs(task)) is None
 
@@ -72,7 +72,7 @@ def test_another_value_of_a_parameter(task):
     assert earlier_run(other, inputs(other)) is None
 
 
-def test_whoever_throws_replies_away_wants_to_ask_again(task):
+def test_run_with_replies_since_deleted_is_not_up_to_date(task):
     run = json.loads(task.target.read_text(encoding="utf-8"))
     run["metadata"]["biaslab"]["replies"] = 1
     task.target.write_text(json.dumps(run), encoding="utf-8")

@@ -56,7 +56,7 @@ def run(kernel, path, folder, **parameters):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_its_cells_run_and_draw(kernel, path, tmp_path):
+def test_notebook_cells_run_and_draw(kernel, path, tmp_path):
     notebook = run(kernel, path, tmp_path)
     figures = list((tmp_path / "figures").rglob("*.png"))
     assert figures
@@ -70,6 +70,6 @@ def test_its_cells_run_and_draw(kernel, path, tmp_path):
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.stem)
-def test_its_cells_run_on_text(kernel, path, tmp_path):
+def test_notebook_cells_run_on_text_answers(kernel, path, tmp_path):
     run(kernel, path, tmp_path, answer="text")
     assert list((tmp_path / "figures").rglob("*.png"))

@@ -205,7 +205,7 @@ def test_rows_in_any_order_do_not_matter(graded):
     np.testing.assert_allclose(both[numbers], both[[f"{n}_shuffled" for n in numbers]], atol=1e-9)
 
 
-def test_what_is_not_known_is_said(graded):
+def test_undefined_metrics_have_a_reason(graded):
     judge = bl.SimulatedJudge(graded)
     some = run(Anchoring(TWO, n_orders=1, n_forced=3), judge, graded)
     assert "force all labels" in row_of(some, "anchor_excess")["note"]

@@ -51,7 +51,7 @@ def test_shares_become_the_samples_that_were_counted(data, garbage):
         assert share == pytest.approx((value.fillna(0) * mass_of).sum())
 
 
-def test_nothing_is_averaged_that_was_not_sampled(data):
+def test_expected_scores_need_more_than_counted_samples(data):
     found = ScoreDistribution(**ONE, scales=["1-10"]).estimate(
         collected(ScoreDistribution(**ONE, scales=["1-10"]), judge_of(data))
     )
@@ -62,7 +62,7 @@ def test_nothing_is_averaged_that_was_not_sampled(data):
     assert row_of(found, "agreement_gain", answer="mean of 3")["estimate"] > 0
 
 
-def test_sweep_asks_other_temperatures_as_texts_and_counts_what_was_sampled(data):
+def test_sweep_of_counted_judge_asks_text_at_other_temperatures(data):
     probe, judge = Sweep(**ONE, scale="1-10", temperatures=(0.0, 1.0), samples=4), judge_of(data)
     trials = collected(probe, judge)
     greedy = trials[(trials["cot"] == "no CoT") & (trials["temperature"] == 0)]
@@ -137,7 +137,7 @@ def test_loss_of_agreement_needs_single_samples(data):
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_less_sure_without_the_source_loses_no_agreement():
+def test_loss_is_corrected_for_sampling_noise_without_source():
     """Two samples of the same expected scores, less sharp without: uncorrected, .1 of agreement seems lost."""
 
     class LessSure:

@@ -30,7 +30,7 @@ EXPLAINED = bl.Protocol.from_template(
     ],
     ids=["graded verdicts", "json", "explanation first"],
 )
-def test_type_i_error_coverage_and_power_are_those_of_our_own_prompts(base, metric, own):
+def test_probes_behind_a_protocol_keep_error_coverage_and_power(base, metric, own):
     @dataclass(frozen=True)
     class Behind(base):
         name = f"{base.name}_behind_a_protocol"

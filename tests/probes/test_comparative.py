@@ -65,7 +65,7 @@ def test_metrics_are_those_of_the_position_probe(graded):
     assert ours.loc["tokens_per_item", "estimate"] == 5  # 30 comparisons of a token each, 6 candidates
 
 
-def test_debiasing_takes_the_bias_out_and_is_not_fitted_where_it_is_applied(graded):
+def test_debiasing_removes_position_bias_out_of_sample(graded):
     judge = bl.SimulatedJudge(graded, position=2.0, noise=0.5)
     before, after = (run(Comparative(["coherence"], debiasing=name), judge, graded) for name in ("none", "threshold"))
     assert before.loc["first_position_rate", "estimate"] > 0.75
@@ -126,7 +126,7 @@ class Watched:
 ADAPTIVE = Comparative(["coherence", "fluency"], strategy="adaptive", budget=14, rounds=5)
 
 
-def test_an_adaptive_design_is_asked_in_rounds_until_its_budget_is_spent(graded):
+def test_adaptive_design_spends_its_budget_in_rounds(graded):
     watched = Watched(bl.SimulatedJudge(graded, quality=2.0, noise=0.5))
     trials = bl.collect(ADAPTIVE, watched, graded, progress=False)
     assert [len(asked) for asked in watched.rounds] == [48, 48, 48, 48, 32]  # 3, 3, 3, 3, 2 of 8 contexts × 2
@@ -148,7 +148,7 @@ def test_adaptive_agrees_more_than_random_for_the_same_price():
     assert found["adaptive"] > found["random"] + 0.02
 
 
-def test_what_was_refused_is_not_asked_again(graded):
+def test_refused_pairs_are_not_repeated(graded):
     trials = bl.collect(ADAPTIVE, bl.SimulatedJudge(graded, refusal=0.5), graded, progress=False)
     assert trials["key"].is_unique
     assert trials.groupby(["context_id", "attribute"]).size().eq(14).all()

@@ -119,7 +119,7 @@ def test_text_agrees_with_distributions(graded):
 
 
 @pytest.mark.slow
-def test_what_depends_on_the_prompt_is_found_and_what_does_not_is_not_accused(graded):
+def test_configuration_gap_is_found_only_with_prompt_noise(graded):
     for noise, found in ((0.0, False), (1.0, True)):
         judge = bl.SimulatedJudge(graded, noise=noise, context_noise=0.5)
         rows = run(Consistency(scales=["1-5"]), judge, graded, ["configuration_gap"])
@@ -127,7 +127,7 @@ def test_what_depends_on_the_prompt_is_found_and_what_does_not_is_not_accused(gr
         assert (rows["q_value"] < 0.05).all() if found else (rows["q_value"] > 0.05).all()
 
 
-def test_a_joint_text_is_pulled_by_what_stands_before():
+def test_joint_text_is_pulled_by_earlier_scores():
     data = construct_population(60, attributes=2)
     probe = Consistency(["fluency"], scales=["1-5"], levels=["interval"], answer="text", replicates=2)
     pulled = run(probe, bl.SimulatedJudge(data, anchoring=0.8), data, ["configuration_gap"]).iloc[0]
@@ -192,13 +192,13 @@ def test_recorded_scores_must_be_repeated_in_some_way(tmp_path):
     assert alpha["estimate"].tolist() == [1.0, 1.0, 1.0]
 
 
-def test_ordinal_alpha_of_very_many_contexts_is_left_out(tmp_path):
+def test_ordinal_alpha_is_omitted_over_3000_contexts(tmp_path):
     accepted = Consistency().accepts(scores_of(tmp_path, 3001, ratings="3 4"))
     assert accepted.probe.levels == ("interval", "nominal")
     assert "the 3,001 contexts" in accepted.note
 
 
-def test_trials_of_its_own_design_are_taken_before_recorded_ones(graded, tmp_path):
+def test_own_trials_take_precedence_over_recorded_scores(graded, tmp_path):
     probe = Consistency(**ONE, joint=False)
     own = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
     both = pd.concat([own, scores_of(tmp_path, 8, ratings="3 4")], ignore_index=True)

@@ -139,7 +139,7 @@ def test_trials_saved_as_a_table_are_read_back(probe, trials, asked, tmp_path):
     pd.testing.assert_frame_equal(estimate(probe, again, list(probe.primary))[numbers], asked[numbers])
 
 
-def test_estimates_what_is_asked_and_nothing_else(probe, trials, estimates, asked):
+def test_only_requested_metrics_are_estimated(probe, trials, estimates, asked):
     assert set(asked["metric"]) == set(probe.primary)
     cell = [c for c in estimates.columns if c not in TRAILING]
     wanted = set(asked[cell].astype(str).itertuples(index=False, name=None))
@@ -176,7 +176,7 @@ class LastBit:
             yield request, dataclasses.replace(reply, logprobs=tuple(down) or None)
 
 
-def test_estimates_repeat_themselves_and_do_not_hang_on_the_last_bit(probe, judge, graded, estimates):
+def test_estimates_are_reproducible_up_to_the_last_bit(probe, judge, graded, estimates):
     """Made again, from probabilities that differ as another processor's do: whatever is drawn is drawn by seed."""
     nudged = estimate(probe, bl.collect(probe, LastBit(judge), graded, progress=False))
     pd.testing.assert_frame_equal(nudged, estimates, rtol=1e-6, atol=1e-9)
@@ -185,7 +185,7 @@ def test_estimates_repeat_themselves_and_do_not_hang_on_the_last_bit(probe, judg
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quality", [pytest.param(1.0, id="invariant"), pytest.param(0.0, id="constant")])
-def test_what_differs_in_the_last_bits_is_equal(probe, graded, quality):
+def test_differences_in_the_last_bits_are_no_findings(probe, graded, quality):
     """Every metric of a judge that no order, wording or scale moves, and of one that nothing moves."""
     judge = bl.SimulatedJudge(graded, quality=quality)
     trials = bl.collect(probe, judge, graded, progress=False)
@@ -198,7 +198,7 @@ def test_what_differs_in_the_last_bits_is_equal(probe, graded, quality):
     assert (expected.loc[tiny & np.isclose(expected["estimate"], np.array(null, float)), "p_value"].dropna() == 1).all()
 
 
-def test_warns_and_says_why_there_is_nothing(probe, trials):
+def test_estimate_without_answers_warns_with_the_reason(probe, trials):
     nothing = trials.assign(value=np.nan, status=np.resize(["refused", "unparsable"], len(trials)))
     with pytest.warns(MissingDataWarning):
         estimates = probe.estimate(nothing)
@@ -226,7 +226,7 @@ def test_planted_bias_is_found_and_its_absence_not(probe):
         assert p_values["planted"] < 0.01, metric.name
 
 
-def test_unknown_probe_lists_those_there_are():
+def test_unknown_probe_error_lists_the_known_ones():
     with pytest.raises(InputError, match="position"):
         find_probe("telepathy")
     with pytest.raises(AttributeError, match="position"):

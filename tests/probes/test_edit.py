@@ -64,7 +64,7 @@ def comparisons():
     return pd.DataFrame(rows, columns=names).assign(status="ok", samples=np.nan, human=np.nan, **given, **CELL)
 
 
-def test_design_is_three_variants_of_items_and_of_pairs_in_both_orders(graded):
+def test_design_has_three_variants_of_items_and_of_pairs(graded):
     probe = Edit(**ONE, n_candidates=3, n_pairs=4)
     trials = list(probe.design(graded))
     assert len(trials) == len(graded.candidates["context_id"].unique()) * (3 * 3 + 4 * 3 * 2)
@@ -78,7 +78,7 @@ def test_design_is_three_variants_of_items_and_of_pairs_in_both_orders(graded):
         assert ("Annals of Applied Inquiry" in trial.request.messages[0].content) == (variant == "edited")
 
 
-def test_what_is_unedited_is_asked_as_other_probes_ask_it(graded):
+def test_unedited_requests_equal_those_of_other_probes(graded):
     """So that a store answers it: prompts without heading and note are what they were."""
     alone = Edit(**ONE, forms=["score"], n_candidates=None).design(graded)
     unedited = {trial.request for trial in alone if trial.condition["variant"] == "unedited"}
@@ -89,7 +89,7 @@ def test_what_is_unedited_is_asked_as_other_probes_ask_it(graded):
         assert unedited == {trial.request for trial in Position(["coherence"], [template]).design(graded)}
 
 
-def test_headings_stand_behind_names_and_notes_before_the_question(graded):
+def test_headings_follow_names_and_notes_precede_the_question(graded):
     probe = Edit(["coherence"], [HEADING, NOTE], n_candidates=1, n_pairs=1)
     shown = {}
     for trial in probe.design(graded.head(1)):
@@ -168,7 +168,7 @@ def test_logits_of_texts_are_mantel_and_haenszels(graded):
 
 
 @pytest.mark.parametrize("planted", [0.0, 0.8, -0.5])
-def test_what_is_planted_comes_back(graded, planted):
+def test_planted_edit_effect_is_recovered(graded, planted):
     """Without noise exactly: in logits the planted points, in scores the judge's own expectation."""
     judge = bl.SimulatedJudge(graded, edits={"authority": 0.3 + planted, "null:authority": 0.3})
     probe = Edit(**ONE, n_candidates=None)
@@ -185,7 +185,7 @@ def test_what_is_planted_comes_back(graded, planted):
 
 
 @pytest.mark.slow
-def test_a_judge_whom_every_change_moves_alike_is_not_accused():
+def test_judge_moved_alike_by_every_change_is_not_found_biased():
     data = construct_population(200)
     judge = bl.SimulatedJudge(data, noise=1.0, edits={"authority": 1.0, "null:authority": 1.0})
     found = run(Edit(edits=["authority"], n_pairs=None), judge, data)
@@ -210,7 +210,7 @@ def test_worth_is_in_points_of_human_score():
     assert "not shown to increase" in row["note"]
 
 
-def test_texts_with_nothing_to_change_are_left_out_and_counted(graded):
+def test_unchanged_texts_are_excluded_and_counted(graded):
     judge = bl.SimulatedJudge(graded, edits={"shout_if_rainy": 1.0})
     probe = Edit(["coherence"], [shout_if_rainy], n_candidates=None, n_pairs=None)
     trials = bl.collect(probe, judge, graded, progress=False)

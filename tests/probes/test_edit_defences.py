@@ -30,7 +30,7 @@ def texts_of(request):
     return "\n".join(message.content for message in request.messages)
 
 
-def test_without_defences_requests_are_what_they_are_without_the_word(graded):
+def test_defence_none_equals_no_defences(graded):
     plain, named = (
         [trial.request for trial in Edit(["coherence"], ATTACKS, **more).design(graded)]
         for more in ({}, {"defences": ["none"]})

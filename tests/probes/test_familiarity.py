@@ -83,7 +83,7 @@ def test_pooled_correlations_are_scipys(made):
     assert row_of(estimates, "familiarity_excess")["estimate"] == pytest.approx(judge - human)
 
 
-def test_slope_is_that_of_a_regression_with_an_indicator_a_context(made):
+def test_slope_equals_ols_with_context_indicators(made):
     frame, trials = made
     found = row_of(Familiarity(sources=False).estimate(trials, ["familiarity_slope"]), "familiarity_slope")
     fit = smf.ols(
@@ -184,7 +184,7 @@ def test_the_planted_slope_is_recovered(population, size):
 
 
 @pytest.mark.slow
-def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(population):
+def test_judge_that_follows_humans_has_no_excess(population):
     """Humans find likely text better here; a judge that agrees with them has their correlation, and no excess."""
     means = population.human_means["coherence"].to_numpy()
     rng = np.random.default_rng(0)
@@ -285,7 +285,7 @@ class Wordless:
             yield from self.judge.ask([request])
 
 
-def test_a_judge_without_likelihoods_is_refused_before_it_is_asked(graded):
+def test_judge_without_likelihoods_is_refused_before_any_request(graded):
     inner = bl.SimulatedJudge(graded)
     judge = Wordless(inner)
     with pytest.raises(UnsupportedRequestError, match=r"does not answer Likelihood requests.*another judge"):
@@ -296,7 +296,7 @@ def test_a_judge_without_likelihoods_is_refused_before_it_is_asked(graded):
     assert set(trials["status"]) == {"ok"}
 
 
-def test_reads_the_mean_log_probability_of_a_token():
+def test_value_is_the_mean_token_log_probability():
     trial = Trial(Likelihood("Rain fell."), "c", "fluency", "x", condition={"asked": "candidate"})
     probe = Familiarity()
     value, status = probe.read(trial, Reply(logprobs=(math.log(1 / 2), math.log(1 / 8), math.log(1 / 4))))
@@ -402,7 +402,7 @@ def test_perplexities_of_another_model_serve_pairs_too(graded):
     assert found["likelihood_judge"] == "reader"
 
 
-def test_pairs_without_human_scores_have_no_log_odds_and_say_so(graded):
+def test_pairs_without_human_scores_have_a_note_and_no_log_odds(graded):
     probe = Familiarity(["coherence"], asks=["pairs"])
     trials = collect(probe, bl.SimulatedJudge(graded), graded).assign(human_gap=np.nan, human=np.nan)
     found = row_of(probe.estimate(trials), "familiarity_logit")
@@ -421,7 +421,7 @@ def test_a_protocol_of_pairs_asks_for_pairs_beside_likelihoods(graded):
 
 @pytest.mark.parametrize("asks", ["likelihoods", "both", ["scores"], ["pairs", "scores"]])
 @pytest.mark.parametrize("form", ["pair", "score"])
-def test_a_protocol_leaves_what_is_asked_for_unless_it_is_of_another_form(form, asks):
+def test_protocol_changes_asks_only_if_of_another_form(form, asks):
     slots, reads = {
         "pair": ("{answer_a} {answer_b}", {"verdicts": {"A": 1, "B": 0}, "pattern": "([AB])"}),
         "score": ("{answer}", {"scale": "1-5", "pattern": "([1-5])"}),

@@ -44,14 +44,14 @@ def code_lines(text):
     return len({line for span in spans for line in span} - documented)
 
 
-def test_it_is_short_and_needs_few_rooms():
+def test_guide_probe_has_45_lines_and_4_imports_at_most():
     imported = {node.module for node in ast.walk(ast.parse(CODE)) if isinstance(node, ast.ImportFrom)}
     assert len([module for module in imported if module.startswith("biaslab")]) <= 4
     assert code_lines(CODE) <= 45
 
 
 @pytest.mark.usefixtures("in_place")
-def test_it_is_found_and_measures():
+def test_guide_probe_is_registered_and_estimates():
     kind = find_probe("own_texts")
     assert available()["own_texts"] is kind is bl.probes.OwnTexts
     assert find_metric("own_text_gain", "own_texts").advice
@@ -63,7 +63,7 @@ def test_it_is_found_and_measures():
     assert row["q_value"] == row["p_value"]
 
 
-def test_in_a_notebook_it_has_a_verdict_a_card_and_an_axis(tmp_path, monkeypatch):
+def test_guide_probe_has_a_verdict_a_card_and_an_axis(tmp_path, monkeypatch):
     """Where nothing is installed of it, and estimates come back from a file."""
     monkeypatch.chdir(tmp_path)
     cell = CODE.replace('"own_texts"', '"of_a_notebook"').replace("own_text_gain", "notebook_gain")
@@ -87,7 +87,7 @@ def test_in_a_notebook_it_has_a_verdict_a_card_and_an_axis(tmp_path, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_place")
-def test_it_keeps_its_promises_without_another_edit():
+def test_guide_probe_keeps_error_coverage_and_power():
     found = bl.validate([find_probe("own_texts")], studies=400, contexts=[24, 100], population=3000)
     left = calibration.outside(found)
     assert left.empty, "\n".join(map(calibration.describe, left.itertuples()))

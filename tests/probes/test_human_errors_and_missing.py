@@ -46,7 +46,7 @@ def test_verdicts_know_how_much_humans_err():
     assert unknown["estimate"] > 3 * unknown["se"]
 
 
-def test_where_one_rating_is_known_interval_and_test_hold_at_every_reliability():
+def test_single_ratings_take_the_worst_case_over_reliability():
     trials = own_texts(100, bias=0.6, k=1, reliability=0.6, better=1.0, rated=False)
     row = estimate(OWN, trials, LOGIT)
     curve = OWN.sensitivity(trials, [1.0, 0.85, 0.7, 0.55, 0.4, 0.3], [LOGIT])
@@ -85,7 +85,7 @@ def test_better_texts_at_the_top_of_the_scale_are_not_tested():
     assert "at the top of the scale" in found["words"]
 
 
-def test_the_top_of_the_scale_does_no_harm_where_own_texts_are_as_good():
+def test_ceiling_is_harmless_if_own_texts_are_as_good():
     row = estimate(OWN, own_texts(ceiling=1.0), SHIFT)
     assert row["p_value"] > 0
     assert "own is not associated with human scores" in row["note"]
@@ -97,7 +97,7 @@ def some_lost(trials, asked, share=0.1, seed=3):
 
 
 @pytest.mark.parametrize(("metric", "asked", "k"), [(SHIFT, "score", None), (EXCESS, "pair", None), (LOGIT, "pair", 1)])
-def test_bounds_hold_whatever_the_missing_judgements_would_have_been(metric, asked, k):
+def test_bounds_cover_every_completion(metric, asked, k):
     trials = own_texts(30, bias=0.4, k=k, reliability=0.8, better=0.5)
     lost = some_lost(trials, asked)
     row = estimate(OWN, without(trials, lost), metric)
@@ -112,7 +112,7 @@ def test_bounds_hold_whatever_the_missing_judgements_would_have_been(metric, ask
         assert there["estimate"] - 0.02 <= row["bound_high"]
 
 
-def test_bounds_of_a_slope_are_those_of_least_squares_over_all_fills():
+def test_slope_bounds_are_least_squares_over_all_completions():
     """With one rating and two missing scores, every pair of ends by statsmodels."""
     trials = generate(GENERATORS["normal"], "verbosity", 12, False, None, (2,)).drop(columns="ratings")
     lost = np.zeros(len(trials), bool)
@@ -132,7 +132,7 @@ def test_bounds_of_a_slope_are_those_of_least_squares_over_all_fills():
     assert row["bound_high"] < max(slopes) + 3 * half
 
 
-def test_the_tipping_point_is_where_the_interval_reaches_the_null():
+def test_tipping_point_is_where_the_interval_reaches_null():
     trials = own_texts(60, bias=0.35)
     lost = some_lost(trials, "score", 0.12)
     row = estimate(OWN, without(trials, lost), SHIFT)
@@ -147,7 +147,7 @@ def test_the_tipping_point_is_where_the_interval_reaches_the_null():
     assert verdict(few)["finding"] == "above"
 
 
-def test_what_nothing_bounds_is_not_found():
+def test_unbounded_effect_is_not_a_finding():
     """Log odds of exact probabilities: a missing one could be as near to 0 or 1 as can be."""
     trials = own_texts(60, bias=1.0)
     row = estimate(OWN, without(trials, some_lost(trials, "pair", 0.1)), LOGIT)
@@ -169,7 +169,7 @@ def test_the_scheduled_cells_of_own_texts_keep_their_bands(generator, metric, mo
     assert ("found" in set(found["quantity"])) == (generator == "missing_15")
 
 
-def test_a_cell_whose_metric_is_not_tested_is_refused_with_the_reason():
+def test_cell_with_an_untested_metric_is_refused():
     options = {"studies": 2, "population": 60, "contexts": [12], "generators": ["own_better_ceiling"]}
     found = bl.validate([bl.probes.SelfPreference], [SHIFT], **options)
     assert set(found["quantity"]) == {"refused"}

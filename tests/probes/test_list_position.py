@@ -59,7 +59,7 @@ def test_orders_of_two_are_both_orders_of_a_pair():
         balanced_orders("aa")
 
 
-def test_a_design_shows_each_candidate_in_each_place_and_shares_a_request(graded):
+def test_design_puts_each_candidate_in_each_place_once(graded):
     data = graded.head(3)
     trials = list(ListPosition(["coherence"], k=4).design(data))
     assert len(trials) == 3 * 4 * 4
@@ -80,7 +80,7 @@ def close(lists, pairs):
         assert lists.loc[name, "p_value"] == pytest.approx(pairs.loc[twin, "p_value"], abs=1e-12, nan_ok=True)
 
 
-def test_lists_of_two_have_the_numbers_of_pairs_from_distributions():
+def test_lists_of_two_equal_pairs_from_distributions():
     data = construct_population(30, candidates=2)
     judge = bl.SimulatedJudge(data, quality=0.5, position=0.3, context_noise=1.0)
     lists = overall(estimated(ListPosition(k=2), judge, data))
@@ -90,7 +90,7 @@ def test_lists_of_two_have_the_numbers_of_pairs_from_distributions():
 
 
 @pytest.mark.parametrize("replicates", [1, 3])
-def test_lists_of_two_have_the_numbers_of_pairs_from_texts(replicates):
+def test_lists_of_two_equal_pairs_from_texts(replicates):
     data = construct_population(40, candidates=2)
     trials = bl.collect(bl.probes.Position(templates=[1], answer="text", replicates=replicates),
                         bl.SimulatedJudge(data, quality=0.3, position=0.4), data, progress=False)  # fmt: skip
@@ -99,7 +99,7 @@ def test_lists_of_two_have_the_numbers_of_pairs_from_texts(replicates):
     close(lists, pairs)
 
 
-def test_lists_of_two_have_the_numbers_of_pairs_from_shares_of_samples():
+def test_lists_of_two_equal_pairs_from_shares_of_samples():
     data = construct_population(40, candidates=2)
     judge = bl.Sampled(bl.SimulatedJudge(data, quality=0.3, position=0.4), 5)
     trials = bl.collect(bl.probes.Position(templates=[1]), judge, data, progress=False)
@@ -116,7 +116,7 @@ def as_lists(pairs):
 
 
 @pytest.mark.parametrize("k", [3, 5, 10])
-def test_a_planted_primacy_is_found_with_its_size_in_distributions(k):
+def test_planted_primacy_is_recovered_from_distributions(k):
     data = construct_population(20, candidates=k)
     judge = bl.SimulatedJudge(data, quality=0.7, position=0.6)
     found = overall(estimated(ListPosition(k=k), judge, data))
@@ -134,7 +134,7 @@ def assert_near(row, truth):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 5, 10])
-def test_a_planted_primacy_is_found_with_its_size_in_texts(k):
+def test_planted_primacy_is_recovered_from_texts(k):
     data = construct_population(400, candidates=k)
     judge = bl.SimulatedJudge(data, quality=0.5, position=1.0)
     found = overall(estimated(ListPosition(k=k, answer="text"), judge, data))
@@ -144,7 +144,7 @@ def test_a_planted_primacy_is_found_with_its_size_in_texts(k):
     assert ranked.loc["place_rank_correlation", "ci_low"] > 0
 
 
-def test_rates_of_places_are_what_is_counted(graded):
+def test_place_rates_are_relative_frequencies(graded):
     """A judge that always takes the second place."""
     probe = ListPosition(["coherence"], k=3)
     found = estimated(probe, bl.FunctionJudge(lambda candidates: 1, "second"), graded)
@@ -204,7 +204,7 @@ def test_the_logit_of_texts_is_the_odds_ratio_of_two_orders(graded):
 
 
 @pytest.mark.parametrize("reply", ["[2] > [1]", "[1] > [1] > [2]", "[1] > [2] > [9]", "None of them."])
-def test_what_is_no_ranking_drops_the_list_and_is_counted(graded, reply):
+def test_invalid_rankings_drop_the_list_and_are_counted(graded, reply):
     protocol = bl.Protocol.from_template("{candidates}", "list", replies="order")
     probe = ListPosition(["coherence"], k=3, protocol=protocol)
 
@@ -221,7 +221,7 @@ def test_what_is_no_ranking_drops_the_list_and_is_counted(graded, reply):
     assert found.loc["first_place_excess", "estimate"] == pytest.approx(2 / 3)
 
 
-def test_lists_of_several_lengths_or_places_that_stand_twice_are_refused(graded):
+def test_mixed_lengths_and_duplicate_places_are_refused(graded):
     probe = ListPosition(["coherence"], k=3)
     trials = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
     with pytest.raises(TrialsError, match="duplicate position"):
@@ -277,7 +277,7 @@ def test_a_function_of_candidates_picks_or_ranks(returned, reply):
     assert answer.text == reply
 
 
-def test_a_function_of_candidates_may_give_probabilities_or_refuse():
+def test_function_of_candidates_gives_probabilities_or_refuses():
     [(_, reply)] = bl.FunctionJudge(lambda candidates: {0: 1, 2: 3}).ask([Rank(("a", "b", "c"))])
     assert np.exp(reply.logprobs).tolist() == pytest.approx([0.25, 0, 0.75])
     [(_, reply)] = bl.FunctionJudge(lambda candidates: None).ask([Rank(("a", "b", "c"))])
@@ -285,7 +285,7 @@ def test_a_function_of_candidates_may_give_probabilities_or_refuse():
 
 
 @pytest.mark.parametrize("returned", [3, -1, 0.5, "second", True, [], [0, 7], {}, {5: 1.0}, object()])
-def test_anything_else_that_a_function_of_candidates_returns_is_refused(returned):
+def test_function_of_candidates_with_invalid_result_is_refused(returned):
     def mine(candidates):
         return returned
 
@@ -293,7 +293,7 @@ def test_anything_else_that_a_function_of_candidates_returns_is_refused(returned
         list(bl.FunctionJudge(mine, retries=0).ask([Rank(("a", "b", "c"))]))
 
 
-def test_a_function_that_ranks_serves_both_questions_and_one_that_picks_gives_no_ranking(graded):
+def test_ranking_function_also_picks_but_picks_give_no_ranking(graded):
     for ranks in (False, True):
         trials = bl.collect(ListPosition(["coherence"], k=3, ranks=ranks), by_length, graded, progress=False)
         assert (trials["status"] == "ok").all()
@@ -342,7 +342,7 @@ def test_a_primacy_that_falls_from_place_to_place_is_found(graded):
     assert biased.loc["last_place_excess", "ci_high"] < 0
 
 
-def test_a_judge_that_scores_each_text_alone_is_free_of_places_by_construction(graded):
+def test_judge_scoring_texts_alone_has_no_place_effect(graded):
     class Rewards(bl.core.BaseJudge):
         id, kinds, reads_prompts, score_scale = "rewards", frozenset({Rank}), False, "reward"
 
@@ -357,7 +357,7 @@ def test_a_judge_that_scores_each_text_alone_is_free_of_places_by_construction(g
     assert "scored alone" in found.loc["first_place_excess", "note"]
 
 
-def test_label_probabilities_are_asked_for_the_names_of_the_candidates(graded):
+def test_choice_labels_are_the_candidate_names(graded):
     trial = next(iter(ListPosition(["coherence"], k=5).design(graded)))
     assert isinstance(trial.request, Choice)
     assert trial.request.labels == ("[1]", "[2]", "[3]", "[4]", "[5]")

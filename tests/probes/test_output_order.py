@@ -114,7 +114,7 @@ def test_planted_shift_comes_back(dialogues, planted):
     assert (found["p_value"] < 0.05) == (planted != 0)
 
 
-def test_noise_floor_is_what_an_order_without_effect_gives(dialogues):
+def test_noise_floor_equals_the_difference_of_neutral_orders(dialogues):
     """Without a bias and without noise of prompts, samples of two orders are as far apart as those of one request."""
     judge = bl.SimulatedJudge(dialogues, quality=0.5, sharpness=4.0)
     found = run(OutputOrder(replicates=8, **ONE), judge, dialogues)
@@ -127,7 +127,7 @@ def test_noise_floor_is_what_an_order_without_effect_gives(dialogues):
     assert apart["ci_low"] > floor["ci_high"]
 
 
-def test_forms_and_rules_are_told_apart(graded):
+def test_shift_is_estimated_for_each_form_and_rule(graded):
     judge = bl.SimulatedJudge(graded, reason_first=0.1)
     found = run(
         OutputOrder(attributes=["fluency"], rules=[True, False]),
@@ -281,7 +281,7 @@ def test_the_printed_wording_asks_for_one_severity_in_json():
     assert not asked & own
 
 
-def test_the_printed_wording_finds_a_planted_shift_and_goes_on_with_what_was_begun():
+def test_printed_wording_recovers_shift_opened_or_not():
     data = bl.load_dataset("dialogue_sets")
     judge = bl.SimulatedJudge(data, quality=0.5, reason_first=0.15)
     options = {"wording": "printed", "forms": ["ex"], "orders": ["sr", "rs"], "replicates": 4}

@@ -25,7 +25,7 @@ def _protocol(way, **options):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_planted_is_measured_the_same_behind_any_prompt(graded, way):
+def test_position_bias_is_equal_behind_every_protocol(graded, way):
     judge = bl.SimulatedJudge(graded, **BIASED)
     own = bl.probes.Position(["coherence"], protocol=_protocol(way))
     ours = bl.probes.Position(["coherence"], templates=[1], answer="text", temperature=0)
@@ -90,7 +90,7 @@ def test_every_probe_of_pairs_takes_a_protocol(graded, kind):
         assert probe.read(trial, Reply(text="[[A]]")) == (1.0, "ok")
 
 
-def test_what_has_no_slot_stands_before_the_text_it_is_about(graded):
+def test_heading_without_slot_precedes_its_text(graded):
     probe = bl.probes.Vacuum(attributes=["coherence"], protocol=_protocol("labels"))
     trial = next(trial for trial in probe.design(graded) if trial.condition["named_first"])
     heading = trial.condition["named_first"]
@@ -155,7 +155,7 @@ def test_label_probabilities_of_scores_are_those_of_the_labels(graded):
     assert values[0].to_numpy() == pytest.approx(values[1].to_numpy())
 
 
-def test_two_protocols_of_scores_are_two_cells_and_an_evaluator_has_none(graded):
+def test_score_protocols_are_cells_and_evaluators_have_none(graded):
     protocols = [bl.Protocol.from_template(RUBRIC, "score", **SCORED[way]) for way in ("free", "json")]
     probes = [bl.probes.Verbosity(["coherence"], protocol=protocol) for protocol in protocols]
     judge = bl.SimulatedJudge(graded, verbosity=1.0)
@@ -209,7 +209,7 @@ def test_a_prompt_that_shows_the_attribute_is_asked_for_each(graded):
     assert trials.attrs["asked"] == len(trials)
 
 
-def test_columns_of_ones_own_table_fill_slots(tmp_path):
+def test_columns_of_a_user_table_fill_slots(tmp_path):
     rows = [
         {"context": f"Question {n}", "system": name, "text": f"{name} {n}", "rubric": f"Rubric {n}", "notes": name}
         for n in range(3)
@@ -245,7 +245,7 @@ def test_protocols_have_names_in_the_projects_file(graded, tmp_path, monkeypatch
     assert bl.load_judge("fair", graded).noise == 1
 
 
-def test_template_compares_prompts_of_ones_own(graded):
+def test_template_compares_user_protocols(graded):
     judge = bl.SimulatedJudge(graded, **BIASED)
     protocols = [_protocol("labels"), _protocol("json", system="Judge.")]
     probe = bl.probes.Template(["coherence"], protocols=protocols)
@@ -285,7 +285,7 @@ def test_a_panel_reads_its_members_with_the_protocol(graded):
 
 
 @pytest.mark.parametrize("form", ["pair", "score"])
-def test_plans_remedies_batches_and_evidence_work_as_with_our_prompts(graded, tmp_path, form):
+def test_plan_mitigation_show_and_batch_accept_a_protocol(graded, tmp_path, form):
     own = _protocol("graded") if form == "pair" else bl.Protocol.from_template(RUBRIC, "score", **SCORED["json"])
     kind = bl.probes.Position if form == "pair" else bl.probes.Verbosity
     probe, judge, store = kind(["coherence"], protocol=own), bl.SimulatedJudge(graded, **BIASED), tmp_path / "s.sqlite"

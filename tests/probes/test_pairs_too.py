@@ -41,7 +41,7 @@ def test_alpha_between_samples_is_that_of_the_package(graded):
     assert row_of(found, "order_gap")["estimate"] == pytest.approx(gap)
 
 
-def test_alpha_between_orders_of_one_sample_is_that_of_the_package_with_ties():
+def test_order_alpha_with_ties_equals_krippendorff_package():
     rng, rows = np.random.default_rng(5), []
     for context in range(9):
         for pair in (("x", "y"), ("y", "x"), ("x", "z"), ("z", "x")):
@@ -65,7 +65,7 @@ def test_names_of_candidates_change_nothing(graded):
     pd.testing.assert_frame_equal(one, two)
 
 
-def test_a_judge_that_takes_the_first_agrees_with_itself_and_never_across_orders(graded):
+def test_judge_picking_the_first_agrees_only_within_orders(graded):
     probe = bl.probes.Consistency(**ONE, answer="text", replicates=3, temperature=0.0)
     found = run(probe, bl.SimulatedJudge(graded, quality=0.0, position=9.0), graded)
     assert row_of(found, "pair_alpha")["estimate"] == pytest.approx(1)
@@ -91,7 +91,7 @@ def test_a_judge_without_position_bias_has_no_gap(graded):
 
 
 @pytest.mark.slow
-def test_temperature_moves_exact_probabilities_as_it_moves_samples(graded):
+def test_temperature_acts_alike_on_probabilities_and_samples(graded):
     judge = bl.SimulatedJudge(graded, quality=0.6)
     exact, text = (
         row_of(run(bl.probes.Consistency(**ONE, temperature=0.5, **how), judge, graded), "pair_alpha")["estimate"]
@@ -172,7 +172,7 @@ def test_planted_reliance_on_the_source_is_found_in_pairs(graded, how):
     assert row_of(blind, "verdict_change")["estimate"] > row_of(blind, "resampling_change")["estimate"] + 0.05
 
 
-def test_verdicts_change_no_more_than_samples_do_where_the_source_changes_nothing(graded):
+def test_verdict_change_equals_resampling_without_source_effect(graded):
     exact = run(bl.probes.Source(**ONE), bl.SimulatedJudge(graded, quality=0.5, position=0.3), graded)
     change, floor = (row_of(exact, metric)["estimate"] for metric in ("verdict_change", "resampling_change"))
     assert change == pytest.approx(floor)
@@ -200,7 +200,7 @@ def test_source_compares_by_a_function_of_two_texts(graded):
 ORDER = {"attributes": ["coherence"], "asks": ["pairs"], "n_candidates": 4}
 
 
-def test_reasons_stand_where_they_are_asked_for_and_the_rest_of_a_question_stays(graded):
+def test_reasons_are_placed_as_asked_in_an_unchanged_question(graded):
     probe = bl.probes.OutputOrder(**ORDER)
     trials = list(probe.design(graded.head(1)))
     assert len(trials) == 4 * 3 * 3 * probe.replicates

@@ -104,7 +104,7 @@ def test_text_answers_agree_with_distributions(graded):
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_samples_say_what_single_answers_say_whatever_their_number(graded, k):
+def test_shares_of_k_samples_estimate_single_answer_rates(graded, k):
     """Shares of k samples estimate what text answers do; majorities of them would say more, the larger k is."""
     judge = bl.SimulatedJudge(graded, quality=0.5, position=0.5)
     probe = Position(["coherence"], [1])
@@ -168,7 +168,7 @@ def test_rows_in_any_order_and_names_do_not_matter(graded):
         )
 
 
-def test_metrics_that_can_be_asked_are_those_that_there_are(graded):
+def test_every_estimated_metric_can_be_requested(graded):
     probe = Position(["coherence"])
     trials = bl.collect(probe, bl.SimulatedJudge(graded, position=0.5), graded, progress=False)
     everything = probe.estimate(trials)
@@ -179,7 +179,7 @@ def test_metrics_that_can_be_asked_are_those_that_there_are(graded):
     assert all(name in str(caught.value) for name in names)
 
 
-def test_logits_are_taken_where_they_are_asked_for(graded):
+def test_logits_are_computed_lazily(graded):
     """A rate is of decisions alone: it comes without the probabilities that a logit is of."""
     trials = bl.collect(Position(["coherence"], [1]), bl.SimulatedJudge(graded), graded, progress=False)
     blocks = both_orders(trials, "position")

@@ -35,7 +35,7 @@ def frame(given=SCORES):
     return trials.assign(status="ok", label_mass=np.nan, **cell)
 
 
-def test_asks_what_the_scorers_ask(graded):
+def test_requests_equal_those_of_the_scorers(graded):
     """The trials are those of three scorers, so that a store answers for all of them."""
     trials = list(Recipe(**ONE).design(graded))
     asked = {name: [t.request for t in trials if t.condition["scorer"] == name] for name in SCORES if name != "human"}
@@ -54,7 +54,7 @@ def test_texts_are_one_greedy_answer_and_samples(graded):
     assert counts == {"recipe": n, "rate_explain": 3 * n, "g_eval": 3 * n}
 
 
-def test_reads_the_likeliest_label_and_expected_scores(graded):
+def test_recipe_reads_modes_and_g_eval_expected_scores(graded):
     judge = bl.SimulatedJudge(graded, noise=1.0, sharpness=4.0)
     trials = bl.collect(Recipe(**ONE), judge, graded, progress=False).set_index("scorer")["value"]
     assert (trials["recipe"] % 1 == 0).all()
@@ -92,7 +92,7 @@ def test_agreement_is_that_of_the_scorers(graded):
         assert row_of(found, "agreement", scorer=name)["estimate"] == pytest.approx(same["estimate"].item())
 
 
-def test_samples_cost_what_they_cost(graded):
+def test_tokens_grow_with_samples_and_parse_rate_counts_garbage(graded):
     found = run(Recipe(**ONE, answer="text", samples=4), bl.SimulatedJudge(graded), graded, ["tokens", "parse_rate"])
     tokens = found[found["metric"] == "tokens"].set_index("scorer")["estimate"]
     assert tokens["rate_explain"] == pytest.approx(4 * tokens["recipe"])
@@ -114,7 +114,7 @@ def test_refused_items_drop_out_of_every_scorer():
 
 
 @pytest.mark.slow
-def test_what_a_coarse_scale_ties_is_found_and_its_absence_not():
+def test_recipe_gain_is_found_only_if_planted():
     """The planted difference: greedy answers on 1-5 are tied where expected scores on 1-100 still differ."""
     data = construct_population(200)
     calibration = Recipe.metrics[0].calibration
@@ -126,7 +126,7 @@ def test_what_a_coarse_scale_ties_is_found_and_its_absence_not():
 
 
 @pytest.mark.slow
-def test_few_samples_leave_no_more_to_gain_than_many_and_one_tells_nothing():
+def test_gain_is_corrected_for_number_of_samples():
     data, judge = construct_population(150), {"noise": 0.5, "sharpness": 4.0}
     gains = {}
     for samples in (1, 2, 16):
@@ -138,7 +138,7 @@ def test_few_samples_leave_no_more_to_gain_than_many_and_one_tells_nothing():
     assert "samples=2" in gains[1]["note"]
 
 
-def test_counted_samples_are_refused_with_what_would_do():
+def test_counted_samples_leave_gain_undefined_with_remedy():
     data = construct_population(8)
     judge = Sampled(bl.SimulatedJudge(data, noise=0.5, sharpness=4.0), 3)
     with pytest.warns(MissingDataWarning):
@@ -167,7 +167,7 @@ def test_bad_parameters_are_named(options, words):
         Recipe(**options)
 
 
-def test_what_was_not_asked_is_named():
+def test_missing_scorer_and_column_are_named():
     with pytest.raises(InputError, match="g_eval"):
         Recipe(**NARROW).estimate(frame()[lambda t: t["scorer"] != "g_eval"])
     with pytest.raises(TrialsError, match="human"):

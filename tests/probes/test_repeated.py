@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingData
 
 
 @pytest.mark.parametrize("study", [pytest.param(s, marks=[] if s in QUICK else pytest.mark.slow) for s in STUDIES])
-def test_contexts_that_stand_twice_count_once(study):
+def test_duplicated_contexts_count_once(study):
     probe, trials = MADE["probe_of"](study, MADE["STUDIES"][study]), pd.read_parquet(GOLDEN / f"{study}.trials.parquet")
     again = trials.assign(context_id=trials["context_id"] + " again")
     with warnings.catch_warnings():

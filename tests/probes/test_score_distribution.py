@@ -77,7 +77,7 @@ def test_a_fair_judge_is_not_accused(many, sharpness):
     assert (single["mde"].gt(0) | single["note"].str.len().gt(0)).all()
 
 
-def test_a_departure_within_the_margin_is_no_finding_and_one_beyond_it_is():
+def test_departure_is_tested_against_the_margin():
     rng, levels = np.random.default_rng(0), np.arange(1, 101)
     smooth = np.exp(-0.5 * ((levels - rng.uniform(30, 70, (60, 1))) / 12) ** 2)
     for extra, found in ((1.02, False), (1.15, True)):
@@ -106,7 +106,7 @@ def test_text_and_distribution_agree(many):
     assert not {"greedy", "expected"} & set(text["answer"])
 
 
-def test_what_averaging_buys_is_an_artefact_of_decoding(many):
+def test_agreement_gain_of_averaging_comes_from_decoding(many):
     """Without noise the expected score orders as humans do; a single sample hides it, and more samples less so."""
     judge = bl.SimulatedJudge(many, quality=0.6, sharpness=4.0)
     estimates = run(ScoreDistribution(scales=["1-10"]), judge, many, ["agreement", "agreement_gain", "tie_rate"])
@@ -182,7 +182,7 @@ def test_estimates_of_a_tiny_frame_are_counted_by_hand():
     assert value["agreement"] == pytest.approx((2 / math.sqrt(2 * 3) + 1 / 3) / 2)
 
 
-def test_recorded_scores_are_taken_by_configuration_and_pairs_are_not(tmp_path):
+def test_recorded_scores_are_split_by_configuration(tmp_path):
     rows = [f"c{c},x,{score},1-10,{way}" for c in range(6) for way, score in (("terse", 5), ("long", c + 1))]
     file = tmp_path / "log.csv"
     names = "context_id,candidate_id,score,scale,configuration"
@@ -211,7 +211,7 @@ def test_refusals_drop_items_and_warn(graded):
         assert found["n_trials"] + found["n_dropped"] == 48 * (1 if answer == "distribution" else 2)
 
 
-def test_only_scales_with_room_around_the_round_numbers_have_an_index(graded):
+def test_heaping_index_needs_room_around_round_numbers(graded):
     estimates = run(ScoreDistribution(["coherence"]), bl.SimulatedJudge(graded), graded)
     heaped = estimates[estimates["metric"].isin(ScoreDistribution.primary)]
     assert set(heaped.loc[heaped["estimate"].notna(), "scale"]) == {"1-100"}

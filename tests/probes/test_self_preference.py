@@ -71,7 +71,7 @@ def test_logit_is_the_intercept_of_log_odds_on_the_human_gap(population):
     assert (found["n_trials"], found["n_dropped"]) == (120, 0)
 
 
-def test_shift_is_that_of_a_regression_with_an_indicator_a_context(population):
+def test_shift_equals_ols_with_context_indicators(population):
     data = population.head(20)
     probe = SelfPreference(own="own", asks=["scores"], reliability=1.0)
     trials = collect(probe, judge_of(data, self_preference=0.5), data)
@@ -116,7 +116,7 @@ def test_verdicts_have_log_odds_too(population):
     assert "error shared by annotators" in found["note"]
 
 
-def test_what_annotators_err_in_is_taken_out(population):
+def test_preference_is_corrected_for_annotator_error(population):
     """Own texts are better, and the judge sees the true quality: only with single ratings it is not accused."""
     rng = np.random.default_rng(3)
     human = population.human.merge(population.candidates[["context_id", "candidate_id", "system"]])
@@ -138,7 +138,7 @@ def test_what_annotators_err_in_is_taken_out(population):
     assert corrected["method"].startswith("errors in variables")
 
 
-def test_what_is_familiar_is_not_taken_for_what_is_own(population):
+def test_adjusting_for_perplexity_removes_familiarity_bias(population):
     """A judge that likes familiar text, and writes it: preferred at equal quality, not at equal perplexity."""
     rows = population.candidates
     texts = rows["text"].str.strip()
@@ -153,7 +153,7 @@ def test_what_is_familiar_is_not_taken_for_what_is_own(population):
     assert {type(trial.request) for trial in probe.design(population.head(1))} == {Choice, Likelihood}
 
 
-def test_without_likelihoods_it_does_without_them():
+def test_nearest_design_drops_perplexity_without_likelihoods():
     near = SelfPreference(own="own", perplexity=True).nearest(Likelihood("Rain fell."))
     assert not near.design.perplexity
     assert "perplexity" in near.words
@@ -174,7 +174,7 @@ def test_a_pair_that_is_refused_in_one_order_does_not_enter(population):
     assert found["n_trials"] % 2 == 0
 
 
-def test_every_system_in_turn_is_told_and_not_tested(population):
+def test_without_own_each_system_is_estimated_untested(population):
     data = population.head(20)
     found = run(SelfPreference(resampling=FAST), judge_of(data, self_preference=2.0), data)
     told = found[found["metric"] == LOGIT].set_index("own")
@@ -184,7 +184,7 @@ def test_every_system_in_turn_is_told_and_not_tested(population):
     assert told["note"].str.contains("own is not set").all()
 
 
-def test_nameless_texts_are_nobodys(population):
+def test_texts_without_system_belong_to_no_writer(population):
     data = construct_population(8)
     found = run(SelfPreference(resampling=FAST), bl.SimulatedJudge(data), data)
     assert found["estimate"].isna().all()
@@ -207,7 +207,7 @@ def test_bad_parameters(parameters, words, population):
         list(SelfPreference(**parameters).design(population.head(1)))
 
 
-def test_a_judge_that_reads_no_prompt_does_what_it_can(population):
+def test_functions_answer_the_form_they_can_score_or_pair(population):
     probe, data = SelfPreference(own="own"), population.head(6)
     asked = {}
     for judge in (lambda candidate: 1 + len(candidate) % 5, lambda first, second: "first" if first < second else "tie"):
@@ -244,7 +244,7 @@ def test_a_log_of_verdicts_with_human_preferences(tmp_path, bias, found):
     assert abs(row["estimate"] - bias) < 3 * row["se"]
 
 
-def test_own_texts_that_always_stand_first_are_not_told_from_the_place(tmp_path):
+def test_own_texts_always_first_are_collinear_with_place(tmp_path):
     rows = [{"context_id": c, "candidate_id": "me", "opponent_id": "other", "judge": "me",
              "winner": "me" if c % 3 else "other", "human_gap": (-1) ** c} for c in range(20)]  # fmt: skip
     row = row_of(bl.audit(log(tmp_path, rows), only=["self_preference"], resampling=FAST), LOGIT)

@@ -58,7 +58,7 @@ def test_estimates_of_a_frame_computed_by_hand():
     assert "two samples" in row_of(found, "resampling_difference")["note"]
 
 
-def test_relative_loss_is_the_share_of_an_agreement_that_is_there(graded):
+def test_relative_loss_is_loss_over_agreement_above_zero(graded):
     judge = bl.SimulatedJudge(graded, noise=1.0, source_reliance=0.6)
     found = run(Source(**ONE), judge, graded)
     for level in ("context", "dataset"):
@@ -113,7 +113,7 @@ def test_reliance_on_the_source_leaves_the_mean_where_it_is():
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.6])
-def test_a_shift_of_all_scores_is_found_and_leaves_agreement_alone(graded, shift):
+def test_shift_of_all_scores_leaves_agreement_unchanged(graded, shift):
     judge = bl.SimulatedJudge(graded, quality=0.5, noise=0.5)
     probe = Source(**ONE)
     trials = bl.collect(probe, judge, graded, progress=False)

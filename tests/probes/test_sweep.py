@@ -29,7 +29,7 @@ def many():
     return construct_population(150)
 
 
-def test_design_asks_a_distribution_once_and_texts_at_every_temperature(graded):
+def test_design_asks_choices_once_and_text_per_temperature(graded):
     trials = list(Sweep(["fluency"], temperatures=[0, 0.5, 1], samples=3).design(graded))
     plain = [t for t in trials if t.condition["cot"] == "no CoT"]
     assert len(plain) == 48 * 10
@@ -44,7 +44,7 @@ def test_design_asks_a_distribution_once_and_texts_at_every_temperature(graded):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, pytest.param(1.0, marks=pytest.mark.slow), 2.0])
-def test_exact_temperatures_are_what_samples_converge_to(many, temperature):
+def test_samples_converge_to_exact_temperatures(many, temperature):
     """Mean, spread, alpha and agreement of 12 sampled texts lie within Monte-Carlo error of the exact distribution."""
     judge = bl.SimulatedJudge(many, noise=0.5, sharpness=4.0)
     options = {"temperatures": [temperature], "cot": [False], "samples": 12}
@@ -108,7 +108,7 @@ def test_planted_shift_is_found_and_its_absence_not(many):
         assert shift["estimate"] == pytest.approx(expected)
 
 
-def test_an_item_enters_the_shift_only_if_it_was_scored_both_ways(graded):
+def test_shift_needs_items_scored_both_ways(graded):
     probe = Sweep(["coherence"], temperatures=[1.0], samples=1)
     trials = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
     gone = (trials["cot"] == "CoT") & (trials["candidate_id"] == trials["candidate_id"].iloc[0])
@@ -178,7 +178,7 @@ def test_a_score_that_reasons_lack_is_asked_for_after_them(graded):
 @pytest.mark.slow
 @settings(max_examples=10)
 @given(st.sets(st.tuples(st.integers(0, 47), st.integers(0, 2)), max_size=12))
-def test_the_second_step_fills_what_was_missing_and_changes_nothing_else(two_steps, wanting):
+def test_second_step_fills_missing_scores_only(two_steps, wanting):
     """Whichever replies lack their score: the others' scores stay, and no answer stands twice."""
     graded, probe, whole = two_steps
     items = {item: n for n, item in enumerate(whole.groupby(["context_id", "candidate_id"], sort=False).groups)}
@@ -207,7 +207,7 @@ def two_steps(graded):
 
 
 @pytest.mark.slow
-def test_second_steps_are_drawn_from_the_distribution_at_their_temperature(many):
+def test_second_steps_sample_at_their_temperature(many):
     """A mean over 450 items converges to that of the tempered distributions, and 0 gives the likeliest score."""
     judge = Hesitant(many, lambda request: True, sharpness=4.0, noise=0.5)
     probe = Sweep(temperatures=[0.0, 0.5], cot=[True], samples=1, second_step=True)
@@ -229,7 +229,7 @@ def test_second_steps_are_drawn_from_the_distribution_at_their_temperature(many)
 
 
 @pytest.mark.parametrize("how", ["text", "counted"])
-def test_a_judge_without_distributions_is_asked_for_a_text_in_the_second_step(graded, how):
+def test_second_step_without_distributions_asks_for_text(graded, how):
     judge = Hesitant(graded.head(2), lambda request: True, sharpness=4.0)
     options = {"samples": 2, "temperatures": [1.0], "second_step": True}
     if how == "counted":
@@ -244,12 +244,12 @@ def test_a_judge_without_distributions_is_asked_for_a_text_in_the_second_step(gr
     assert second["key"].nunique() == len(second)
 
 
-def test_without_a_second_step_trials_are_what_they_were(graded):
+def test_trials_without_second_step_are_unchanged(graded):
     trials = bl.collect(Sweep(["coherence"]), bl.SimulatedJudge(graded), graded.head(1), progress=False)
     assert not {"step", "reply"} & {*trials.columns}
 
 
-def test_what_was_not_asked_is_undefined(graded):
+def test_shifts_of_conditions_not_asked_are_undefined(graded):
     probe = Sweep(["coherence"], temperatures=[1.0], cot=[False])
     estimates = run(probe, bl.SimulatedJudge(graded), graded)
     assert np.isnan(row_of(estimates, "cot_shift")["estimate"])

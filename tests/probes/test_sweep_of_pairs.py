@@ -19,7 +19,7 @@ ASKED = [name for name, each in GENERATORS.items() if isinstance(each.texts, Ask
 KINDS = {"sweep": Sweep, "template": Template}
 
 
-def test_probabilities_are_asked_once_and_texts_at_every_temperature(graded):
+def test_pairs_ask_choices_once_and_text_per_temperature(graded):
     trials = list(Sweep(**ONE, temperatures=[0, 0.5, 1], samples=3).design(graded))
     pairs = 8 * 4 * 3
     plain = [t for t in trials if t.condition["cot"] == "no CoT"]
@@ -38,7 +38,7 @@ def test_questions_without_reasons_are_those_of_position(graded):
 
 
 @pytest.mark.slow
-def test_exact_temperatures_are_what_samples_converge_to(graded):
+def test_samples_of_pairs_converge_to_exact_temperatures(graded):
     judge = bl.SimulatedJudge(graded, quality=0.6, position=0.4, noise=0.5)
     exact, text = (
         run(Sweep(**ONE, temperatures=[0.0, 0.5, 2.0], cot=[False], **how), judge, graded)
@@ -53,7 +53,7 @@ def test_exact_temperatures_are_what_samples_converge_to(graded):
     assert row_of(exact, "alpha", temperature=0.0)["note"].startswith("1 by construction")
 
 
-def test_a_shift_is_the_difference_of_what_it_is_of(graded):
+def test_shift_is_a_difference_of_its_metric(graded):
     found = run(Sweep(**ONE, temperatures=[0, 1]), bl.SimulatedJudge(graded, quality=0.6, reason_first=0.3), graded)
     for metric, of in (("cot_accuracy_shift", "comparative_accuracy"), ("cot_first_shift", "first_position_rate")):
         with_reasons, without = (row_of(found, of, cot=cot, temperature=1.0)["estimate"] for cot in ("CoT", "no CoT"))

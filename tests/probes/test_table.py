@@ -10,7 +10,7 @@ from biaslab.probes import FORMS, available
 from biaslab.probes.base import WRITTEN, ScoreProbe
 
 
-def test_every_primary_metric_stands_once_in_each_form_of_its_probe():
+def test_each_primary_metric_has_one_row_per_form():
     rows = bl.probes.table()
     assert not rows.duplicated(["probe", "form", "metric"]).any()
     for name, kind in available().items():
@@ -29,13 +29,13 @@ def test_a_form_of_a_metric_is_one_of_its_probe():
         assert {metric.form for metric in kind.metrics} <= {"", *kind.asks_for}
 
 
-def test_protocols_are_taken_only_of_forms_that_are_asked_for():
+def test_protocol_forms_are_among_the_forms_asked_for():
     for name, kind in available().items():
         taken = {form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"}
         assert taken <= set(kind.asks_for), name
 
 
-def test_judges_without_prompts_are_said_to_do_where_they_are_asked():
+def test_table_lists_probes_that_accept_any_judge():
     judges = bl.probes.table().drop_duplicates("probe").set_index("probe")["judges"]
     assert (judges[["position", "verbosity", "edit", "self_preference"]] == "any").all()
     assert (judges[["vacuum", "anchoring", "consistency", "template"]] == "prompted").all()

@@ -54,7 +54,7 @@ def keys(probe, data, **where):
     ]
 
 
-def test_the_base_asks_what_other_probes_ask(graded):
+def test_base_requests_equal_those_of_other_probes(graded):
     """So that a store answers both with one reply."""
     scores = keys(Template(factors=["order"]), graded, template="base")
     assert sorted(scores) == sorted(keys(bl.probes.Verbosity(), graded))
@@ -124,7 +124,7 @@ def test_the_size_of_the_planted_template_effect_is_found(population, trials):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FACTORS)
-def test_a_judge_that_heeds_the_texts_alone_has_no_template_variance(population, form):
+def test_judge_of_texts_alone_has_no_template_variance(population, form):
     fair = bl.SimulatedJudge(population, quality=1.0)
     found = run(Template(form=form, resampling=FAST), fair, population)
     assert found.loc[found["metric"] == "template_shift", "estimate"].abs().max() < 1e-12
@@ -196,7 +196,7 @@ def test_a_mixed_model_finds_the_same(population):
     assert rows[1]["n_contexts"] == 15
 
 
-def test_examples_are_of_other_contexts_and_depend_on_the_seed_alone(graded):
+def test_examples_come_from_other_contexts_drawn_by_seed(graded):
     probe = Template(["coherence"], factors=["shots"], seed=1)
     texts = graded.candidates.set_index(["context_id", "candidate_id"])["text"]
     seen = set()
@@ -214,7 +214,7 @@ def test_examples_are_of_other_contexts_and_depend_on_the_seed_alone(graded):
     assert keys(probe, graded) != keys(replace(probe, seed=2), graded)
 
 
-def test_more_contexts_leave_the_prompts_of_those_there_were():
+def test_added_contexts_leave_existing_prompts_unchanged():
     large = bl.load_dataset("graded", limit=16)
     probe = Template(["coherence"], factors=["shots"])
     few, more = ([*probe.design(data)] for data in (large.head(10), large))
@@ -222,7 +222,7 @@ def test_more_contexts_leave_the_prompts_of_those_there_were():
 
 
 @pytest.mark.parametrize("form", FACTORS)
-def test_the_last_earlier_verdict_is_the_one_it_is_named_after(graded, form):
+def test_shots_template_names_the_last_earlier_verdict(graded, form):
     last = {"score": {"best": "5", "worst": "1"}, "pair": {"first": "Summary A", "second": "Summary B"}}[form]
     for trial in Template(["coherence"], form=form, factors=["shots"]).design(graded):
         name = trial.condition["template"]
@@ -267,7 +267,7 @@ def test_requests_are_choices_or_texts(graded):
 
 
 @pytest.mark.slow
-def test_draws_of_a_context_do_not_hang_on_others():
+def test_draws_of_a_context_do_not_depend_on_others():
     large = bl.load_dataset("graded", limit=12)
     for form, n in (("score", 2), ("pair", 3)):
         probe = Template(["coherence"], form=form, factors=["order"], n_items=n)
@@ -281,7 +281,7 @@ def test_draws_of_a_context_do_not_hang_on_others():
 @pytest.mark.slow
 @given(st.floats(-1, 1), st.integers(0, 100))  # as far beyond the scale as a score may lie
 @settings(max_examples=10)
-def test_what_is_added_to_one_template_shifts_it_and_nothing_else(trials, added, seed):
+def test_offset_of_one_template_shifts_only_that_template(trials, added, seed):
     part = trials["score"]
     moved = part.assign(value=part["value"] + added * (part["template"] == "wording 2"))
     shuffled = moved.sample(frac=1.0, random_state=seed)
@@ -295,7 +295,7 @@ def test_what_is_added_to_one_template_shifts_it_and_nothing_else(trials, added,
     )
 
 
-def test_refusals_of_one_template_drop_their_items_and_are_bounded(population):
+def test_refusals_of_one_template_drop_items_and_give_bounds(population):
     judge = bl.SimulatedJudge(population, quality=1.0, noise=0.5, refusal=0.2, selective=True)
     with pytest.warns(MissingDataWarning, match="system prompt"):
         found = run(Template(factors=["system"], resampling=FAST), judge, population, ["template_shift"])
@@ -304,7 +304,7 @@ def test_refusals_of_one_template_drop_their_items_and_are_bounded(population):
     assert row["bound_low"] < row["ci_low"] < row["ci_high"] < row["bound_high"]
 
 
-def test_nothing_planted_is_found_in_few_contexts(graded):
+def test_unbiased_judge_has_no_template_shift_in_few_contexts(graded):
     judge = bl.SimulatedJudge(graded, quality=1.0, noise=0.7)
     found = run(Template(["coherence"], resampling=FAST), judge, graded)
     assert (found.loc[found["metric"] == "template_shift", "q_value"] > 0.05).all()

@@ -44,7 +44,7 @@ def test_the_design_is_the_other_probes_at_each_budget(graded):
         assert {t.request.thinking for t in at} == {budget}
 
 
-def test_answers_without_a_thought_are_those_of_a_judge_that_is_given_no_budget(graded):
+def test_budget_0_gives_the_answers_of_no_budget(graded):
     judge = bl.SimulatedJudge(graded, **JUDGE)
     at_0 = judged(Thinking(**TWO), judge, graded).query("thinking == '0'")
     plain = judged(bl.probes.Position(["coherence"], templates=[1]), judge, graded)
@@ -69,7 +69,7 @@ def test_a_planted_bias_falls_as_a_power_of_the_budget(budget, tokens):
     assert abs(spent.mean() - 0.375 * tokens) < 4 * tokens / 4 / math.sqrt(12 * len(spent))
 
 
-def test_the_shift_is_what_a_comparison_of_two_studies_finds(text):
+def test_shift_equals_compare_of_the_two_budgets(text):
     """`biaslab.compare` pairs any two sets of trials; here those at either budget, of the other probe."""
     _, trials, estimates = text
     inner = bl.probes.Position(["coherence"], templates=[1], answer="text", replicates=3)
@@ -173,7 +173,7 @@ def test_resampling_noise_is_the_spread_of_replicates(text, graded):
 
 
 @pytest.mark.slow
-def test_resampling_noise_is_what_asking_anew_does():
+def test_resampling_noise_predicts_the_spread_of_reruns():
     """The spread of the shift over judges that differ in nothing but the random numbers of their samples."""
     data = construct_population(24)
     judge = bl.SimulatedJudge(data, position=0.8, noise=0.5, thought_debiasing=0.5)
@@ -194,7 +194,7 @@ def test_a_point_has_no_price_where_the_bias_may_not_fall(graded):
 
 
 @pytest.mark.slow
-def test_budgets_may_come_in_any_order_and_from_a_table_of_numbers(graded, tmp_path):
+def test_budgets_accept_any_order_and_numeric_columns(graded, tmp_path):
     judge = bl.SimulatedJudge(graded, **JUDGE)
     one, two = (Thinking(**ONE, budgets=budgets) for budgets in ([0, 500], [500, "none"]))
     expected = one.estimate(trials := judged(one, judge, graded))
@@ -271,7 +271,7 @@ def test_missing_replies_are_counted_and_warned_of(graded):
         ({"prices": {"output": 1.0}}, "input"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_asked(given, says):
+def test_invalid_parameters_are_refused_before_any_request(given, says):
     with pytest.raises(InputError, match=says):
         Thinking(**given)
 

@@ -41,7 +41,7 @@ def test_scores_are_asked_of_nothing_and_of_the_text(graded):
     assert not asked["score", "text itself"].about.edits
 
 
-def test_what_is_empty_is_asked_once_a_context(graded):
+def test_empty_pair_is_asked_once_per_context(graded):
     trials = list(Vacuum(["fluency"], asks=["pairs"], n_candidates=None).design(graded.head(2)))
     kinds = [trial.condition["nothing"] for trial in trials]
     assert {kind: kinds.count(kind) for kind in NOTHINGS} == {
@@ -49,7 +49,7 @@ def test_what_is_empty_is_asked_once_a_context(graded):
     }  # fmt: skip
 
 
-def test_what_is_drawn_of_a_context_hangs_on_it_alone(graded):
+def test_draws_depend_only_on_context_and_seed(graded):
     probe = Vacuum(["fluency"], seed=3)
     more, fewer = (list(probe.design(graded.head(n))) for n in (4, 2))
     assert more[: len(fewer)] == fewer
@@ -57,7 +57,7 @@ def test_what_is_drawn_of_a_context_hangs_on_it_alone(graded):
 
 
 @pytest.mark.parametrize("nothing", NOTHINGS)
-def test_the_planted_position_bias_is_what_is_left(graded, nothing):
+def test_planted_position_bias_is_recovered_without_content(graded, nothing):
     """Quality, length, familiarity and writers have no part in it, since both sides are alike."""
     judge = bl.SimulatedJudge(
         graded, quality=2.0, position=-0.7, verbosity=1.0, self_preference=1.0, own_system="clean"
@@ -105,7 +105,7 @@ def test_verdicts_in_text(graded):
     assert {type(trial.request) for trial in probe.design(graded)} == {Completion}
 
 
-def test_scores_of_nothing(graded):
+def test_scores_of_empty_and_shuffled_text_are_lowest(graded):
     """An empty text has the lowest quality, in the judge's eyes too; shuffled words what is planted."""
     judge = bl.SimulatedJudge(graded, edits={"shuffled": -1.0})
     probe = Vacuum(["coherence"], resampling=FAST)
@@ -125,7 +125,7 @@ def test_scores_of_nothing(graded):
     assert shares["estimate"] @ shares["score"] == pytest.approx(score["empty"])
 
 
-def test_a_judge_that_does_not_read_scores_nothing_alike(graded):
+def test_judge_without_quality_scores_empty_text_equally(graded):
     judge = bl.SimulatedJudge(graded, quality=0.0)
     found = run(Vacuum(["coherence"], asks=["scores"], resampling=FAST), judge, graded)
     assert row_of(found, "dark_score_drop", nothing="empty")["estimate"] == pytest.approx(0)

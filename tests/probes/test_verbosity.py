@@ -50,7 +50,7 @@ def made():
     return make_trials(rows)
 
 
-def test_slope_is_that_of_a_regression_with_an_indicator_a_context(made):
+def test_slope_equals_ols_with_context_indicators(made):
     found = row_of(Verbosity().estimate(made, ["verbosity_slope"]), "verbosity_slope")
     frame = made.assign(score=stats.zscore(made["value"], ddof=1), doublings=np.log2(made["words"]))
     fit = smf.ols("score ~ doublings + human + C(context_id)", frame).fit()
@@ -85,7 +85,7 @@ def test_pooled_excess_is_the_difference_of_scipys(made):
 @pytest.mark.slow
 @given(st.floats(0.1, 50), st.floats(-20, 20), st.integers(1, 5))
 @settings(max_examples=15, deadline=None)
-def test_neither_the_unit_of_the_score_nor_that_of_the_length_matters(made, factor, shift, longer):
+def test_slope_ignores_units_of_score_and_length(made, factor, shift, longer):
     """A slope per doubling is the same wherever the doubling starts."""
     moved = made.assign(value=factor * made["value"] + shift, words=longer * made["words"])
     probe = Verbosity(resampling=FAST)
@@ -114,7 +114,7 @@ def test_the_planted_slope_is_recovered(population, size):
     assert slope["p_value"] < 0.001
 
 
-def test_a_judge_that_follows_humans_is_not_accused_of_what_humans_prefer(made):
+def test_judge_that_follows_humans_has_no_excess(made):
     """Humans find longer text better here; a judge that repeats their scores has no excess and no slope."""
     rng = np.random.default_rng(2)
     human = np.log2(made["words"]) + rng.normal(0, 0.5, len(made))
@@ -132,7 +132,7 @@ def test_words_are_counted_as_the_simulated_judge_counts_them(graded):
     assert counted.nunique() > 10
 
 
-def test_a_store_answers_familiarity_and_verbosity_with_one_reply(graded, tmp_path):
+def test_familiarity_and_verbosity_share_stored_replies(graded, tmp_path):
     judge = bl.SimulatedJudge(graded, verbosity=0.5)
     familiarity = Familiarity(attributes=["fluency"], sources=False)
     first = collect(familiarity, judge, graded, store=tmp_path / "s.sqlite")
@@ -197,7 +197,7 @@ def test_items_without_a_score_or_a_human_score_do_not_enter(population):
         assert row_of(unrated, metric)["note"]
 
 
-def test_texts_of_one_length_tell_nothing(made):
+def test_texts_of_equal_length_leave_slope_undefined(made):
     found = row_of(Verbosity().estimate(made.assign(words=20), ["verbosity_slope"]), "verbosity_slope")
     assert math.isnan(found["estimate"])
     assert found["note"]
@@ -218,11 +218,11 @@ def test_trials_carry_single_ratings_and_who_gave_them(population):
     assert means == pytest.approx(trials["human"].tolist())
 
 
-def test_one_rating_an_item_is_carried_as_before(graded):
+def test_single_ratings_add_no_columns(graded):
     assert not {"ratings", "annotators"} & set(collect(Verbosity(), bl.SimulatedJudge(graded), graded).columns)
 
 
-def test_what_annotators_err_in_is_taken_out(population):
+def test_slope_is_corrected_for_annotator_error(population):
     """With a bias planted the slope is nearer to what it is at the scores that the judge sees."""
     judge = bl.SimulatedJudge(population, verbosity=0.5)
     trials = rated_by_three(population, judge)
@@ -250,7 +250,7 @@ def test_sensitivity_to_an_assumed_reliability(made):
     assert both["estimate"][0] == pytest.approx(judge - human / math.sqrt(0.9))
 
 
-def test_a_finding_with_one_rating_an_item_says_what_reliability_it_needs(made):
+def test_note_states_reliability_needed_with_one_rating(made):
     row = row_of(Verbosity(resampling=FAST).estimate(made, ["verbosity_slope"]), "verbosity_slope")
     needed = float(row["note"].split()[-1])
     curve = Verbosity(resampling=FAST).sensitivity(made, [needed + 0.01, max(needed, 0.3)])

@@ -72,7 +72,7 @@ def test_a_log_of_single_votes_says_which_reliability_it_needs():
     assert row_of(found, "longer_wins_at_equal_gold")["ci_low"] > 0.5
 
 
-def test_exact_log_odds_of_a_leaderboard_are_those_of_least_squares(shared_data):
+def test_log_odds_of_a_leaderboard_are_least_squares(shared_data):
     """AlpacaEval's weighted judge, beside drawn votes that go with length: nobody voted on these pairs."""
     file = shared_data / "recorded" / "alpaca_eval_new" / "Qwen-14B-Chat__weighted_alpaca_eval_gpt4_turbo.jsonl.gz"
     log = bl.read_judgements(file)
@@ -100,7 +100,7 @@ def test_pairs_stand_in_both_orders_with_the_words_of_both(population):
         assert (words.reindex(pd.MultiIndex.from_frame(trials[["context_id", who]])).to_numpy() == trials[column]).all()
 
 
-def test_a_store_answers_it_from_position_and_answers_self_preference(population, tmp_path):
+def test_verbosity_shares_stored_replies_with_other_probes(population, tmp_path):
     data = population.head(3)
     judge, store = judge_of(data), tmp_path / "s.sqlite"
     collect(Position(templates=[1]), judge, data, store=store)
@@ -161,7 +161,7 @@ def test_better_long_texts_win_without_being_preferred(k):
     assert curve["estimate"].is_monotonic_decreasing
 
 
-def test_missing_verdicts_are_bounded_and_a_pair_lost_in_one_order_does_not_enter(population):
+def test_missing_verdicts_drop_their_pair_and_give_bounds(population):
     probe = Verbosity(asks=["pairs"], answer="text", reliability=1.0)
     trials = collect(probe, judge_of(population, verbosity=0.5), population)
     lost = np.zeros(len(trials), bool)
@@ -186,7 +186,7 @@ def test_a_protocol_of_pairs_asks_for_pairs(population):
     assert set(estimates["template"].dropna()) == {PAIR.id}
 
 
-def test_the_excess_is_the_share_of_the_longer_less_that_of_humans(population):
+def test_excess_is_the_win_share_of_longer_texts_above_humans(population):
     data = population.head(20)
     probe = Verbosity(asks=["pairs"], answer="text")
     trials = collect(probe, judge_of(data, verbosity=0.5), data)
@@ -199,6 +199,6 @@ def test_the_excess_is_the_share_of_the_longer_less_that_of_humans(population):
 
 
 @pytest.mark.parametrize("wrong", [(), ("pair",), "pairs"])
-def test_what_is_asked_for_has_to_be_pairs_or_scores(wrong):
+def test_asks_must_be_pairs_or_scores(wrong):
     with pytest.raises(InputError, match="asks"):
         Verbosity(asks=wrong)

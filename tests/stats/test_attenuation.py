@@ -23,7 +23,7 @@ def study(contexts, k, spread, rng, candidates=4, gap=0.0):
 
 @pytest.mark.parametrize("method", ["kendall", "spearman", "pearson"])
 @pytest.mark.parametrize("level", ["context", "dataset"])
-def test_without_noise_it_is_the_loss_as_it_is(method, level):
+def test_loss_without_noise_is_the_raw_loss(method, level):
     frame, _ = study(12, 2, 1.0, np.random.default_rng(1))
     exact = agreement_loss(frame, "one", "two", "human", ONCE, level, method)
     found = expected_agreement_loss(frame, "one", "two", "human", {}, ONCE, level, method)
@@ -45,7 +45,7 @@ def test_noise_alone_is_no_loss(method, level):
     assert abs(found.estimate) < 3.5 * found.se < 0.1
 
 
-def test_a_loss_that_is_there_is_found_whatever_the_order():
+def test_true_loss_is_detected_in_either_order():
     frame, samples = study(600, 3, 1.0, np.random.default_rng(3), gap=1.0)
     found = expected_agreement_loss(frame, "one", "two", "human", samples, ONCE, method="kendall")
     assert found.ci_low > 0.1
@@ -58,7 +58,7 @@ def test_a_loss_that_is_there_is_found_whatever_the_order():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("contexts", "k"), [(8, 3), (24, 2), (24, 3)])
-def test_type_one_error_and_coverage_are_as_promised(contexts, k):
+def test_type_one_error_and_coverage_keep_their_level(contexts, k):
     """120 studies: a share outside these limits has a chance below 1 in 1000 where the level is .05."""
     rng = np.random.default_rng([contexts, k])
     found = [

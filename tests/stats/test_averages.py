@@ -23,7 +23,7 @@ def frame_of(columns):
 @pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.floats(-1, 1), st.floats(0.1, 5))
-def test_the_interval_is_never_narrower_than_that_of_the_mean_and_as_wide_where_all_move_as_one(seed, shared, scale):
+def test_average_interval_contains_that_of_the_mean_column(seed, shared, scale):
     rng = np.random.default_rng(seed)
     one, other = rng.normal(size=(2, 12))
     columns = {"a": one, "b": scale * (shared * one + np.sqrt(1 - shared**2) * other)}
@@ -37,7 +37,7 @@ def test_the_interval_is_never_narrower_than_that_of_the_mean_and_as_wide_where_
     assert twice["se"] == pytest.approx(frame_of({"both": 1.5 * one}).iloc[0]["se"])
 
 
-def test_what_is_undefined_is_named_and_one_value_has_no_average():
+def test_average_note_names_undefined_values():
     values = np.arange(6.0)
     frame = frame_of({"a": values, "b": values + 1, "c": values})
     average = average_over(frame, "attribute").iloc[0]
@@ -50,7 +50,7 @@ def test_what_is_undefined_is_named_and_one_value_has_no_average():
     assert average_over(frame.iloc[:1], "attribute").empty
 
 
-def test_rows_that_no_condition_tells_apart_are_refused():
+def test_rows_with_equal_conditions_are_refused():
     frame = frame_of({"a": np.arange(4.0), "b": np.arange(4.0)})
     with pytest.raises(InputError, match="the same cell"):
         average_over(pd.concat([frame, frame]), "attribute")

@@ -49,7 +49,7 @@ def test_blocks_are_whole(outcomes, random):
     pd.testing.assert_frame_equal(again.sort_values(key, ignore_index=True), blocks.sort_values(key, ignore_index=True))
 
 
-def test_what_is_missing_is_warned_of():
+def test_missing_trials_raise_a_warning_with_their_count():
     trials = frame([("ok", 1.0)] * 23 + [("refused", 1.0)] + [("refused", 0.0)] * 2 + [("ok", 1.0)] * 4)
     with pytest.warns(MissingDataWarning, match="shift: 7 of 30"):
         blocks = whole_blocks(trials, "order", LEVELS, "shift")
@@ -57,7 +57,7 @@ def test_what_is_missing_is_warned_of():
     assert blocks.attrs == {"n_trials": 23, "n_dropped": 7}
 
 
-def test_a_condition_nobody_judged():
+def test_condition_without_judgements_is_refused():
     with pytest.raises(InputError, match="'d'"):
         whole_blocks(frame([("ok", 1.0)] * 6), "order", (*LEVELS, "d"), "shift")
 

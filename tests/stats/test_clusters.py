@@ -43,7 +43,7 @@ def test_clusters_are_the_connected_components(rows):
     assert all(order.index(cluster) == min(map(order.index, groups[cluster])) for cluster in groups)
 
 
-def test_what_is_no_request_shares_nothing():
+def test_trials_without_key_share_no_requests():
     trials = pd.DataFrame({"context_id": [*"aabb"], "key": ["1", "2", "2", "1"]})
     assert shared_requests(trials)
     assert not shared_requests(trials.drop(columns="key"))
@@ -107,7 +107,7 @@ def test_correlations_slopes_and_alpha_follow(level):
     same(found, wanted, 0.05)  # alpha counts the ratings
 
 
-def test_a_cluster_is_left_out_whole():
+def test_jackknife_deletes_whole_clusters():
     values = np.array([0.2, 0.5, 0.4, 0.1, 0.6, 0.3, 0.7])
     clusters = Resampling(clusters={"b": "a", "g": "f"})
     statistic, n = over_clusters(lambda w: w @ values / w.sum(axis=1), [*"abcdefg"], clusters)

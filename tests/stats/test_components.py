@@ -51,7 +51,7 @@ def test_mean_squares_are_those_of_a_table_of_variance():
     np.testing.assert_allclose(whole(crossed), [context, item, condition, left + shared, 0.0], rtol=1e-8)
 
 
-def test_a_mixed_model_gives_the_same_where_contexts_are_equally_large():
+def test_reml_agrees_with_anova_in_balanced_contexts():
     crossed = drawn(contexts=20)
     np.testing.assert_allclose(whole(crossed, "reml"), whole(crossed), rtol=0.01, atol=0.002)
 
@@ -86,7 +86,7 @@ def test_one_item_a_context_leaves_items_in_contexts():
     assert found[3] == pytest.approx(1, abs=0.15)
 
 
-def test_what_samples_vary_is_taken_out_of_the_interaction():
+def test_sampling_variance_is_subtracted_from_interaction():
     rng = np.random.default_rng(2)
     context = np.repeat(np.arange(60), 4)
     true = rng.normal(0, 1, (240, 1)) + rng.normal(0, 0.5, (240, 3))
@@ -104,7 +104,7 @@ def test_what_samples_vary_is_taken_out_of_the_interaction():
 
 @given(st.floats(-5, 5), st.floats(0.1, 10), st.integers(0, 1000))
 @settings(max_examples=20)
-def test_neither_the_zero_nor_the_order_of_contexts_matters_and_the_unit_squares(shift, factor, seed):
+def test_components_ignore_shift_and_order_and_scale_by_square(shift, factor, seed):
     crossed = drawn(contexts=6, items=2, seed=seed)
     order = np.random.default_rng(seed).permutation(6)
     moved = Crossed(order[crossed.context], shift + factor * crossed.scores)
@@ -146,7 +146,7 @@ def test_the_test_of_means_keeps_its_level():
     assert 0.02 < rejected / 400 < 0.08
 
 
-def test_too_little_is_said():
+def test_note_gives_the_reason_for_too_little_data():
     assert spread_of_means(np.zeros((0, 3)), np.zeros(0), Resampling()).note.startswith("undefined")
     assert "one context" in spread_of_means(np.array([[1.0, -1.0]]), np.ones(1), Resampling()).note
     assert Crossed(np.zeros(0, int), np.zeros((0, 3))).why_undefined == "undefined: no items left"

@@ -93,7 +93,7 @@ def regression(rng, contexts):
 
 @pytest.mark.parametrize("contexts", [8, 24])
 @pytest.mark.parametrize("name", sorted(NULLS))
-def test_without_an_effect_tests_keep_their_level_and_intervals_cover(name, contexts):
+def test_null_studies_keep_test_level_and_interval_coverage(name, contexts):
     studies = STUDIES // 2 if name == "alphas" else STUDIES
     covered, rejected = judge_studies(NULLS[name], contexts, 0.0, studies)
     slack = SLACK * np.sqrt(STUDIES / studies)

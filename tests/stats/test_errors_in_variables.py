@@ -56,7 +56,7 @@ def less_context(values, frame):
 
 @pytest.mark.parametrize("annotators", [2, 3])
 @pytest.mark.parametrize("within", [True, False])
-def test_slopes_are_two_stage_least_squares_over_all_splits_of_annotators(annotators, within):
+def test_slope_is_two_stage_least_squares_over_annotator_pairs(annotators, within):
     """One annotator's score is the instrument of another's; each ordered pair of annotators is a copy of the data."""
     frame = study(np.random.default_rng(3), 20, annotators=annotators)
     given = ratings_of(frame)
@@ -107,7 +107,7 @@ def test_with_one_rating_an_item_nothing_changes(within):
         assert (found.ci_low, found.p_value) == pytest.approx((wanted.ci_low, wanted.p_value))
 
 
-def test_shared_errors_are_taken_off_whatever_share_was_asked_for_before():
+def test_shared_error_correction_ignores_earlier_shares():
     """Of the covariances by hand: the human variance alone loses the share, and Spearman's ρ its root."""
     frame = study(np.random.default_rng(11), 14, annotators=1)
     slope_at = slope_at_equal(frame, "y", "x", Resampling(), within=False)
@@ -120,7 +120,7 @@ def test_shared_errors_are_taken_off_whatever_share_was_asked_for_before():
 
 
 @pytest.mark.parametrize("within", [True, False])
-def test_clusters_are_left_out_whole(within):
+def test_standard_error_deletes_whole_clusters(within):
     """Pooled, a cluster is a context by another name; within contexts, standard errors are a loop over clusters."""
     frame = study(np.random.default_rng(12), 12, reliability=0.95)
     clusters = Resampling(clusters={c: c // 2 * 2 for c in range(12)})
@@ -150,7 +150,7 @@ def test_severity_and_units_of_annotators_do_not_matter(seed, severe, factor):
     assert rating_error(scaled).reliability == pytest.approx(before.reliability, rel=1e-7)
 
 
-def test_with_annotators_of_their_own_the_error_is_the_variance_within_items():
+def test_error_with_separate_annotators_is_within_item_variance():
     frame = study(np.random.default_rng(6), 15, items=4, crowd=True)
     variance = ratings_of(frame).var(axis=1, ddof=1) / 3
     assert rating_error(frame).error[0] == pytest.approx(3 / 4 * variance.sum())
@@ -163,7 +163,7 @@ def test_without_names_the_place_in_the_list_is_the_annotator():
     assert unnamed.error == pytest.approx(rating_error(frame).error)
 
 
-def test_single_ratings_have_the_error_of_those_that_were_rated_again():
+def test_single_ratings_take_the_error_of_repeated_ones():
     """A third of the items has three ratings, the others their first only: slopes still hold."""
     rng, found = np.random.default_rng(8), []
     for _ in range(40):
@@ -178,7 +178,7 @@ def test_single_ratings_have_the_error_of_those_that_were_rated_again():
     assert abs(np.nanmedian(found)) < 0.05
 
 
-def test_little_agreement_and_bad_columns_are_refused_with_a_reason():
+def test_low_agreement_and_bad_columns_give_a_reason():
     frame = study(np.random.default_rng(9), 12)
     noise = np.random.default_rng(0).normal(size=(len(frame), 3))
     noisy = frame.assign(human=noise.mean(axis=1), ratings=written(noise))
@@ -193,7 +193,7 @@ def test_little_agreement_and_bad_columns_are_refused_with_a_reason():
     assert "collinear" in slope(frame.assign(x=1.0)).note
 
 
-def test_where_agreement_is_hardly_known_the_interval_is_fiellers():
+def test_fieller_interval_inverts_the_jackknife_t_test():
     """Every value b is tested by the jackknife of product − b × reliability; the interval is what is not rejected."""
     frame = study(np.random.default_rng(2), 24, items=3, reliability=0.5, bias=0.3)
     found = slope(frame)
@@ -221,7 +221,7 @@ def test_where_agreement_is_hardly_known_the_interval_is_fiellers():
     assert found.p_value == pytest.approx(2 * stats.t.sf(t_of(0.0), 23))
 
 
-def test_where_nothing_of_the_score_might_be_true_there_is_no_interval():
+def test_unreliable_scores_leave_the_slope_undefined():
     """Length correlated .7 with quality: what quality is beside it is a quarter of what human scores are beside it."""
     frame = study(np.random.default_rng(1), 10, items=3, annotators=2, reliability=0.4, r=0.7)
     found = slope(frame)
@@ -239,7 +239,7 @@ def rates(make, estimate, truth, studies):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimate", ["slope", "excess"])
-def test_a_judge_fair_to_quality_is_not_accused(estimate):
+def test_judge_fair_to_quality_is_rarely_found_biased(estimate):
     """Reliability .6 and r = .5: least squares rejects .78 of these studies, uncorrected correlations .26."""
     rng, noise = np.random.default_rng(10), 0.5 if estimate == "slope" else 0.0
     of = {"slope": slope, "excess": excess}[estimate]

@@ -31,7 +31,7 @@ VALUES = st.lists(st.integers(-3, 3), min_size=2, max_size=30).filter(lambda val
 
 
 @given(VALUES)
-def test_is_the_one_sample_t_test(values):
+def test_t_test_is_the_one_sample_t_test(values):
     expected = max(stats.ttest_1samp(values, 0).pvalue, 2.0 ** (1 - len(values)))
     assert t_test(values) == pytest.approx(expected, rel=1e-9)
     assert t_test(np.negative(values)[::-1]) == pytest.approx(t_test(values), rel=1e-9)
@@ -48,7 +48,7 @@ def test_edges(values, expected):
     assert t_test(values) == pytest.approx(expected, nan_ok=True)
 
 
-def test_keeps_its_level_where_most_contexts_add_nothing():
+def test_t_test_keeps_its_level_if_most_contexts_are_zero():
     """Eight contexts of three pairs of which few flip; sign flips almost never reject there."""
     rng = np.random.default_rng(2)
     flips = rng.choice([-1, 0, 1], p=[0.13, 0.74, 0.13], size=(1500, 8, 3)).sum(axis=2)
@@ -120,7 +120,7 @@ def test_standard_errors_are_those_of_a_plain_bootstrap(name):
 
 @pytest.mark.parametrize("method", ["studentised", "percentile", "bca"])
 @pytest.mark.parametrize("inference", ["resampling", "t"])
-def test_the_standard_error_is_the_same_whichever_interval_is_taken(method, inference):
+def test_standard_error_does_not_depend_on_the_interval(method, inference):
     values = np.random.default_rng(8).normal(1, 2, 30)
     settings = Resampling(n=200, method=method)
     ratio = Ratio(range(30), values, np.ones(30), 0.0, inference=inference)
@@ -130,7 +130,7 @@ def test_the_standard_error_is_the_same_whichever_interval_is_taken(method, infe
         assert found.mde == pytest.approx(detectable_effect(stats.sem(values), 30))
 
 
-def test_there_is_no_standard_error_where_nothing_is_known_of_it():
+def test_standard_error_is_undefined_without_variation():
     frame = candidates(4, contexts=9)
     alike = frame.assign(one=frame["human"])
     weights = np.ones((9, 19))
@@ -174,7 +174,7 @@ def by_regression(frame):
 
 @pytest.mark.parametrize("estimate", [by_ratio, by_difference, by_correlations, by_jackknife, by_regression])
 @given(seed=st.integers(0, 10_000), contexts=st.integers(6, 30), shift=st.sampled_from([0.0, 0.3, 1.0]))
-def test_a_test_by_t_rejects_just_what_its_interval_excludes(estimate, seed, contexts, shift):
+def test_t_test_rejects_exactly_if_interval_excludes_null(estimate, seed, contexts, shift):
     frame = candidates(seed, contexts)
     frame["one"] = frame["one"] + shift * (1 + frame["human"])
     found, null = estimate(frame)
@@ -228,7 +228,7 @@ def by_attenuation(frame):
     ],
 )
 @given(seed=st.integers(0, 10_000), contexts=st.integers(2, 14), shift=st.sampled_from([0.0, 0.3, 1.0]))
-def test_whatever_the_method_a_null_is_rejected_where_the_interval_leaves_it_out(estimate, seed, contexts, shift):
+def test_p_below_5_percent_exactly_if_interval_excludes_null(estimate, seed, contexts, shift):
     """Also with few contexts, whose tests cannot reach .05, and where test and interval are of different methods."""
     frame = candidates(seed, contexts)
     frame["one"] = frame["one"] + shift
@@ -240,7 +240,7 @@ def test_whatever_the_method_a_null_is_rejected_where_the_interval_leaves_it_out
 
 @pytest.mark.parametrize(("away", "expected"), [(0.02, 1.0), (-0.02, 1.0), (0.2, None), (-0.2, None)])
 @pytest.mark.parametrize("inference", ["resampling", "t"])
-def test_within_the_margin_nothing_departs_and_beyond_it_its_edge_is_tested(away, expected, inference):
+def test_margin_moves_the_null_of_the_test_and_the_interval(away, expected, inference):
     values = 1 + away + np.array([-0.1, 0.1, -0.05, 0.05, 0.0, 0.0, -0.02, 0.02, 0.01, -0.01])
     ratio = partial(Ratio, range(10), values, np.ones(10), inference=inference)
     found = ratio(null=1.0, margin=0.05).estimate(FEW)
@@ -258,7 +258,7 @@ def test_detectable_effect_has_the_promised_power():
     assert power == pytest.approx(0.8, abs=0.01)
 
 
-def test_power_refuses_what_makes_no_sense():
+def test_detectable_effect_refuses_power_and_alpha_above_1():
     with pytest.raises(InputError, match="power"):
         detectable_effect(0.1, 12, power=80)
     with pytest.raises(InputError, match="alpha"):

@@ -45,7 +45,7 @@ def test_an_example_by_hand():
 
 
 @given(TESTS)
-def test_one_family_and_families_of_one_are_benjamini_and_hochberg(tests):
+def test_single_family_and_singletons_equal_benjamini_hochberg(tests):
     p, family = map(list, zip(*tests, strict=True))
     assert adjust_families(p, ["same"] * len(p)) == pytest.approx(adjust(p))
     assert adjust_families(p, range(len(p))) == pytest.approx(adjust(p))
@@ -72,7 +72,7 @@ def test_input_is_checked():
     assert np.isnan(adjust_families([np.nan], ["a"])).all()
 
 
-def test_frames_have_a_family_a_metric_and_are_corrected_over_what_is_shown():
+def test_q_values_are_corrected_over_the_rows_shown():
     p, metrics = [0.004, 0.03, 0.02, 0.03, 0.001], ["one", "one", "two", "two", "other"]
     rows = [{"metric": name, "judge": "j", "p_value": value} for name, value in zip(metrics, p, strict=True)]
     frame = estimates_frame(rows, "some", ["one", "two"], [])
@@ -111,7 +111,7 @@ def both(sizes, effects, correlation, studies=600, seed=1):
 
 
 @pytest.mark.thorough
-def test_what_a_reader_takes_for_found_is_false_in_one_of_twenty_at_most():
+def test_false_discovery_rate_at_most_5_percent():
     """Source and recipe truly lose agreement, in all their cells: .05 of cells would be .25 of metrics."""
     effects = np.zeros(len(CARD))
     effects[:2] = 15.0
@@ -133,7 +133,7 @@ def test_error_is_kept_and_power_too_where_cells_agree(metrics, cells):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.95])
-def test_where_nothing_is_true_little_is_found(correlation):
+def test_family_error_under_the_global_null(correlation):
     _, (error, _) = both(CARD, np.zeros(len(CARD)), correlation)
     assert error < 0.07
 

@@ -14,7 +14,7 @@ from biaslab.stats.ratio import Ratio
 NAN = float("nan")
 
 
-def test_an_estimate_becomes_a_row_with_its_standard_error_beside_it():
+def test_estimate_row_holds_standard_error_and_counts():
     found = Ratio(range(8), [3, 4, 2, 4, 3, 4, 4, 3], [4] * 8, 0.5).estimate(Resampling(n=200, seed=4))
     rows = estimate_rows({"rate": found}, {"judge": "j", "dataset": "d", "attribute": "a"}, Resampling(seed=4), 32, 1)
     frame = estimates_frame(rows, "position", ["rate"], ["attribute"])
@@ -34,7 +34,7 @@ def test_q_values_are_those_of_statsmodels(p_values):
         assert found[~np.isnan(found)] == pytest.approx(multipletests(known, method="fdr_bh")[1], abs=1e-9)
 
 
-def test_p_values_are_checked_and_other_metrics_are_outside_the_family():
+def test_q_values_check_range_and_skip_other_metrics():
     with pytest.raises(InputError, match="0 to 1"):
         adjust([1.2])
     rows = [{"metric": "rate", "p_value": p} for p in (0.01, 0.02, 0.04)] + [{"metric": "other", "p_value": 0.5}]

@@ -154,7 +154,7 @@ def test_a_skewed_distribution_is_nearly_fair(a, b):
     assert myers(mass, SCALE) < 0.01
 
 
-def test_a_narrow_peak_is_not_fair_as_the_notes_say():
+def test_narrow_peak_is_not_fair_as_documented():
     found = [[round(whipple(normal(mean, sd), SCALE), 2) for sd in (4, 3)] for mean in (50, 90)]
     assert found == [[1.08, 1.33], [1.16, 1.4]]
 
@@ -168,7 +168,7 @@ def test_planted_rounding_is_recovered(multiple, share):
         assert myers(heaped, SCALE) == pytest.approx(0.9 * share, abs=0.003)
 
 
-def test_myers_sees_what_whipple_does_not():
+def test_myers_detects_heaping_that_whipple_misses():
     sevens = normal(50, 12) + 0.1 * (LEVELS % 10 == 7)
     assert whipple(sevens, SCALE) < 1
     assert myers(sevens, SCALE) > 0.3
@@ -272,7 +272,7 @@ def test_myers_does_not_depend_on_the_order_of_contexts(order):
         lambda: score_weights([1], [2, 1]),
     ],
 )
-def test_refuses_what_has_no_meaning(call):
+def test_meaningless_arguments_are_refused(call):
     with pytest.raises(InputError):
         call()
 

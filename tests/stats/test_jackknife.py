@@ -256,7 +256,7 @@ def many(contexts, seed=0):
     return np.column_stack([rng.gamma(2.0, 1.0, contexts), rng.gamma(3.0, 1.0, contexts)])
 
 
-def test_sums_leave_one_out_by_subtraction_where_contexts_are_many():
+def test_sums_of_many_contexts_are_jackknifed_by_subtraction():
     sums = many(MANY)
     statistic = Counted(sums)
     found = cluster_statistic(statistic, MANY, Resampling(), null=0.0, inference="t")
@@ -276,7 +276,7 @@ def test_the_work_of_the_jackknife_grows_with_contexts(opaque, each):
         assert statistic.weights == contexts * each
 
 
-def test_other_statistics_leave_out_random_groups_and_say_so():
+def test_opaque_statistics_are_jackknifed_over_random_groups():
     sums = many(3 * MANY)
     exact = cluster_statistic(Counted(sums), len(sums), Resampling(), null=0.0, inference="t")
     grouped = cluster_statistic(Counted(sums, opaque=True), len(sums), Resampling(), null=0.0, inference="t")

@@ -13,7 +13,7 @@ LOGPROBS = st.lists(st.floats(-30, 0), min_size=2, max_size=10)
 
 
 @given(LOGPROBS, st.floats(0, 10))
-def test_is_a_distribution_that_keeps_the_order(logprobs, temperature):
+def test_tempered_is_a_distribution_in_the_same_order(logprobs, temperature):
     p = tempered(logprobs, temperature)
     assert p.sum() == pytest.approx(1)
     assert (p >= 0).all()

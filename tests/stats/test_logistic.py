@@ -20,14 +20,14 @@ def verdicts(contexts=40, each=5, seed=0, slopes=(0.4, 0.8)):
     return pd.DataFrame({"context_id": context, "own": 1.0, "gap": gap, "won": won.astype(float)})
 
 
-def test_coefficients_are_those_of_statsmodels():
+def test_logistic_coefficients_are_those_of_statsmodels():
     frame = verdicts()
     found = logistic_model(frame, "won", ["gap", "own"], Resampling())
     fit = sm.Logit(frame["won"], frame[["own", "gap"]]).fit(disp=0)
     assert [found[name].estimate for name in ("own", "gap")] == pytest.approx(fit.params.tolist(), abs=1e-6)
 
 
-def test_standard_errors_are_near_those_of_a_jackknife_that_fits_again():
+def test_standard_errors_are_near_a_refitted_jackknife():
     frame = verdicts(contexts=60)
     names = ["own", "gap"]
     whole = sm.Logit(frame["won"], frame[names]).fit(disp=0).params
@@ -48,7 +48,7 @@ def test_shares_of_samples_are_as_many_verdicts():
     assert abs(halves["gap"].estimate) < abs(found["gap"].estimate)
 
 
-def test_clusters_are_left_out_whole():
+def test_duplicated_contexts_in_one_cluster_change_nothing():
     frame = verdicts(contexts=10)
     doubled = pd.concat([frame, frame.assign(context_id=frame["context_id"] + 100)], ignore_index=True)
     clusters = {context + 100: context for context in range(10)}
@@ -78,7 +78,7 @@ def test_terms_that_tell_every_verdict_have_no_finite_log_odds():
     assert "every verdict" in found["own"].note
 
 
-def test_what_varies_with_nothing_else_is_given_to_the_first_term():
+def test_collinear_term_is_undefined_after_the_first():
     """Own text always first: place and writer cannot be told apart."""
     found = logistic_model(verdicts(contexts=8).assign(first=1.0), "won", ["first", "own"], Resampling())
     assert math.isfinite(found["first"].estimate)
@@ -122,7 +122,7 @@ def test_verdicts_at_equal_score_are_calibrated_by_hand():
     assert found.n_contexts == 400
 
 
-def test_without_single_ratings_verdicts_are_those_of_the_plain_model():
+def test_log_odds_without_ratings_equal_the_plain_model():
     frame, sides, _ = rated_verdicts(60, 2)
     plain = logistic_model(frame, "won", ["first", "human", "own"], Resampling())["own"]
     at = log_odds_at_equal(frame, "won", ["first", "own"], sides.drop(columns="ratings"), Resampling())
@@ -133,7 +133,7 @@ def test_without_single_ratings_verdicts_are_those_of_the_plain_model():
 
 
 @pytest.mark.slow
-def test_a_judge_fair_to_quality_is_not_accused_by_its_verdicts():
+def test_verdicts_fair_to_quality_are_rarely_found_biased():
     """Reliability .6 and own texts better by one SD: the plain model rejects .4 of these studies."""
     corrected, plain = [], []
     for seed in range(60):

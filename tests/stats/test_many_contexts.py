@@ -39,7 +39,7 @@ def test_fewer_contexts_stay_as_they_are():
     assert grouped_codes(few.astype(int)).tolist() == few.tolist()
 
 
-def test_the_interval_of_a_ratio_is_the_usual_one_of_many_contexts():
+def test_ratio_interval_of_many_contexts_is_normal():
     rng = np.random.default_rng(2)
     size = rng.integers(1, 4, MANY)
     won = rng.binomial(size, 0.6)
@@ -68,7 +68,7 @@ def verdicts():
     return pd.DataFrame({"context_id": context, "won": won * 1.0, "human": human, "length": length, "one": 1.0})
 
 
-def test_logistic_errors_are_those_of_the_sandwich_over_all_contexts(verdicts):
+def test_logistic_errors_are_those_of_the_cluster_sandwich(verdicts):
     names = ["one", "length", "human"]
     found = logistic_model(verdicts, "won", names, Resampling())
     fit = sm.GLM(verdicts["won"], verdicts[names], sm.families.Binomial()).fit(
@@ -78,7 +78,7 @@ def test_logistic_errors_are_those_of_the_sandwich_over_all_contexts(verdicts):
     assert [found[name].se for name in names] == pytest.approx(fit.bse.tolist(), rel=0.05)
 
 
-def test_log_odds_at_equal_scores_have_the_same_errors_and_all_contexts(verdicts):
+def test_log_odds_at_equal_scores_match_the_logistic_model(verdicts):
     sides = pd.DataFrame({"context_id": np.tile(np.arange(len(verdicts)), 2)})
     sides["human"] = np.concatenate([verdicts["human"], -verdicts["human"]]) / 2
     found = log_odds_at_equal(verdicts, "won", ["one", "length"], sides, Resampling())(0.0)
@@ -87,7 +87,7 @@ def test_log_odds_at_equal_scores_have_the_same_errors_and_all_contexts(verdicts
     assert found.n_contexts == plain.n_contexts == MANY
 
 
-def test_linear_errors_are_those_of_the_sandwich_over_all_contexts(verdicts):
+def test_linear_errors_are_those_of_the_cluster_sandwich(verdicts):
     found = linear_model(verdicts, "won ~ human + length")["length"]
     fit = sm.OLS(verdicts["won"], verdicts[["one", "human", "length"]]).fit(
         cov_type="cluster", cov_kwds={"groups": verdicts["context_id"]}

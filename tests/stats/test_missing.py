@@ -27,7 +27,7 @@ def shift(blocks):
     return Ratio(blocks["context_id"], blocks["with"] - blocks["without"], np.ones(len(blocks)), 0.0, (-4.0, 4.0))
 
 
-def test_bounds_of_a_shift_hold_for_every_completion_and_are_reached():
+def test_shift_bounds_cover_every_completion_and_are_attained():
     trials, _ = scores()
     levels = ["with", "without"]
     ends = shift_extremes(trials, "source", levels, (1.0, 5.0), shift)
@@ -47,7 +47,7 @@ def test_bounds_of_a_shift_hold_for_every_completion_and_are_reached():
         assert least <= np.sum(one.numerator) / np.sum(one.denominator) <= most
 
 
-def test_an_estimate_has_the_ends_of_its_extremes():
+def test_estimate_carries_its_missing_data_bounds():
     trials, _ = scores()
     levels = ["with", "without"]
     ends = shift_extremes(trials, "source", levels, (1.0, 5.0), shift)
@@ -58,7 +58,7 @@ def test_an_estimate_has_the_ends_of_its_extremes():
     assert np.isnan(shift(blocks).estimate(Resampling(n=200)).bound_low)
 
 
-def test_missing_at_random_is_noted_as_rarely_as_promised():
+def test_missing_at_random_is_noted_at_the_level_of_the_test():
     noted = 0
     for seed in range(100):
         trials, _ = scores(seed)
@@ -75,7 +75,7 @@ def test_more_missing_under_one_condition_is_found():
     assert found.startswith("missing judgements depend on the source (p = ")
 
 
-def test_nothing_to_compare_is_no_test():
+def test_missingness_test_is_undefined_without_comparison():
     context, missing = np.repeat(np.arange(8), 3), np.tile([True, False, False], 8)
     assert np.isnan(missing_by_condition(context, missing, np.zeros(24)))
     assert np.isnan(missing_by_condition(context, missing, np.full(24, np.nan)))

@@ -32,12 +32,12 @@ def type_one_error(test, contexts, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("expected", [4, 6, 8, 12])
-def test_the_t_test_of_rare_differences_keeps_its_level_where_it_can_reach_it(expected):
+def test_t_test_keeps_its_level_for_rare_differences(expected):
     assert 0.035 <= type_one_error(t_test, 24, expected) <= 0.065
 
 
 @pytest.mark.slow
-def test_a_sign_flip_test_of_rare_differences_is_nearer_to_its_level_by_mid_p():
+def test_mid_p_sign_flip_is_nearer_to_its_level():
     def exact(values):
         up, differ = int((values > 0).sum()), int((values != 0).sum())
         return stats.binomtest(up, differ).pvalue if differ else 1.0
@@ -56,7 +56,7 @@ def test_mid_p_is_that_of_the_contexts_that_differ():
 
 
 @pytest.mark.parametrize("contexts", [12, 24, 60])
-def test_the_effect_that_is_stated_of_a_sure_judge_is_found(contexts):
+def test_detectable_effect_of_a_constant_judge_has_its_power(contexts):
     """Contexts that differ, all to one side and each by 1, tested by scipy's t test."""
     effect, needed = rare_effect(flipped(1, 0, contexts) / contexts)
     rng, p_values = np.random.default_rng(contexts), []
@@ -67,7 +67,7 @@ def test_the_effect_that_is_stated_of_a_sure_judge_is_found(contexts):
     assert needed == 4
 
 
-def test_the_model_is_that_of_few_differences_alone():
+def test_rare_model_applies_to_few_differences_only():
     error = 1 / 24
     stated, note = effect_or_why_not(error, 24, flipped(1, 0, 24) / 24)
     known = effect_or_why_not(error, 24)[0]
@@ -79,7 +79,7 @@ def test_the_model_is_that_of_few_differences_alone():
 
 
 @pytest.mark.parametrize("inference", ["t", "resampling"])
-def test_an_estimate_of_a_sure_judge_states_it(inference):
+def test_estimate_of_a_constant_judge_has_that_detectable_effect(inference):
     found = Ratio(np.arange(24), flipped(1, 0, 24), np.ones(24), 0.0, (-1.0, 1.0), inference=inference)
     estimate = found.estimate(bl.Resampling(n=100))
     needed = 4 if inference == "t" else 5
@@ -103,7 +103,7 @@ def card_of(contexts, others=13):
 
 
 @pytest.mark.parametrize("contexts", [12, 24, 60])
-def test_the_effect_that_a_card_states_of_a_sure_judge_is_found_on_it(contexts):
+def test_card_detectable_effect_has_80_percent_power(contexts):
     """By scipy's t test at the level that the card leaves; before, a growth as of normal differences found .3 to .5."""
     card = card_of(contexts)
     level = critical_p(card["p_value"], list(range(len(card))))[0]

@@ -145,7 +145,7 @@ def test_paired_difference_equals_a_plain_loop(method):
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(wanted), abs=1e-9)
 
 
-def test_paired_difference_drops_contexts_that_lack_one_side_and_knows_no_change():
+def test_paired_difference_drops_incomplete_contexts():
     found = ratio_difference(([1, 2, 3], [1, 2, 9]), ([2, 4, 6], [2, 4, 0]), Resampling())
     assert (found.estimate, found.n_contexts, found.p_value) == (0.0, 2, 1.0)
     assert "no variation" in found.note
@@ -169,7 +169,7 @@ def test_standard_error_of_a_mean_is_the_textbook_one():
     assert cluster_ratio(NUM, np.ones(40), Resampling(n=100)).se == pytest.approx(stats.sem(NUM))
 
 
-def test_contexts_that_do_not_vary_have_an_honest_interval_or_a_note():
+def test_constant_contexts_have_exact_bounds_or_a_note():
     inside = cluster_ratio([3.0] * 8, [6.0] * 8, Resampling(), null=0.5, bounds=(0.0, 1.0))
     assert inside.ci_low == pytest.approx(1 - inside.ci_high)
     assert inside.ci_high == pytest.approx(1 - 0.5 * 0.025 ** (1 / 8))
@@ -206,7 +206,7 @@ def test_sums_by_context_are_a_groupby():
 
 
 @given(st.integers(0, 30), st.randoms(use_true_random=False))
-def test_ratios_ignore_the_order_of_items_and_the_names_of_contexts(seed, random):
+def test_ratios_ignore_item_order_and_context_names(seed, random):
     rng = np.random.default_rng(seed)
     context, num, den = rng.integers(0, 9, 60), rng.normal(size=60), rng.random(60)
     order = np.array(random.sample(range(60), 60))
@@ -218,7 +218,7 @@ def test_ratios_ignore_the_order_of_items_and_the_names_of_contexts(seed, random
     assert gap.estimate == pytest.approx(first.estimate - 1)
 
 
-def test_a_ratio_of_nothing_says_why():
+def test_ratio_of_no_data_has_a_reason():
     empty = Ratio(["a", "b"], [NAN, NAN], [1, 1], 0.5, missing="undefined: no answer").estimate(FEW)
     assert (np.isnan(empty.estimate), np.isnan(empty.p_value), empty.note) == (True, True, "undefined: no answer")
     apart = Ratio(["a"], [1], [1], missing="gone").difference(Ratio(["b"], [1], [1]), FEW)
@@ -235,7 +235,7 @@ def ratios(contexts, **options):
 
 
 @pytest.mark.parametrize("contexts", [8, 24])
-def test_a_ratio_says_how_it_was_inferred(contexts):
+def test_ratio_inference_is_by_t_or_by_resampling(contexts):
     by_t, resampled = (ratio.estimate(Resampling()) for ratio in ratios(contexts, null=0.5))
     first, _ = ratios(contexts, null=0.5)
     sums = np.asarray(first.numerator).reshape(-1, 2).sum(axis=1)
@@ -247,7 +247,7 @@ def test_a_ratio_says_how_it_was_inferred(contexts):
     assert by_t.method == "t over contexts; t test"
 
 
-def test_a_wanted_bootstrap_is_kept_and_without_a_null_there_is_no_test():
+def test_requested_bootstrap_replaces_t_and_no_null_no_test():
     by_t, resampled = (ratio.estimate(Resampling(method="bca")) for ratio in ratios(8))
     assert (by_t.ci_low, by_t.ci_high, by_t.method) == (resampled.ci_low, resampled.ci_high, resampled.method)
     assert math.isnan(by_t.p_value)
@@ -293,7 +293,7 @@ def informative(seed, contexts):
 
 
 @pytest.mark.parametrize("weights", ["items", "contexts"])
-def test_both_estimands_are_hit_where_sizes_are_informative(weights):
+def test_both_estimands_are_unbiased_with_informative_sizes(weights):
     sizes = np.arange(2, 17)
     rates = 0.5 + 0.04 * (sizes - 9)
     truth = np.average(rates, weights=sizes if weights == "items" else None)
@@ -303,14 +303,14 @@ def test_both_estimands_are_hit_where_sizes_are_informative(weights):
     assert 0.90 <= covered <= 0.99
 
 
-def test_contexts_weigh_the_same_where_that_is_wanted():
+def test_equal_context_weights():
     one = Ratio([*"aaabbc"], [1, 0, 0, 1, 1, 0], np.ones(6))
     assert one.estimate(Resampling()).estimate == 0.5
     assert one.estimate(Resampling(weights="contexts")).estimate == pytest.approx((1 / 3 + 1 + 0) / 3)
 
 
 @given(st.integers(0, 10_000), st.floats(0.0, 0.3))
-def test_a_margin_widens_the_interval_so_that_it_agrees_with_the_test(seed, margin):
+def test_margin_widens_interval_in_agreement_with_test(seed, margin):
     rng = np.random.default_rng(seed)
     up = rng.uniform(0.8, 1.6, 12)
     ratio = Ratio(np.arange(12), up, np.ones(12), 1.0, (0.0, 10.0), inference="t")

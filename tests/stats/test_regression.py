@@ -25,7 +25,7 @@ def same(found, wanted):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), abs=1e-9, nan_ok=True), name
 
 
-def test_coefficients_are_those_of_statsmodels():
+def test_linear_coefficients_are_those_of_statsmodels():
     frame = regression_frame()
     found = linear_model(frame, "y ~ x + z + C(kind)")
     wanted = smf.ols("y ~ x + z + C(kind)", frame).fit().params
@@ -89,7 +89,7 @@ def test_regressions_are_undefined_with_a_reason():
     assert (np.isnan(lone.ci_low), "depends on one context" in lone.note) == (True, True)
 
 
-def test_regressions_refuse_what_they_cannot_read():
+def test_regression_refuses_invalid_formulas_and_columns():
     frame = regression_frame()
     with pytest.raises(InputError, match="formula"):
         linear_model(frame, "y ~ nothing")

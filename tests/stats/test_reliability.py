@@ -72,7 +72,7 @@ def test_alpha_is_undefined_with_a_reason(matrix, reason, level):
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(matrices, st.sampled_from(LEVELS), st.randoms())
-def test_alpha_does_not_depend_on_who_is_who_or_on_order(matrix, level, random):
+def test_alpha_ignores_names_of_annotators_and_order(matrix, level, random):
     frame = tidy(matrix)
     names = sorted(set(frame["annotator"]))
     shuffled = random.sample(names, len(names))
@@ -104,7 +104,7 @@ def test_alpha_of_continuous_scores_needs_little_memory(level):
     assert value == pytest.approx({"interval": 0.5, "ordinal": 0.483, "nominal": 0.0}[level], abs=0.04)
 
 
-def test_alpha_refuses_what_it_cannot_read():
+def test_alpha_refuses_unknown_level_missing_column_duplicates():
     frame = tidy(EXAMPLE)
     with pytest.raises(InputError, match="interval, ordinal, nominal"):
         alpha(frame, "ratio")
@@ -130,7 +130,7 @@ FRAME = pd.DataFrame(
     ("method", "fraction"),
     [("spearman", (0.8 - 1) / 2), ("kendall", (2 / 3 - 1) / 2), ("pearson", (0.8 - 1) / 2)],
 )
-def test_correlation_by_context_averages_contexts_where_both_vary(method, fraction):
+def test_correlation_by_context_averages_varying_contexts(method, fraction):
     found = correlation(FRAME, "judge", "human", "context", method)
     assert found.value == pytest.approx(fraction)
     assert (found.n, found.reason) == (2, "")
@@ -180,7 +180,7 @@ def test_correlation_is_undefined_with_a_reason():
     assert correlation(empty, "judge", "human", "system").reason == "fewer than two systems"
 
 
-def test_correlation_leaves_out_missing_scores_and_ignores_the_last_bit():
+def test_correlation_drops_missing_scores_and_rounding():
     missing = FRAME.assign(judge=FRAME["judge"].where(FRAME.index != 3))
     assert correlation(missing, "judge", "human", "dataset").n == 12
     noisy = FRAME.assign(judge=FRAME["judge"] * (1 + 1e-15 * np.arange(13)))
@@ -190,7 +190,7 @@ def test_correlation_leaves_out_missing_scores_and_ignores_the_last_bit():
         )
 
 
-def test_correlation_refuses_what_it_cannot_read():
+def test_correlation_refuses_unknown_level_method_and_columns():
     with pytest.raises(InputError, match="context, dataset, system"):
         correlation(FRAME, "judge", "human", "summary")
     with pytest.raises(InputError, match="spearman, kendall, pearson"):

@@ -130,21 +130,21 @@ def test_short_decimals_are_exact_again(value, ulps):
 
 
 @given(st.floats(-1e6, 1e6))
-def test_rounding_is_taken_from_values_and_nothing_else(value):
+def test_without_rounding_changes_values_by_at_most_2e_14(value):
     assert without_rounding(value) == pytest.approx(value, rel=2e-14, abs=2e-14)
 
 
-def test_a_tie_at_temperature_0_is_shared_whatever_the_last_bit():
+def test_tie_at_temperature_0_is_shared_despite_rounding():
     logs = np.log([0.4, 0.4, 0.2])
     assert tempered([math.nextafter(logs[0], 0), *logs[1:]], 0).tolist() == [0.5, 0.5, 0.0]
 
 
-def test_sizes_are_those_of_what_numbers_come_of():
+def test_is_rounding_is_relative_to_the_given_size():
     assert is_rounding(np.array([1e-8, math.nan, 1e-10]), 100).tolist() == [True, False, True]
     assert not is_rounding(1e-8)
 
 
-def test_a_judge_without_position_bias_by_construction_is_not_found_biased():
+def test_unbiased_judge_has_no_position_finding_from_rounding():
     """The case that a first user met, once with 'q < 0.001 … above 0.0' at 3.5e-17."""
     data = bl.load_dataset("graded", limit=40)
     probe = bl.probes.Position(attributes=["coherence"], templates=[1])

@@ -31,7 +31,7 @@ def likeliest_variance(above, below, gap):
 
 @pytest.mark.parametrize(("above", "below"), [(0.3, 0.1), (0.05, 0.2), (0.6, 0.4), (0.2, 0.2)])
 @pytest.mark.parametrize("at", [0.2, 0.45, 0.5, 0.6, 0.9])
-def test_the_variance_of_a_rate_is_that_of_the_likeliest_outcomes(above, below, at):
+def test_rate_variance_is_that_of_constrained_likelihood(above, below, at):
     gap, found = 2 * at - 1, above - below
     expected = (likeliest_variance(above, below, gap) - (found - gap) ** 2) / (above + below - found**2)
     assert Excess(above, below).widening(at) == pytest.approx(expected, abs=1e-6)
@@ -39,7 +39,7 @@ def test_the_variance_of_a_rate_is_that_of_the_likeliest_outcomes(above, below, 
 
 
 @pytest.mark.parametrize("ones", [3, 20, 37])
-def test_of_single_decisions_the_interval_is_wilsons(ones):
+def test_interval_of_single_decisions_is_wilsons(ones):
     """One decision a context: Wilson's interval at the number of contexts that Student's t makes of theirs."""
     won = np.repeat([1.0, 0.0], [ones, 40 - ones])
     found = Ratio(range(40), won, np.ones(40), 0.5, (0.0, 1.0), inference="score").estimate(FEW)
@@ -49,7 +49,7 @@ def test_of_single_decisions_the_interval_is_wilsons(ones):
 
 
 @given(PAIRS, st.sampled_from([0.5, 0.6]))
-def test_a_rate_is_found_to_differ_exactly_where_its_interval_says_so(rows, null):
+def test_rate_test_agrees_with_its_interval(rows, null):
     context, first, other = np.array(rows).T
     found = pairs.first_position_rate(context, np.column_stack([first, other]), null).estimate(FEW)
     assume(found.n_contexts > 1)
@@ -59,7 +59,7 @@ def test_a_rate_is_found_to_differ_exactly_where_its_interval_says_so(rows, null
 
 
 @given(st.lists(st.tuples(st.floats(-2, 3), st.floats(0.1, 5)), min_size=2, max_size=20), st.sampled_from([0.0, 0.7]))
-def test_a_ratio_by_t_is_found_to_differ_exactly_where_its_interval_says_so(rows, null):
+def test_t_ratio_test_agrees_with_its_interval(rows, null):
     num, den = np.array(rows).T
     found = Ratio(range(len(rows)), num, den, null, inference="t").estimate(FEW)
     assume(abs(found.p_value - 0.05) > 1e-9)
@@ -68,7 +68,7 @@ def test_a_ratio_by_t_is_found_to_differ_exactly_where_its_interval_says_so(rows
 
 
 @given(st.integers(2, 20), st.sampled_from([0.0, 0.3, 0.75, 1.0]), st.sampled_from([0.2, 0.5, 0.75]))
-def test_contexts_that_are_all_alike_are_tested_by_their_interval(contexts, rate, null):
+def test_constant_context_test_agrees_with_its_interval(contexts, rate, null):
     found = Ratio(range(contexts), [rate * 4] * contexts, [4] * contexts, null, (0.0, 1.0)).estimate(FEW)
     assume(abs(found.p_value - 0.05) > 1e-9)
     assert (found.p_value < 0.05) == (not found.ci_low <= null <= found.ci_high)

@@ -21,7 +21,7 @@ def test_parts_add_up_to_the_variance_of_a_verdict():
     assert split.factor.estimate == pytest.approx((split.between + split.within) / split.between)
 
 
-def test_the_factor_is_what_texts_take_for_the_same_width():
+def test_factor_is_the_ratio_of_texts_to_thoughts_of_equal_width():
     """Means over k thoughts vary as shares of factor × k sampled texts do, of one item with known thoughts."""
     random, k, runs = np.random.default_rng(1), 4, 40_000
     p = random.beta(6, 3, (runs, k))

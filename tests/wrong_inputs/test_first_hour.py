@@ -227,13 +227,13 @@ def _work_in(tmp_path, monkeypatch):
     Path("wide.csv").write_text(WIDE)
 
 
-def test_there_are_forty():
+def test_at_least_forty_mistakes_are_covered():
     assert len(COMMANDS) + len(CALLS) >= 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", COMMANDS)
-def test_a_command_says_what_is_wrong(case, capsys):
+def test_wrong_command_names_value_and_allowed_ones(case, capsys):
     words, name, value, allowed, remedy = COMMANDS[case]
     assert remedy
     before = PROCESS.asked
@@ -252,7 +252,7 @@ def test_a_command_says_what_is_wrong(case, capsys):
 
 
 @pytest.mark.parametrize("case", CALLS)
-def test_a_call_says_what_is_wrong(case):
+def test_wrong_call_names_value_and_allowed_ones(case):
     call, name, value, allowed, remedy = CALLS[case]
     assert remedy
     with pytest.raises(InputError) as caught:

@@ -74,7 +74,7 @@ def trials(probe, data):
 
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
 @pytest.mark.parametrize("case", ANSWERS)
-def test_an_answer_that_is_none(case, stored, probe, data, tmp_path):
+def test_invalid_replies_are_refused(case, stored, probe, data, tmp_path):
     answer, words = ANSWERS[case]
     store = tmp_path / "judgements.sqlite" if stored else None
     with pytest.raises(JudgeError) as caught:
@@ -88,13 +88,13 @@ def test_one_log_probability_for_three_labels():
         received(Own(None), (bl.Choice("Which?", ("A", "B", "T")), bl.Reply(logprobs=(-0.1,))))
 
 
-def test_what_may_be_no_answer():
+def test_empty_and_filtered_replies_are_accepted():
     request = bl.Choice("Which?", ("A", "B"))
     for reply in (GOOD, bl.Reply(text=""), bl.Reply(finish_reason="content_filter")):
         assert received(Own(None), (request, reply)) == (request, reply)
 
 
-def test_own_good_answers_are_taken(probe, data):
+def test_valid_replies_in_a_list_are_accepted(probe, data):
     judge = Own(lambda requests: [(request, GOOD) for request in requests])  # a list will do
     assert bl.collect(probe, judge, data, progress=False)["status"].eq("ok").all()
 

@@ -26,7 +26,7 @@ def lenient():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["isotonic", "ordinal"])
-def test_leniency_is_taken_out_of_contexts_that_nothing_was_fitted_on(lenient, method):
+def test_leniency_is_removed_out_of_sample(lenient, method):
     probe = HumanScale()
     some = lenient[lenient["context_id"].astype(int) < 12]
     cases = [
@@ -44,7 +44,7 @@ def test_leniency_is_taken_out_of_contexts_that_nothing_was_fitted_on(lenient, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["isotonic", "ordinal"])
-def test_what_humans_say_of_a_context_does_not_move_its_scores(lenient, method):
+def test_context_scores_ignore_its_own_human_scores(lenient, method):
     first = lenient["context_id"] == "0"
     wild = lenient.assign(human=lenient["human"].where(~first, 6 - lenient["human"]))
     one, two = (human_scale(trials, method)["value"] for trials in (lenient, wild))
@@ -52,7 +52,7 @@ def test_what_humans_say_of_a_context_does_not_move_its_scores(lenient, method):
     assert (one[~first] != two[~first]).any()
 
 
-def test_isotonic_scores_are_those_of_the_regression_on_the_others(lenient):
+def test_isotonic_scores_are_fitted_on_other_folds(lenient):
     codes = pd.factorize(lenient["context_id"])[0]
     rest, here = lenient[codes % 10 != 3].sort_values("value"), lenient[codes % 10 == 3]
     fitted = isotonic_regression(rest["human"].to_numpy(float)).x
@@ -60,7 +60,7 @@ def test_isotonic_scores_are_those_of_the_regression_on_the_others(lenient):
     np.testing.assert_allclose(human_scale(lenient)["value"][codes % 10 == 3], expected, atol=1e-9)
 
 
-def test_a_monotone_function_of_scores_has_the_same_isotonic_scores_at_known_places(lenient):
+def test_isotonic_scores_ignore_monotone_maps_at_known_scores(lenient):
     """Where a score stood in the fit too; between two of them the pieces are linear in the score itself."""
     rounded = lenient.assign(value=lenient["value"].round(1))
     moved = rounded.assign(value=np.exp(rounded["value"]))
@@ -82,7 +82,7 @@ def test_ordinal_scores_are_those_of_proportional_odds(lenient):
     np.testing.assert_allclose(human_scale(trials, "ordinal")["value"][codes % 10 == 0], expected, atol=2e-3)
 
 
-def test_unlabelled_contexts_are_moved_by_all_labels_and_unreadable_scores_stay_missing(lenient):
+def test_unlabelled_contexts_use_all_labels_and_missing_stays(lenient):
     labelled = lenient["context_id"].astype(int) < 12
     some = lenient.assign(human=lenient["human"].where(labelled))
     some.loc[0, ["value", "status"]] = [math.nan, "refused"]
@@ -100,7 +100,7 @@ def test_constant_scores_become_the_mean_human_score(lenient):
         assert moved.iloc[0] == pytest.approx(lenient["human"].iloc[3:].mean(), abs=0.2)
 
 
-def test_bad_input(lenient):
+def test_human_scale_refuses_bad_input(lenient):
     with pytest.raises(InputError, match="isotonic"):
         human_scale(lenient, "linear")
     with pytest.raises(InputError, match="folds"):

@@ -60,7 +60,7 @@ def test_opposite_biases_cancel_at_the_price_of_both(members):
     assert found["judge"].tolist() == [each["judge"].iloc[0] for each in members[:2]]
 
 
-def test_a_member_who_sees_nothing_gets_little_weight(members):
+def test_uninformative_member_gets_little_weight(members):
     weights = np.array(list(learned_weights(members).values()))
     assert weights.sum(axis=1) == pytest.approx(1.0)
     assert (weights[:, 2] < 0.15).all()
@@ -77,7 +77,7 @@ def test_weights_of_a_context_are_least_squares_on_the_others(members):
     assert found == pytest.approx(expected / expected.sum())
 
 
-def test_what_humans_say_of_a_context_does_not_change_its_weights(members):
+def test_context_weights_ignore_its_own_human_gaps(members):
     first = members[0]["context_id"].iloc[0]
     here = members[0]["context_id"] == first
     other = [each.assign(human_gap=each["human_gap"].where(~here, -each["human_gap"])) for each in members]
@@ -130,7 +130,7 @@ def test_verdicts_have_a_majority_and_the_unreadable_no_vote():
     assert math.isnan(made["value"].iloc[3])
 
 
-def test_recorded_judges_of_mt_bench_make_a_panel_of_the_judgements_that_all_gave():
+def test_recorded_panel_pools_the_common_judgements():
     rows = bl.atlas.trials("mt_bench").query("dataset == 'mt_bench'")
     members = [part for _, part in rows.groupby("judge")]
     made = pooled(members)

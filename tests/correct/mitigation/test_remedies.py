@@ -79,7 +79,7 @@ POSITION_REMEDIES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", POSITION_REMEDIES)
-def test_position_bias_is_taken_out_and_a_fair_judge_is_left_alone(leaning, fair, name):
+def test_position_remedies_remove_bias_and_spare_fair_judges(leaning, fair, name):
     metric = "first_position_logit"
     row = measured(POSITION, metric, leaning, POSITION_REMEDIES[name])
     assert row["before_low"] > 0.5
@@ -116,7 +116,7 @@ def test_order_averaging_costs_two_judgements_and_accuracy_gains(leaning):
         assert value + both[context, second, first] == pytest.approx(1)
 
 
-def test_a_pair_in_one_order_is_left_out_by_averaging(leaning):
+def test_order_averaging_drops_incomplete_pairs(leaning):
     assert len(order_averaging(leaning.iloc[1:])) == len(leaning) - 2
     refused = leaning.assign(value=leaning["value"].where(leaning.index != 3), status="ok")
     refused.loc[3, "status"] = "refused"
@@ -162,7 +162,7 @@ def test_a_tie_stays_a_tie_and_a_half_does_not_stay_a_half(population, leaning):
 
 
 @pytest.mark.slow
-def test_length_is_taken_out_and_a_fair_judge_is_left_alone(population, long):
+def test_length_regression_removes_bias_and_spares_fair_judges(population, long):
     row = measured(VERBOSITY, "verbosity_slope", long, length_regression)
     assert row["before_low"] > 0.1
     assert row["after_low"] < 0 < row["after_high"]
@@ -173,7 +173,7 @@ def test_length_is_taken_out_and_a_fair_judge_is_left_alone(population, long):
     assert left["after_low"] < 0 < left["after_high"]
 
 
-def test_what_is_taken_out_of_a_context_was_fitted_on_others(long):
+def test_length_regression_is_fitted_on_other_contexts(long):
     """Whatever a fold says, its own correction stays the same."""
     first = long["context_id"] == long["context_id"].iloc[0]
     taken = long["value"] - length_regression(long)["value"]
@@ -193,7 +193,7 @@ def test_a_position_remedy_of_a_context_was_fitted_on_others(leaning, name):
     assert alpha[0][first].iloc[0] == pytest.approx(alpha[1][first].iloc[0], abs=1e-6)
 
 
-def test_the_slope_that_is_taken_out_is_that_of_a_regression(long):
+def test_length_slope_is_least_squares_within_contexts(long):
     """With one context left out at a time: least squares with an indicator a context."""
     codes = pd.factorize(long["context_id"])[0]
     frame = long.assign(code=codes, doublings=np.log2(long["words"]))
@@ -208,7 +208,7 @@ def test_the_slope_that_is_taken_out_is_that_of_a_regression(long):
 
 
 @pytest.mark.slow
-def test_a_second_set_of_judgements_is_compared_over_the_contexts_of_both(population):
+def test_second_collection_is_compared_over_common_contexts(population):
     """Such as with a rubric, reasons first, names hidden, delimiters: the judge has less of the bias."""
     before = judged(VERBOSITY, population, verbosity=0.6)
     after = judged(VERBOSITY, population.head(30), verbosity=0.0).assign(tokens=3)
@@ -267,7 +267,7 @@ def test_before_and_after_are_drawn_side_by_side(leaning):
 
 
 @pytest.mark.slow
-def test_undefined_is_said(leaning):
+def test_undefined_difference_has_a_note(leaning):
     refused = leaning.assign(value=math.nan, status="refused")
     row = measured(POSITION, "first_position_rate", leaning, refused.assign(judge="another"))
     assert math.isnan(row["difference"])
@@ -291,7 +291,7 @@ def test_bad_input(leaning, long):
         debiased(leaning, "prayer")
 
 
-def test_a_metric_with_several_rows_is_told_apart():
+def test_metric_with_several_rows_needs_where():
     probe = bl.probes.Template(["coherence"], factors=["wording"])
     trials = judged(probe, construct_population(8), template_noise=1.0)
     with pytest.raises(InputError, match="one row of template_shift, not 2"):

@@ -69,7 +69,7 @@ def test_ranks_say_human_and_system_where_the_trials_do(judge, graded):
         rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False).head(0))
 
 
-def test_agreement_of_a_ranking_is_that_of_the_existing_statistics(trials, graded):
+def test_ranking_agreement_equals_estimate_correlation(trials, graded):
     ranked = rank(trials)
     found = agreement(ranked, graded)
     assert tuple(found.columns[: len(LEADING)]) == LEADING
@@ -85,7 +85,7 @@ def test_agreement_of_a_ranking_is_that_of_the_existing_statistics(trials, grade
             assert row["p_value"] == pytest.approx(expected.p_value)
 
 
-def test_a_ranking_says_itself_what_humans_think(judge, graded):
+def test_ranking_carries_its_human_scores(judge, graded):
     ranked = rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False))
     pd.testing.assert_frame_equal(agreement(ranked), agreement(ranked, graded))
     assert set(agreement(ranked)["level"]) == {"context", "dataset", "system"}
@@ -96,7 +96,7 @@ def test_a_ranking_says_itself_what_humans_think(judge, graded):
         agreement(ranked.drop(columns="human"))
 
 
-def test_several_prompts_are_told_apart(judge, graded):
+def test_each_template_is_correlated_separately(judge, graded):
     ranked = rank(bl.collect(Position(["coherence"]), judge, graded, progress=False))
     found = agreement(ranked, graded, ["context"], ["spearman"]).set_index("template")["estimate"]
     for template in (1, 2):
@@ -142,7 +142,7 @@ def test_differences_are_paired(trials, graded):
     assert row["method"] == "t over contexts; t test"
 
 
-def test_in_sample_stands_beside_cross_fitted(trials, graded):
+def test_in_sample_and_cross_fitted_remedies_are_both_reported(trials, graded):
     """Fitted where it is judged, the threshold makes P(A) ½ exactly (Eq. 10), as the paper sets it."""
     remedies = ["none", "threshold", "swap-average"]
     table = compare_remedies(trials, graded.human_means, remedies=remedies, orders=["both"], in_sample=True)
@@ -157,7 +157,7 @@ def test_in_sample_stands_beside_cross_fitted(trials, graded):
     assert not without["remedy"].str.contains("sample").any()
 
 
-def test_ties_of_few_candidates_are_told(trials, graded):
+def test_predicted_tie_rate_depends_on_number_of_candidates(trials, graded):
     """Two candidates in both orders tie where a position bias decides; of two judged in one order none does."""
     found = self_consistency(trials, [2, 6], graded.human_means, draws=20)
     value = found[found["attribute"] == "coherence"].set_index(["metric", "candidates"])["estimate"]
@@ -178,7 +178,7 @@ def test_one_order_asks_each_pair_once(trials, graded):
 
 
 @pytest.mark.slow
-def test_more_comparisons_agree_more_and_all_of_them_agree_alike(trials, graded):
+def test_agreement_grows_with_comparisons_and_converges(trials, graded):
     found = agreement_by_budget(trials[trials["attribute"] == "coherence"], [6, 16, 30], graded.human_means, draws=8)
     rho = found[found["metric"] == "spearman"].set_index(["strategy", "budget"])["estimate"]
     for strategy in ("random", "symmetric", "adaptive"):

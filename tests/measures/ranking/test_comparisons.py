@@ -28,7 +28,7 @@ def test_refusals_are_no_comparisons_but_their_candidates_stay():
     }  # fmt: skip
 
 
-def test_a_tie_is_a_half_whatever_the_labels_say():
+def test_tie_counts_one_half_despite_label_probabilities():
     found = comparisons_of(trials(("d", "a", "b", 0.7, "tie"), ("d", "b", "a", 0.7, "ok")))
     assert found.p.tolist() == [0.5, 0.7]
     assert found.won.tolist() == [0.5, 1.0]

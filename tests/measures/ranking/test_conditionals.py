@@ -27,7 +27,7 @@ def decided(contexts, n, better, worse, budget=None, seed=0):
 
 @pytest.mark.parametrize(("better", "worse"), [(0.9, 0.5), (0.55, 0.1), (0.8, 0.2)])
 @pytest.mark.parametrize("budget", [None, 28])
-def test_what_was_planted_comes_back_from_both_orders_and_nearly_from_one(better, worse, budget):
+def test_planted_conditionals_are_recovered(better, worse, budget):
     comparisons, _ = decided(60, 8, better, worse, budget)
     found = fit_conditionals(comparisons)
     assert found == pytest.approx((better, worse), abs=0.04 if budget is None else 0.1)
@@ -54,7 +54,7 @@ def test_the_ranking_is_the_best_under_eq_13(n, seed, better, worse, budget):
     assert found.gap == 0
 
 
-def test_with_both_orders_keeping_most_decisions_is_optimal_whatever_the_conditionals():
+def test_majority_ranking_is_optimal_with_both_orders_only():
     """Both orders agree, and weigh the same for every pair, or cancel; with one order this does not hold."""
     conditionals = Conditionals(0.95, 0.6)
     both = decided(1, 7, 0.95, 0.6, seed=3)[0]
@@ -68,7 +68,7 @@ def test_with_both_orders_keeping_most_decisions_is_optimal_whatever_the_conditi
         assert best - value == pytest.approx(lost, abs=1e-9)
 
 
-def test_of_one_order_they_rank_better_than_equal_conditionals():
+def test_fitted_conditionals_rank_better_in_one_order_designs():
     comparisons, scores = decided(60, 8, 0.95, 0.6, budget=16, seed=1)
     rho = {
         name: np.nanmean(correlate_within(decode(comparisons, name).scores, scores, comparisons.context, "spearman"))
@@ -77,7 +77,7 @@ def test_of_one_order_they_rank_better_than_equal_conditionals():
     assert rho["likelihood-decisions"] > rho["likelihood"] + 0.03
 
 
-def test_a_judge_that_knows_nothing_and_one_that_decides_nothing():
+def test_conditionals_of_random_and_undecided_judges():
     flat, _ = decided(100, 6, 0.7, 0.7)
     assert sum(abs(weight) for weight in fit_conditionals(flat).weights) < 1.5  # of 0.95 and 0.6 it is 2.5
     ties = Comparisons.of(["a", "b"], [0, 1], [1, 0], [0.5, 0.5])

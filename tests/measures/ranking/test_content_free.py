@@ -31,7 +31,7 @@ def test_verdicts_have_the_log_odds_of_their_share():
     assert dark_log_odds(same([0.6, 0.9], samples=5.0)).estimate == pytest.approx(math.log(3))
 
 
-def test_what_is_missing_does_not_enter():
+def test_refused_verdicts_are_excluded():
     trials = same(expit([1.0, 1.0, 5.0])).assign(status=["ok", "ok", "refused"])
     assert dark_log_odds(trials).estimate == pytest.approx(1.0)
 
@@ -60,7 +60,7 @@ def rate_and_accuracy(comparisons, human):
 
 
 @pytest.mark.parametrize("position", [1.5, -1.0])
-def test_position_bias_goes_where_each_pair_is_asked_in_one_order(position):
+def test_content_free_prior_debiases_one_order_designs(position):
     """Half the price of asking both orders: the prior is fitted on prompts that hold no pair that is judged."""
     data = bl.load_dataset("graded", limit=24)
     judge = bl.SimulatedJudge(data, quality=0.5, position=position, noise=0.5)

@@ -55,7 +55,7 @@ def test_eq_9_is_eq_10(log_alpha, p):
     assert (np.diff(remedy.weigh(p)) >= 0).all()
 
 
-def test_decisions_stay_what_they_are():
+def test_debiasing_keeps_certain_decisions():
     assert Reweighting(3.0).weigh(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
     certain = Comparisons.of(["a", "b"], [0, 1], [1, 0], [1.0, 1.0])
     for name in FITTED:
@@ -87,7 +87,7 @@ def test_the_mark_goes_where_the_comparison_goes():
 
 
 @pytest.mark.parametrize("bias", [-2.0, 0.0, 1.3])
-def test_each_fit_finds_what_it_promises(bias):
+def test_each_fit_balances_its_rate_and_recovers_the_bias(bias):
     comparisons, _ = simulated(30, 6, bias)
     assert (fit_threshold(comparisons).apply(comparisons).p > 0.5).mean() == pytest.approx(0.5, abs=1e-9)
     assert fit_uniform_prior(comparisons).apply(comparisons).p.mean() == pytest.approx(0.5)
@@ -133,7 +133,7 @@ def test_swap_average_is_fair_by_construction_and_needs_twins():
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_nothing_is_fitted_where_it_is_applied(name):
+def test_debiasing_is_fitted_on_the_other_contexts(name):
     """Whatever the judge says of one context, that context is debiased alike; the others are not."""
     comparisons, _ = simulated(6, 5, bias=1.0)
     here = comparisons.context[comparisons.first] == 2
@@ -144,7 +144,7 @@ def test_nothing_is_fitted_where_it_is_applied(name):
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_folds_share_what_is_fitted_on_the_rest(name):
+def test_each_fold_uses_the_remedy_fitted_on_the_rest(name):
     comparisons, _ = simulated(9, 4, bias=1.0)
     found = debias(comparisons, name, folds=3)
     fold = comparisons.context[comparisons.first] % 3
@@ -163,7 +163,7 @@ def test_in_sample_everything_is_fitted_where_it_is_applied(name):
     assert len(debias(one, name, in_sample=True)) == len(one)
 
 
-def test_the_probe_and_the_replay_of_budgets_fit_in_sample_where_they_are_told_to():
+def test_in_sample_option_of_the_probe_and_of_budget_replay():
     data = bl.load_dataset("graded", limit=8)
     probes = [bl.probes.Comparative(["coherence"], debiasing="threshold", in_sample=told) for told in (False, True)]
     trials = bl.collect(probes[0], bl.SimulatedJudge(data, position=1.5, noise=0.5), data, progress=False)
@@ -182,7 +182,7 @@ def test_the_probe_and_the_replay_of_budgets_fit_in_sample_where_they_are_told_t
         assert found.loc[found["metric"] == "spearman", "estimate"].item() == pytest.approx(expected)
 
 
-def test_one_context_alone_has_nothing_to_be_fitted_on():
+def test_debiasing_one_context_drops_it_unless_nothing_is_fitted():
     comparisons, _ = simulated(1, 4, bias=1.0)
     assert len(debias(comparisons, "threshold")) == 0
     assert len(debias(comparisons, "swap-average")) == len(debias(comparisons, "none")) == 12
@@ -194,7 +194,7 @@ def test_one_context_alone_has_nothing_to_be_fitted_on():
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_a_quarter_of_the_pairs_recovers_nine_tenths_of_an_unbiased_judges_agreement(name):
+def test_quarter_of_pairs_recovers_90_percent_of_agreement(name):
     """R = 25 % of all ordered pairs of 16 candidates, hard decisions by win ratio; a bias of 3 logits."""
     found = {}
     for bias in (0.0, 3.0):

@@ -30,7 +30,7 @@ def log_likelihood(comparisons, order):
 @pytest.mark.slow
 @given(st.integers(2, 7), st.integers(0, 10_000), st.booleans(), st.integers(3, 42))
 @settings(max_examples=25, deadline=None)
-def test_exact_is_what_brute_force_finds(n, seed, hard, budget):
+def test_exact_ranking_equals_brute_force(n, seed, hard, budget):
     comparisons = draw(n, seed, hard=hard, budget=budget)
     compared = np.flatnonzero(comparisons.times).tolist()
     best = max(log_likelihood(comparisons, order) for order in itertools.permutations(compared))
@@ -66,7 +66,7 @@ def test_exact_at_16_is_never_below_greedy_search_or_highs(seed, hard):
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_no_swap_of_two_improves_what_greedy_search_found(hard):
+def test_greedy_ranking_is_optimal_among_swaps(hard):
     comparisons = draw(7, 5, noise=3, hard=hard)
     greedy = most_likely_ranking(comparisons, "greedy")
     for one, two in itertools.combinations(range(7), 2):
@@ -101,12 +101,12 @@ def test_no_time_leaves_an_honest_gap():
     assert hurried.gap > 0
 
 
-def test_certain_answers_that_contradict_each_other_have_a_likelihood():
+def test_contradictory_certain_answers_have_finite_likelihood():
     comparisons = Comparisons.of(["a", "b"], [0, 1], [1, 0], [1.0, 0.9])
     assert np.isfinite(most_likely_ranking(comparisons).log_likelihood)
 
 
-def test_who_was_not_asked_is_not_ranked():
+def test_candidates_without_comparisons_are_unranked():
     comparisons = Comparisons.of(["a", "b", "c"], [0], [2], [0.1])
     assert most_likely_ranking(comparisons).order.tolist() == [2, 0]
     np.testing.assert_array_equal(decode(comparisons, "likelihood").scores, [0, np.nan, 1])

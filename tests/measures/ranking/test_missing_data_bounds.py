@@ -44,7 +44,7 @@ def metrics(trials):
 @example([0.5] * 6)
 @example([0.5] * 5 + [np.nan])
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, np.nan]), min_size=6, max_size=6))
-def test_no_completion_lies_outside_and_some_lie_at_the_ends(values):
+def test_bounds_cover_every_completion_and_are_attained(values):
     values = np.array(values)
     values[np.flatnonzero(np.isnan(values))[3:]] = 1.0  # 27 completions are enough
     order = [pair for a, b in combinations("xyz", 2) for pair in ((a, b), (b, a))]
@@ -88,7 +88,7 @@ def estimated(trials, metric="first_position_rate"):
     return find_probe("position")(resampling=Resampling(n=200)).estimate(trials, [metric]).iloc[0]
 
 
-def test_bounds_stand_beside_what_is_missing_only():
+def test_only_bounded_metrics_with_missing_data_have_bounds():
     whole, some = estimated(study(1, 12, 0.0)), estimated(study(1, 12, 0.2))
     assert np.isnan([whole["bound_low"], whole["bound_high"]]).all()
     assert not whole["note"]
@@ -113,7 +113,7 @@ def test_a_refusal_that_was_asked_again_is_not_missing():
     assert (found["bound_low"], found["bound_high"]) == pytest.approx((found["ci_low"], found["ci_high"]))
 
 
-def test_it_is_noted_where_more_is_missing_with_the_better_one_first():
+def test_note_reports_missingness_related_to_quality():
     trials = study(4, 40, 0.0)
     rng = np.random.default_rng(0)
     lost = (trials["human_gap"] > 0) & (rng.random(len(trials)) < 0.4)

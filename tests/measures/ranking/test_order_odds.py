@@ -21,7 +21,7 @@ def drawn(rng, contexts, k, bias, size=3):
     return pd.DataFrame({"context_id": context, "pair": np.arange(len(context)), **shares, **samples})
 
 
-def test_is_mantel_and_haenszels():
+def test_log_odds_are_mantel_and_haenszels():
     blocks = drawn(np.random.default_rng(0), 10, 4, 0.7)
     tables = []
     for row in blocks.itertuples():
@@ -31,7 +31,7 @@ def test_is_mantel_and_haenszels():
     assert found.estimate == pytest.approx(StratifiedTable(tables).logodds_pooled / 2)
 
 
-def test_replicates_of_a_pair_are_one_stratum_and_ties_add_nothing():
+def test_replicates_share_a_stratum_and_ties_add_nothing():
     one = drawn(np.random.default_rng(1), 10, 4, 0.5)
     rows = []
     for row in one.itertuples():

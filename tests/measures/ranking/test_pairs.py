@@ -83,7 +83,7 @@ def test_the_number_of_samples_moves_no_sum(k, p_ij, p_ji):
         np.testing.assert_allclose(expected_over_samples(k, p_ij, p_ji, metric), metric(p_ij, p_ji))
 
 
-def test_half_of_the_samples_is_no_tie_and_half_of_the_probability_is_one():
+def test_half_the_probability_is_a_tie_but_half_the_samples_not():
     rows = [("k", "a", "b", 0, 0.5, "ok"), ("k", "b", "a", 0, 0.5, "ok"), ("l", "a", "b", 0, 0.5, "tie")]
     trials = frame_of(rows).assign(label_mass=1.0)
     assert np.isnan(decisions(trials)).all()

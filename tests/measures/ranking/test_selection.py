@@ -16,7 +16,7 @@ DRAWN = ("random", "no-repeat", "symmetric")
 
 
 @given(st.integers(2, 12), st.sampled_from(DRAWN), st.integers(2, 150), st.integers(0, 99))
-def test_every_strategy_keeps_its_promise(n, strategy, budget, seed):
+def test_every_strategy_selects_distinct_pairs_within_budget(n, strategy, budget, seed):
     pairs = [tuple(pair) for pair in select(n, strategy, budget, seed)]
     available = n * (n - 1) // (2 if strategy == "no-repeat" else 1)
     wanted = min(budget, available)
@@ -59,7 +59,7 @@ def test_full_is_all_ordered_pairs():
         ((5, "random", 3, -1), "seed"),
     ],
 )
-def test_what_cannot_be_selected_is_said(arguments, words):
+def test_invalid_selection_is_refused(arguments, words):
     with pytest.raises(InputError, match=words):
         select(*arguments)
 
@@ -139,7 +139,7 @@ def test_ten_thousand_candidates_are_selected_in_seconds():
     assert adaptive.times.min() >= 2
 
 
-def test_places_give_way_to_what_says_more():
+def test_adaptive_selection_under_bias_shows_the_better_second():
     """Where standing first is worth more than most gaps, the better one is shown second, and the ranking profits."""
     n, scores, noise = 500, np.random.default_rng(2).uniform(1, 5, 500), np.random.default_rng(3)
 

@@ -78,7 +78,7 @@ def test_a_sure_judge_has_no_effect_of_windows_where_all_fit():
     assert found.loc["rank_spread", "estimate"] == 0
 
 
-def test_a_sure_judge_in_windows_still_leaves_an_effect_of_the_initial_place():
+def test_noiseless_judge_in_windows_has_an_initial_place_effect():
     """Every comparison is right, and yet what starts far down does not all get past its window."""
     data = construct_population(12, candidates=10)
     found = window_effect(orders_of(bl.SimulatedJudge(data, quality=50.0), data, window=4, step=2)).set_index("metric")
@@ -88,7 +88,7 @@ def test_a_sure_judge_in_windows_still_leaves_an_effect_of_the_initial_place():
 
 
 @pytest.mark.slow
-def test_a_primacy_of_the_judge_adds_to_it():
+def test_primacy_adds_to_the_window_effect():
     data = construct_population(12, candidates=8)
     effects = [
         window_effect(orders_of(bl.SimulatedJudge(data, quality=1.0, position=size), data, window=4, step=2))

@@ -134,7 +134,7 @@ def test_systems_without_names_have_no_system_level():
     assert set(found["level"]) == {"context", "dataset"}
 
 
-def test_what_is_missing_is_counted_and_said():
+def test_missing_scores_are_counted_and_warned_of():
     part = scored(GIVEN)
     part.loc[0, "score"] = np.nan
     with pytest.warns(MissingDataWarning, match=r"1 of 9 judgements are left out"):
@@ -184,7 +184,7 @@ def test_scores_stand_beside_their_human_scores():
     assert found["score_2"].tolist() == [float(s) for each in OTHER.values() for s in each]
 
 
-def test_contexts_with_one_score_for_all_candidates_are_dropped_or_count_as_zero():
+def test_constant_contexts_are_dropped_or_count_as_zero():
     rows = (
         [("a", n, n, n) for n in range(3)] + [("b", n, 2 - n, n) for n in range(3)] + [("c", n, 1, n) for n in range(3)]
     )

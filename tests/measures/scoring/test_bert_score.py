@@ -108,7 +108,7 @@ def test_a_causal_model_gives_its_last_states_after_a_beginning(llama):
     assert found.vectors == pytest.approx(states / np.linalg.norm(states, axis=1, keepdims=True), abs=1e-5)
 
 
-def test_long_texts_are_cut_and_said(bert):
+def test_truncated_texts_raise_a_warning_with_their_count(bert):
     encoder = load_encoder(str(bert))
     with pytest.warns(UserWarning, match="1 of 2 texts are truncated to the 16-token window"):
         encoded = encoder.encode(["the cat " * 20, "a dog"])
@@ -152,7 +152,7 @@ class _Cut:
         return self.tokenizer(" ".join(words), **options)
 
 
-def test_bad_parameters_are_named(graded, bert):
+def test_bad_parameters_of_bert_score_are_named(graded, bert):
     with pytest.raises(InputError, match="recall"):
         bert_scores(graded, measure="accuracy")
     with pytest.raises(InputError, match="beauty"):

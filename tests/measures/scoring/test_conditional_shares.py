@@ -22,7 +22,7 @@ def test_shares_are_those_that_one_counts_and_add_up_to_one():
     assert (dropped == 1).all()
 
 
-def test_it_agrees_with_the_probe_where_both_have_a_pair():
+def test_conditional_shares_agree_with_the_anchoring_probe():
     data = bl.load_dataset("graded", limit=8)
     probe = bl.probes.Anchoring(["coherence", "fluency"], scale="1-10", answer="text", n_forced=0, n_orders=1)
     trials = bl.collect(probe, bl.SimulatedJudge(data, anchoring=0.4, noise=1.0), data, progress=False)

@@ -52,7 +52,7 @@ def test_items_are_the_candidates_with_their_mean_human_scores(graded):
         assert item.context == graded.candidates.set_index("context_id").loc[item.context_id, "context"].iloc[0]
 
 
-def test_an_item_that_nobody_rated_has_nan():
+def test_item_without_ratings_has_nan_human_score():
     row = {"context_id": "c", "context": "", "candidate_id": "x", "system": "s", "text": "t", "reference": ""}
     human = pd.DataFrame(columns=["context_id", "candidate_id", "attribute", "annotator", "score"])
     [item] = items(bl.Dataset("d", pd.DataFrame([row]), human, {"fluency": "Well written."}))
@@ -88,7 +88,7 @@ def test_a_distribution_is_asked_once_and_text_once_a_replicate(item):
     assert asked == [Completion("Rate it.", 0.5, 20, replicate, 7) for replicate in range(3)]
 
 
-def test_an_evaluator_is_asked_for_a_number_that_is_laid_on_the_scale(item):
+def test_evaluator_score_is_rescaled_to_the_scale(item):
     [trial] = Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("score", evaluators=True), {})
     assert trial.request == Score(item.text, item.context, item.reference, "fluency")
     assert [read_score(trial, Reply(score=share))[0] for share in (0.0, 0.25, 1.0, 1.05)] == [1.0, 2.0, 5.0, 5.2]
@@ -97,7 +97,7 @@ def test_an_evaluator_is_asked_for_a_number_that_is_laid_on_the_scale(item):
     assert read_score(tens[0], Reply(score=0.5)) == (5.5, "ok")
 
 
-def test_score_trials_say_what_they_are_about(item):
+def test_score_trials_carry_item_attribute_and_condition(item):
     trials = list(Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("text", 2), {"source": "with"}))
     assert [trial.replicate for trial in trials] == [0, 1] == [trial.request.replicate for trial in trials]
     for trial in trials:
@@ -158,7 +158,7 @@ def test_a_text_is_read_on_the_scale_of_its_trial(text, scale, found):
     assert (value, status) == (pytest.approx(found[0], nan_ok=True), found[1])
 
 
-def test_of_several_scores_each_trial_reads_its_own():
+def test_each_trial_reads_its_attribute_from_a_joint_reply():
     names = ("coherence", "fluency")
     for text in ("coherence: 2\nfluency: 5", json.dumps({"coherence": 2, "fluency": 5})):
         found = [read_score(text_trial(attribute=name, labels=names), Reply(text=text)) for name in names]

@@ -121,7 +121,7 @@ def test_rouge_is_the_mean_over_several_references():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:An input array is constant")
-def test_summevals_eleven_references_give_the_numbers_of_ects_table_1(shared_data):
+def test_rouge_on_summeval_reproduces_table_1_of_wang2023(shared_data):
     data = bl.load_dataset("summeval", shared_data / "summeval" / "means_1600.json.gz")
     assert data.variables == tuple(f"reference_{number}" for number in range(2, 12))
     scores = reference_scores(data, ["ROUGE-1", "ROUGE-2"])

@@ -29,7 +29,7 @@ TEN = st.lists(st.floats(-30, 0), min_size=10, max_size=10)
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_asks_once_about_every_candidate(name, graded):
+def test_scorer_asks_once_about_every_candidate(name, graded):
     scorer = SCORERS[name]
     trials = bl.collect(scorer, bl.SimulatedJudge(graded), graded, progress=False)
     assert list(scorer.design(graded)) == list(scorer.design(graded))
@@ -44,7 +44,7 @@ def test_asks_once_about_every_candidate(name, graded):
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_refuses_an_unknown_attribute_before_anything_is_asked(name, graded):
+def test_scorer_refuses_unknown_attribute_before_any_request(name, graded):
     scorer = type(SCORERS[name])(["beauty"])
     with pytest.raises(InputError, match="beauty"):
         list(scorer.design(graded))
@@ -84,7 +84,7 @@ def test_rating_is_tempered_as_asked(graded):
     assert read[0.5] == pytest.approx(p**2 @ np.arange(1, 6) / (p**2).sum())
 
 
-def test_nothing_said_is_a_refusal(graded):
+def test_reply_without_probabilities_is_a_refusal(graded):
     for name in ("prompt_scoring_1", "g_eval", "rating", "rate_explain"):
         trial = next(iter(SCORERS[name].design(graded)))
         nothing = Reply(logprobs=(-math.inf,) * len(trial.request.labels))
@@ -98,7 +98,7 @@ def test_nothing_said_is_a_refusal(graded):
         assert status == "refused"
 
 
-def test_gpt_score_is_the_mean_log_probability_after_the_instruction(graded):
+def test_gpt_score_is_the_mean_token_log_probability(graded):
     trial = next(iter(SCORERS["gpt_score"].design(graded)))
     row = graded.candidates.iloc[0]
     assert isinstance(trial.request, Likelihood)
@@ -212,7 +212,7 @@ def test_bad_parameters_are_named(make, words):
         make()
 
 
-def test_scores_are_means_of_what_could_be_read():
+def test_scores_are_means_of_readable_replicates():
     rows = [("x", 0, 4.0, "ok"), ("x", 1, 2.0, "ok"), ("y", 0, math.nan, "refused"), ("y", 1, 5.0, "ok")]
     rows += [("z", 0, math.nan, "unparsable"), ("z", 1, math.nan, "refused")]
     trials = pd.DataFrame(rows, columns=["candidate_id", "replicate", "value", "status"])

@@ -32,7 +32,7 @@ def data():
     return bl.load_dataset("graded", limit=2)
 
 
-def test_the_judge_is_asked_once_an_attribute_and_its_steps_reach_the_form(data, tmp_path):
+def test_steps_are_asked_once_per_attribute_and_enter_the_form(data, tmp_path):
     judge, writing = Writer(), StepWriting(["coherence", "fluency"])
     for _ in range(2):
         trials = bl.collect(writing, judge, data, store=tmp_path / "kept.sqlite", progress=False)

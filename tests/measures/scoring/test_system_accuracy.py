@@ -48,7 +48,7 @@ def test_the_count_by_hand(data, seed):
     assert found["n_contexts"] == 12
 
 
-def test_humans_agree_with_themselves_and_not_with_their_opposite(data):
+def test_humans_have_accuracy_1_and_their_opposite_only_ties(data):
     human = data.human_means["fluency"].to_numpy()
     means = pd.Series(human).groupby(data.candidates["system"].to_numpy()).mean().round(12)
     ties = np.mean([a == b for a, b in combinations(means, 2)])  # which their opposite ties, too
@@ -77,7 +77,7 @@ def test_several_scorers_have_a_row_each(data):
     assert system_accuracy(both, data, QUICK)["scorer"].tolist() == ["noise", "other"]
 
 
-def test_says_what_is_missing(data):
+def test_missing_systems_and_columns_are_named(data):
     with pytest.raises(TrialsError, match="a system for every candidate"):
         system_accuracy(frame(data), replace(data, candidates=data.candidates.assign(system="")), QUICK)
     with pytest.raises(TrialsError, match="without"):
