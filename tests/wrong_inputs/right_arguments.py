@@ -10,7 +10,6 @@ from biaslab.core.scales import find_scale
 
 #: What cannot be called cheaply, and why. A name stands for the class and its methods.
 LEFT_OUT = {
-    "calibrate": "hands everything to `validate`, whose former name it is",
     "FunctionJudge": "calls a function of the user's own; its own tests try what that takes and returns",
     "Protocol": "its own tests try twenty wrong ones",
     "LocalJudge": "loads a language model; its own tests call it with one",

@@ -112,14 +112,6 @@ def test_it_promises_what_an_audit_estimates_of_judges_that_judged_otherwise():
     assert able == estimated(trials) & every
 
 
-@pytest.mark.slow
-def test_the_former_name_of_its_description_of_a_log_warns():
-    diagnosis = bl.doctor(pairs())
-    with pytest.warns(DeprecationWarning, match=r"Diagnosis\.told is now Diagnosis\.reading"):
-        assert diagnosis.told == diagnosis.reading
-    assert diagnosis.reading[0] in str(diagnosis)
-
-
 #: Recorded logs that an audit takes minutes for are estimated in part: their first contexts.
 MOST = 4_000
 
