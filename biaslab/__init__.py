@@ -17,9 +17,6 @@ from typing import Any
 
 import lazy_loader
 
-from biaslab.core import moved
-
-moved.install()
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -10,7 +10,7 @@ from . import (
     stats as stats,
 )
 from .atlas import published as published
-from .calibration import calibrate as calibrate, validate as validate
+from .calibration import validate as validate
 from .core import (
     Choice as Choice,
     Completion as Completion,

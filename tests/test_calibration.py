@@ -291,10 +291,3 @@ def test_command_fails_and_names_the_cell_outside_its_band(monkeypatch, capsys):
 def test_the_command_refuses_a_wrong_file_before_anything_runs(capsys):
     assert main(["validate", "--out", "table.xlsx"]) == 2
     assert "out is 'table.xlsx'" in capsys.readouterr().err
-
-
-def test_the_former_name_is_said_to_be_one():
-    options = {"studies": 1, "population": 12, "contexts": [8]}
-    with pytest.warns(DeprecationWarning, match=r"biaslab\.calibrate is now biaslab\.validate"):
-        rows = bl.calibrate([Position], [METRIC], **options)
-    assert rows.drop(columns="seconds").equals(bl.validate([Position], [METRIC], **options).drop(columns="seconds"))

@@ -1,7 +1,6 @@
 """The house holds: who may import whom, what an import costs, what is public, how errors are drawn."""
 
 import ast
-import importlib
 import re
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import errors
-from biaslab.core.moved import MOVED
 
 PACKAGE = Path(bl.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,26 +105,6 @@ def test_no_module_imports_itself_by_a_detour():
     while ready := [name for name, wanted in graph.items() if name not in done and not wanted & graph.keys() - done]:
         done.update(ready)
     assert not set(graph) - done
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("before", [*sorted(MOVED), "ranking.pairs", "judgements.unread"])
-def test_former_names_import_the_same_module(before):
-    code = (
-        f"import biaslab.{before} as one, sys; print(one.__name__, one.__spec__.name, sys.modules[one.__name__] is one)"
-    )
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    first, _, rest = before.partition(".")
-    assert said[2] == "True"
-    assert said[0] == said[1]
-    assert said[0] == ".".join(filter(None, ("biaslab", MOVED[first], rest)))
-
-
-def test_a_former_name_says_the_new_one():
-    sys.modules.pop("biaslab.checks", None)
-    with pytest.warns(DeprecationWarning, match=r"biaslab.checks has been renamed to biaslab.core.checks"):
-        importlib.import_module("biaslab.checks")
 
 
 def test_import_is_light():

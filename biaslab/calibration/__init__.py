@@ -28,7 +28,7 @@ from biaslab.calibration.promises import PROMISES, keep_promises
 from biaslab.calibration.sheet import Sheet
 from biaslab.core import Metric, Probe
 from biaslab.core.checks import did_you_mean, require_whole
-from biaslab.core.errors import InputError, warn
+from biaslab.core.errors import InputError
 from biaslab.core.output import require_file
 from biaslab.judges.modes import MODES, AnswerMode
 from biaslab.probes import available
@@ -40,8 +40,6 @@ __all__ = [
     "PROMISES",
     "REFUSALS",
     "WIDER",
-    "calibrate",
-    "calibrate_all",
     "describe",
     "keep_promises",
     "outside",
@@ -186,18 +184,6 @@ def validate_all(
     whole: dict[str, Any] = {"studies": studies, "population": population, "refused": max(1, studies // 4)}
     declared = [replace(cell, **whole) if cell.declared else cell for cell in cells]
     return _run_all(sorted(declared, key=lambda cell: not cell.declared), jobs, report, out)
-
-
-def calibrate(*arguments: Any, **options: Any) -> pd.DataFrame:
-    """Call `validate` (deprecated name, because "calibration" usually refers to probabilities)."""
-    warn("biaslab.calibrate is now biaslab.validate", DeprecationWarning)
-    return validate(*arguments, **options)
-
-
-def calibrate_all(*arguments: Any, **options: Any) -> pd.DataFrame:
-    """Call `validate_all` (deprecated name)."""
-    warn("biaslab.calibration.calibrate_all is now validate_all", DeprecationWarning)
-    return validate_all(*arguments, **options)
 
 
 def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], population: int, jobs: int, seed: int) -> None:

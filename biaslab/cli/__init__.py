@@ -76,7 +76,6 @@ for _command in (
     view.view,
 ):
     app.command()(_command)
-app.command("calibrate", hidden=True, deprecated=True)(validate.validate)
 app.command("list")(probe.list_everything)
 
 

@@ -222,9 +222,6 @@ class BaseJudge:
         return nullcontext()
 
 
-Packing = Broad = Expanding = Encoding = BaseJudge  # former names of the optional protocols
-
-
 def as_judge(judge: Judge) -> BaseJudge:
     """Return a judge, adding the defaults of `BaseJudge` that its class lacks."""
     return judge if isinstance(judge, BaseJudge) else _Adapted(judge)

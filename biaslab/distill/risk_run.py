@@ -203,8 +203,6 @@ class RiskRun(TrainingRun):
         """Return everything that must be unchanged to resume a run."""
         # measuring, saving and batching frequencies do not affect a step
         kept = {k: v for k, v in asdict(self.settings).items() if k not in ("evaluate_every", "save_every", "rows")}
-        if self.settings.objective == "mrt":  # compatible with earlier runs, which had no other objective
-            del kept["objective"], kept["baseline"]
         shown = repr([[tuple(task) for task in tasks] for tasks in (self.tasks, self.held_out)])
         digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
         about = {"model": self.policy.name, "prompt": self.policy.prompt, "reward": reward_id}

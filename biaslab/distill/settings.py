@@ -19,8 +19,6 @@ Pooling = Literal["cls", "mean", "last"]
 Score = Literal["expected", "likeliest"]
 #: Number of encoder-width vectors that each kind of input concatenates (Eqs. 8, 7 and Appendix 3).
 BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1}
-#: Fields that earlier versions lacked, with the values that reproduce their behaviour; written only if different.
-_LATER = {"score": "expected"}
 
 
 @dataclass(frozen=True)
@@ -126,9 +124,8 @@ class Settings:
         return self.patience if self.patience is not None else 3 if self.trainable else 5
 
     def as_json(self) -> dict[str, Any]:
-        """Return the settings for JSON, omitting later fields that have their default value."""
-        every = asdict(self) | {"hidden": list(self.hidden)}
-        return {name: value for name, value in every.items() if name not in _LATER or value != _LATER[name]}
+        """Return the settings for JSON."""
+        return asdict(self) | {"hidden": list(self.hidden)}
 
     @classmethod
     def from_json(cls, values: object) -> Settings:
@@ -140,7 +137,7 @@ class Settings:
             If one is missing, unknown, of the wrong type or out of range.
         """
         names = {f.name for f in fields(cls)}
-        if not isinstance(values, dict) or set(values) | set(_LATER) != names:
+        if not isinstance(values, dict) or set(values) != names:
             wrong = sorted(set(values) ^ names) if isinstance(values, dict) else values
             raise InputError("settings", wrong, f"the fields {', '.join(sorted(names))}")
         return cls(**values)

@@ -68,10 +68,10 @@ class ReadTexts(PairFeatureProbe):
         return {**columns, READER: self.likelihood_judge}
 
     def _reader(self, cell: Cell) -> object:
-        """Return the source of a cell's perplexities; trials of earlier versions do not record it."""
+        """Return the source of a cell's perplexities."""
         if "log_perplexity" not in cell.trials:
             return cell.where["judge"]
-        return cell.trials[READER].iloc[0] if READER in cell.trials else self.likelihood_judge
+        return cell.trials[READER].iloc[0]
 
     def _texts(self, item: Item) -> dict[str, str]:
         with_source = self.sources and item.context.strip() and self.forms != ("pairs",)

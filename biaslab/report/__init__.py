@@ -18,7 +18,7 @@ import lazy_loader
 from biaslab.report.card import Card, card
 from biaslab.report.limits import Limit, check_limits, check_runs
 from biaslab.report.macros import to_macros
-from biaslab.report.overview import crossed as crossed, overview, replies
+from biaslab.report.overview import overview, replies
 from biaslab.report.page import page
 from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
 from biaslab.report.verdict_table import verdict_table

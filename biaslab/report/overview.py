@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.core import find_metric
 from biaslab.core.binned import without_breakdowns
-from biaslab.core.errors import TrialsError, warn
+from biaslab.core.errors import TrialsError
 from biaslab.core.output import MISSING, number
 from biaslab.report.summary import STATUS
 from biaslab.report.verdicts import findings_as_tested
@@ -164,13 +164,6 @@ def replies(trials: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame:
     known = {"asked", "stored"} <= set(trials.attrs)
     now = f" ({trials.attrs['asked']:,} replies asked now, {trials.attrs['stored']:,} stored)" if known else ""
     return trials.groupby(columns, sort=False).size().rename(f"trials{now}").to_frame()
-
-
-def crossed(estimates: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], digits: int = 2) -> pd.DataFrame:
-    """Call `overview` with ``across=`` (deprecated name)."""
-    warn("biaslab.report.crossed is now biaslab.report.overview with across=", DeprecationWarning)
-    table = overview(estimates, digits, across=columns)
-    return table.droplevel([name for name in table.index.names if name not in rows])
 
 
 def _spread(table: pd.DataFrame, across: list[str]) -> pd.DataFrame:

@@ -168,7 +168,7 @@ def needed_reliability(note: str) -> float:
     >>> needed_reliability(f"12 contexts; {holds_above(0.62)}"), needed_reliability("")
     (0.62, nan)
     """
-    match = re.search(r"reliability above (\d\.\d+)", note)  # also as in notes of earlier versions
+    match = re.search(r"reliability above (\d\.\d+)", note)
     return float(match[1]) if match else math.nan
 
 

@@ -37,7 +37,7 @@ from biaslab.store.codec import (
 )
 from biaslab.store.export import export_rows, pages, summarise
 from biaslab.store.file import Row, StoreFile, Value
-from biaslab.store.migrations import COLUMNS
+from biaslab.store.schema import COLUMNS
 from biaslab.store.stored import StoredJudge
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Store:
     Raises
     ------
     ForeignStoreError
-        If the file is not a store, or was written by a newer biaslab; it was not modified.
+        If the file is not a store, or has another layout; it was not modified.
     CorruptStoreError
         If the file is a damaged store; it was not modified.
     StoreError

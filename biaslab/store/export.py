@@ -15,7 +15,7 @@ from biaslab.core.errors import CorruptStoreError, InputError, OutputError, Stor
 from biaslab.core.output import replacing, require_file
 from biaslab.core.received import short
 from biaslab.store.file import Row, StoreFile
-from biaslab.store.migrations import COLUMNS, log_of
+from biaslab.store.schema import COLUMNS, log_of
 
 if TYPE_CHECKING:
     import pandas as pd

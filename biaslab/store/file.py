@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from biaslab.core.errors import StoreError
-from biaslab.store.migrations import connect, explain, prepare
+from biaslab.store.schema import connect, explain, prepare
 
 _CACHE = 64 * 1024  # KiB; keys are effectively random, so every page of their index is needed repeatedly
 _RESERVED = 4 * 2**20  # bytes; more than the replies in flight of a judge need, including SQLite's log
@@ -38,7 +38,7 @@ class StoreFile:
     Raises
     ------
     StoreError
-        As in `biaslab.store.migrations.prepare`.
+        As in `biaslab.store.schema.prepare`.
     """
 
     def __init__(self, path: Path, create: bool) -> None:

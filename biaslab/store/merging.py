@@ -11,7 +11,7 @@ from pathlib import Path
 
 from biaslab.core.errors import InputError, StoreError
 from biaslab.core.output import replacing, require_file
-from biaslab.store.migrations import COLUMNS, connect, log_of, prepare
+from biaslab.store.schema import COLUMNS, connect, log_of, prepare
 
 _LISTED = ", ".join(COLUMNS)
 _COPY = f"INSERT OR IGNORE INTO replies ({_LISTED}) SELECT {_LISTED} FROM given.replies ORDER BY position"  # noqa: S608

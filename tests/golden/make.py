@@ -1,8 +1,8 @@
-"""Make the golden files: trials, a store and estimates, by the code that is checked out.
+"""Make the golden files: trials and estimates, by the code that is checked out.
 
 They were made by commit ceca2fb, before estimation was rebuilt; `test_golden.py` reads them with today's code. Do not
-run this again to make a failing test pass: that a saved study reads differently is the defect. When the rows of a
-metric became a family of tests, the column ``q_value`` of ``anchoring`` and ``sweep`` was computed anew from their
+run this again to make a failing test pass: that an estimate differs is the defect. When the rows of
+a metric became a family of tests, the column ``q_value`` of ``anchoring`` and ``sweep`` was computed anew from their
 p-values (`biaslab.stats.corrected`); nothing else of them changed.
 """
 
@@ -64,16 +64,6 @@ def main():
             trials.attrs = {}
             trials.to_parquet(HERE / f"{study}.trials.parquet", index=False, compression="zstd")
             probe.estimate(trials).to_parquet(HERE / f"{study}.estimates.parquet", index=False, compression="zstd")
-        few = bl.load_dataset("graded", limit=1)
-        simulated = bl.SimulatedJudge(few, **JUDGE)
-        store = HERE / "store.db"
-        store.unlink(missing_ok=True)
-        for study in ("position", "position_text", "familiarity", "output_order", "anchoring"):
-            probe = probe_of(study, STUDIES[study])
-            trials = bl.collect(probe, simulated, few, store=store, progress=False)
-            trials.attrs = {}
-            trials.to_parquet(HERE / f"{study}.stored.parquet", index=False, compression="zstd")
-    (HERE / "judge.txt").write_text(simulated.id + "\n" + judge.id + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

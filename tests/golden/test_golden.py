@@ -1,6 +1,5 @@
 """Studies saved by commit ceca2fb, before estimation was rebuilt, give today what they gave then."""
 
-import lzma
 import runpy
 import warnings
 from pathlib import Path
@@ -8,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
-import biaslab as bl
 
 HERE = Path(__file__).parent
 MADE = runpy.run_path(str(HERE / "make.py"))
@@ -36,16 +33,6 @@ NO_LOGITS_OF_TEXT = {"position_text": {"first_position_logit": ("estimate", *END
 #: Differences of agreement between means of two samples, which are corrected for their noise now.
 OF_SAMPLES = {"source_text": ("agreement_loss", "relative_loss"), "recipe_text": ("recipe_gain",)}
 NUMBERS = ("estimate", "ci_low", "ci_high", "p_value", "q_value", "mde", "n_contexts", "n_trials", "n_dropped")
-
-
-class Silent:
-    """A judge that answers nothing, so that every reply must come from the store."""
-
-    def __init__(self, judge):
-        self.id, self.kinds, self.check = judge.id, judge.kinds, judge.check
-
-    def ask(self, requests):
-        raise AssertionError(f"asked {next(iter(requests))}")
 
 
 def estimated(study):
@@ -76,16 +63,3 @@ def test_saved_trials_give_the_same_estimates(study):
         if name == "mde":  # where fewer contexts differ than a test needs, the standard error promised too much
             wrong &= ~(now["note"].str.contains("few contexts differ") & (now["mde"] > then["mde"])).to_numpy()
         assert not wrong.any(), f"{name}\n{pd.DataFrame({'now': values, 'then': expected}, then.index)[wrong].head()}"
-
-
-@pytest.mark.parametrize("study", ["position", "position_text", "familiarity", "output_order", "anchoring"])
-def test_a_store_answers_the_same_requests(study, tmp_path):
-    store = tmp_path / "store.sqlite"
-    store.write_bytes(lzma.decompress((HERE / "store.db.xz").read_bytes()))
-    few = bl.load_dataset("graded", limit=1)
-    judge = bl.SimulatedJudge(few, **MADE["JUDGE"])
-    assert judge.id == (HERE / "judge.txt").read_text(encoding="utf-8").splitlines()[0]
-    probe = MADE["probe_of"](study, MADE["STUDIES"][study])
-    trials = bl.collect(probe, Silent(judge), few, store=store, progress=False)
-    then = pd.read_parquet(HERE / f"{study}.stored.parquet")
-    pd.testing.assert_frame_equal(trials[then.columns], then, check_dtype=False)

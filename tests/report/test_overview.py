@@ -4,9 +4,8 @@ import math
 import pickle
 
 import pandas as pd
-import pytest
 
-from biaslab.report import crossed, overview
+from biaslab.report import overview
 
 
 def test_only_columns_that_say_something_are_shown(estimates):
@@ -100,10 +99,3 @@ def test_bins_are_hidden_beside_the_overall_estimate(make_row):
 
 def test_without_rows_of_a_metric_its_table_across_is_empty(estimates):
     assert overview(estimates[estimates["metric"] == "tie_rate"].head(0), across="attribute").empty
-
-
-def test_the_former_name_of_tables_across_still_makes_one(make_row):
-    rows = pd.DataFrame([make_row(attribute=name, judge=judge) for name in ("b", "a") for judge in "jk"])
-    with pytest.warns(DeprecationWarning, match="overview with across="):
-        table = crossed(rows, ["attribute"], ["judge"])
-    assert (list(table.index), list(table.columns)) == (["b", "a"], ["j", "k"])

@@ -62,14 +62,6 @@ def test_codec_gives_back_every_reply_exactly(reply: Reply) -> None:
     assert repr(again) == repr(reply)  # repr tells -0.0 from 0.0
 
 
-def test_reply_without_a_thought_field_is_read() -> None:
-    old = '{"finish_reason":"stop","text":"<think>A?</think>B"}'
-    assert reply_from_json(old, Usage(3, 1, 2)) == Reply(
-        text="<think>A?</think>B", finish_reason="stop", usage=Usage(3, 1, 2)
-    )
-    assert reply_to_json(reply_from_json(old)) == old
-
-
 @pytest.mark.parametrize("bad", [float("nan"), INF])
 def test_codec_refuses_what_is_no_log_probability(bad: float) -> None:
     with pytest.raises(InputError, match="logprobs"):

@@ -11,7 +11,7 @@ import pytest
 from biaslab.core import Completion, Reply, request_key
 from biaslab.core.errors import CorruptStoreError, ForeignStoreError, StoreError
 from biaslab.store import Store
-from biaslab.store.migrations import APPLICATION_ID, SCHEMA_VERSION, log_of
+from biaslab.store.schema import APPLICATION_ID, SCHEMA_VERSION, log_of
 
 PAGE = 4096
 
@@ -44,7 +44,8 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     "folder": lambda path: path.mkdir(),
     "another database": lambda path: execute(path, "CREATE TABLE replies (key)"),
     "another application": lambda path: execute(path, "PRAGMA application_id = 7", "CREATE TABLE t (a)"),
-    "newer schema": lambda path: (fill(path), execute(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")),
+    "older layout": lambda path: (fill(path), execute(path, f"PRAGMA user_version = {SCHEMA_VERSION - 1}")),
+    "newer layout": lambda path: (fill(path), execute(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")),
 }
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from biaslab.core.errors import warn
 from biaslab.core.output import count
 from biaslab.logs.audit.additions import PAIRS, SCORES, STUDY
 from biaslab.logs.audit.holdings import Holdings
@@ -51,12 +50,6 @@ class Diagnosis:
         return "\n".join([*lines, "", f"next: {self.command}"])
 
     __repr__ = __str__
-
-    @property
-    def told(self) -> tuple[str, ...]:
-        """Return `reading` (deprecated name)."""
-        warn("Diagnosis.told is now Diagnosis.reading", DeprecationWarning)
-        return self.reading
 
     def _unread(self) -> Iterator[str]:
         if self.unread.empty:

@@ -8,7 +8,7 @@ declared by the probes (`biaslab.core.Metric`).
 """
 
 from biaslab.report.plots.drawing import against, intervals
-from biaslab.report.plots.figure import Drawn, draw, facets as facets, standard
+from biaslab.report.plots.figure import Drawn, draw, standard
 from biaslab.report.plots.headline import finding
 from biaslab.report.plots.heaps import heaps
 from biaslab.report.plots.hover import Hover, hover

@@ -15,7 +15,7 @@ import pandas as pd
 from biaslab.core import Probe
 from biaslab.core.binned import without_breakdowns
 from biaslab.core.checks import did_you_mean
-from biaslab.core.errors import InputError, warn
+from biaslab.core.errors import InputError
 from biaslab.report.plots.drawing import against, intervals, sorted_judges
 from biaslab.report.plots.grid import each_panel, fit_text, make_logarithmic, rows_of, values_of
 from biaslab.report.plots.naming import named, row_name
@@ -224,18 +224,6 @@ def standard(
     return Drawn(
         *(tuple(each for one in drawn for each in getattr(one, part)) for part in ("axes", "paths", "missing"))
     )
-
-
-def facets(
-    estimates: pd.DataFrame, column: str, titles: Mapping[Any, str] | str | None = None, *metric: Any, **options: Any
-) -> list[Axes]:
-    """Call `draw` with ``col=``, which draws a panel for each value of a column (deprecated name)."""
-    warn("biaslab.plots.facets is now biaslab.plots.draw with col=", DeprecationWarning)
-    label = next((options[name] for name in ("labels", "xlabel", "label") if name in options), None)
-    gone = ("labels", "xlabel", "label", "wrap", "height")
-    known = {name: value for name, value in options.items() if name not in gone}
-    head = titles if isinstance(titles, str) else None
-    return list(draw(estimates, *metric, col=column, title=head, label=label, **known).axes)
 
 
 def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: Mapping[str, Any]) -> pd.DataFrame:

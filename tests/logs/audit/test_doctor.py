@@ -112,14 +112,6 @@ def test_doctor_matches_audit_for_judges_of_pairs_and_of_scores():
     assert able == estimated(trials) & every
 
 
-@pytest.mark.slow
-def test_the_former_name_of_its_description_of_a_log_warns():
-    diagnosis = bl.doctor(pairs())
-    with pytest.warns(DeprecationWarning, match=r"Diagnosis\.told is now Diagnosis\.reading"):
-        assert diagnosis.told == diagnosis.reading
-    assert diagnosis.reading[0] in str(diagnosis)
-
-
 #: Recorded logs that an audit takes minutes for are estimated in part: their first contexts.
 MOST = 4_000
 

@@ -209,12 +209,6 @@ def test_names_from_data_are_no_mathematics(estimates):
     assert all(not text.get_parse_math() for text in (*ax.get_yticklabels(), ax._left_title))
 
 
-def test_the_former_name_of_panels_still_draws(estimates):
-    with pytest.warns(DeprecationWarning, match="draw with col="):
-        axes = bl.plots.facets(estimates, "template", "graded", "tie_rate", by="attribute", height=6.0)
-    assert [ax.get_title(loc="left").split("\n")[0] for ax in axes] == ["graded · template 1", "graded · template 2"]
-
-
 def test_thick_line_is_the_central_50_percent_of_a_normal():
     frame = pd.DataFrame([row(0.5, 0.5 - 1.96, 0.5 + 2 * 1.96)])
     ax = bl.plots.intervals(frame, by="judge")

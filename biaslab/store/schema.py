@@ -153,9 +153,10 @@ def _recognise(path: Path) -> None:
     (application,) = struct.unpack_from(">I", header, 68)
     if application != APPLICATION_ID:
         raise ForeignStoreError(f"{path} is another program's SQLite database; {elsewhere}", path)
-    if version > SCHEMA_VERSION:
-        newer = f"written by a newer biaslab (schema {version}, this one reads up to {SCHEMA_VERSION})"
-        raise ForeignStoreError(f"{path} is {newer}; it was not modified; update biaslab", path)
+    if version != SCHEMA_VERSION:
+        layout = f"has layout {version}, but this biaslab reads layout {SCHEMA_VERSION} only"
+        remedy = "use another path, or the biaslab that wrote it"
+        raise ForeignStoreError(f"{path} {layout}; it was not modified; {remedy}", path)
 
 
 def _find_fault(path: Path) -> str:
