@@ -22,7 +22,17 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name != "__version__":
-        return _load(name)
+        try:
+            return _load(name)
+        except AttributeError as error:
+            if name in __all__ or name.startswith("_"):
+                raise
+            from biaslab.core.checks import did_you_mean
+            from biaslab.probes import names
+
+            classes = [f"probes.{probe.title().replace('_', '')}" for probe in names()]
+            hint = did_you_mean(name, [*__all__, *classes])
+            raise AttributeError(f"module 'biaslab' has no attribute {name!r}; {hint}".rstrip("; ")) from error
     from importlib.metadata import version  # takes three times as long to import as the rest
 
     return version("biaslab")

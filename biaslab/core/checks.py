@@ -172,12 +172,6 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))
 
 
-def require_attributes_list(value: Sequence[str] | None) -> None:
-    """Raise `InputError` if attributes are a single string instead of a list."""
-    if isinstance(value, str):
-        raise InputError("attributes", value, "a list of names", f"use [{value!r}]")
-
-
 def require_extra(extra: str, what: str) -> None:
     """Raise `MissingDependencyError` unless the packages of an extra are installed, without importing them.
 

@@ -85,8 +85,10 @@ def fits(value: object, hint: Any) -> bool:
         return isinstance(value, Integral if origin is int else Real) and not isinstance(value, bool | np.bool_)
     if origin is bool:
         return isinstance(value, bool | np.bool_)
-    if not isinstance(origin, type) or origin is Callable:
-        return callable(value) if origin is Callable else True
+    if origin is Any or not isinstance(origin, type):
+        return True
+    if origin.__name__ == "Callable":
+        return callable(value)
     if issubclass(origin, Mapping):
         items = value.items() if isinstance(value, Mapping) else ()
         return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in items)
@@ -102,23 +104,48 @@ def require_fits(name: str, value: object, hint: Any) -> None:
     """Raise `InputError` unless a value has a declared type."""
     if fits(value, hint):
         return
-    members = _kinds(hint)
-    lists = any(get_args(kind)[:1] == (str,) and get_origin(kind) not in (Literal, None) for kind in members)
-    choices = [choice for kind in members for choice in get_args(kind) if get_origin(kind) is Literal]
-    remedy = f"use [{value!r}]" if lists and isinstance(value, str) else did_you_mean(value, choices)
-    allowed = " or ".join(map(_describe, members)).replace("a comma-separated list, each", "a list, each")
-    raise InputError(name, value, allowed, remedy)
+    kinds = sorted(_kinds(hint), key=lambda kind: kind is NoneType)
+    literals = [each for kind in kinds for each in (kind, *get_args(kind)) if get_origin(each) is Literal]
+    choices = [choice for literal in literals for choice in get_args(literal)]
+    strangers = [each for each in (value if isinstance(value, list | tuple) else [value]) if each not in choices]
+    remedy = did_you_mean(strangers[0], choices) if strangers else ""
+    if isinstance(value, str) and any(fits([value], kind) for kind in kinds):
+        remedy = f"use [{value!r}]"
+    raise InputError(name, value, " or ".join(map(_allowed, kinds)), remedy)
+
+
+def _allowed(kind: Any) -> str:
+    """Describe a type in the words of Python."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if kind is NoneType:
+        return "None"
+    if origin is Literal or origin in _WORDS:
+        return _describe(kind)
+    name = str(getattr(origin, "__name__", origin))
+    if name == "Mapping":
+        return f"a dictionary from {_allowed(inner[0])} to {_allowed(inner[1])}"
+    if name == "tuple" and Ellipsis not in inner:
+        return f"{len(inner)} values: {', '.join(map(_allowed, inner))}"
+    if name in ("Sequence", "list", "tuple"):
+        plural = {str: "names", int: "whole numbers", float: "numbers"}.get(inner[0])
+        among = f"values among {', '.join(map(str, get_args(inner[0])))}" if get_origin(inner[0]) is Literal else ""
+        return f"a list of {plural or among or 'values that are each ' + ' or '.join(map(_allowed, _kinds(inner[0])))}"
+    return {"Callable": "a function", "Any": "any value", "PathLike": "a path"}.get(name, f"a {name}")
 
 
 def require_fields(made: Any) -> None:
     """Raise `InputError` unless the fields of a dataclass have their declared types; defaults are not checked."""
+    kind: Any = type(made)
+    hints = _hints(kind)
     for each in fields(made):
         value = getattr(made, each.name)
         if value is not each.default:
-            require_fits(each.name, value, _hints(type(made))[each.name])
+            require_fits(each.name, value, hints[each.name])
 
 
-_hints = cache(get_type_hints)
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, str]:

@@ -66,8 +66,12 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     >>> load_dataset("graded", limit=3).n_contexts
     3
     """
+    if not isinstance(name, str):
+        remedy = 'for a table, use load_dataset("tabular", data=table)'
+        raise InputError("dataset", name, "the name of a data set", remedy)
     plain, written = split_name(name)
-    require_one_of("dataset", plain, tuple(available()))
+    a_file = f'for a file, use load_dataset("tabular", path={name!r})' if is_there(name) or Path(name).suffix else ""
+    require_one_of("dataset", plain, tuple(available()), a_file)
     load = _loader(plain).load
     check_options(plain, load, options)
     options = read_options(plain, load, written) | options

@@ -231,7 +231,7 @@ def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
     ]
     if strange:
         allowed = "first and second, candidate, candidates, or prompt; also context, reference, attribute"
-        raise InputError("function", f"one with the argument {strange[0]}", allowed, "give other arguments a default")
+        raise InputError("argument of the function", strange[0], allowed, "give other arguments a default")
     return frozenset(each.name for each in declared if each.name in known)
 
 

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import difference_of, find_metric, import_declared, is_primary
-from biaslab.core.checks import require_one_of
+from biaslab.core.checks import did_you_mean, require_one_of
 from biaslab.core.declarations import Form, Metric
 from biaslab.core.metrics import PROBES
 from biaslab.probes.base import WRITTEN, Probe
@@ -132,4 +132,6 @@ def __getattr__(name: str) -> type[Any]:  # parameters unknown to type checkers
     for module in names():
         if _class_of(module) == name:
             return _probe(module)
-    raise AttributeError(f"module {__name__!r} has no probe {name!r}; there are {', '.join(names())}")
+    classes = [_class_of(module) for module in names()]
+    hint = did_you_mean(name, classes) or f"there are {', '.join(classes)}"
+    raise AttributeError(f"module {__name__!r} has no probe {name!r}; {hint}")

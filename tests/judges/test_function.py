@@ -95,8 +95,8 @@ def test_arguments_are_passed_by_the_name_that_is_declared(graded):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda text: 1, "one with the argument text"),
-        (lambda first, second, k: 1, "one with the argument k"),
+        (lambda text: 1, "argument of the function is 'text'"),
+        (lambda first, second, k: 1, "argument of the function is 'k'"),
         (lambda context: 1, "first and second, candidate, candidates, or prompt"),
         (lambda first, second, candidate: 1, "first and second, candidate, candidates, or prompt"),
         (lambda **shown: 1, "needs functools.wraps"),

@@ -326,7 +326,7 @@ def test_a_log_with_edited_texts_and_their_twins_is_audited(graded, tmp_path):
     ("given", "words"),
     [
         ({"edits": ["authorty"]}, "did you mean authority"),
-        ({"edits": "authority"}, "a list of edits"),
+        ({"edits": "authority"}, r"use \['authority'\]"),
         ({"edits": []}, "at least one"),
         ({"edits": ["authority", "authority"]}, "with different names"),
         ({"edits": [Change("null:x", str.upper)]}, "null:"),

@@ -362,7 +362,7 @@ def test_without_human_scores_the_judge_alone_is_described(graded):
         ({"answer": "marks"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),
         ({"asks": "scores"}, "one of both, likelihoods"),
-        ({"level": "system"}, "one of 'context', 'dataset'"),
+        ({"level": "system"}, "one of context, dataset"),
         ({"log_perplexity": {"a": -1.0}}, "at least 0"),
         ({"log_perplexity": {"a": math.inf}}, "finite"),
         ({"log_perplexity": {"a": 1.0}, "asks": "likelihoods"}, "both, because log_perplexity is given"),

@@ -264,7 +264,7 @@ def test_missing_replies_are_counted_and_warned_of(graded):
         ({"bias": "sweep"}, "does not choose requests based on replies"),
         ({"budgets": ["low"]}, "two different budgets"),
         ({"budgets": [0, "none"]}, "two different budgets"),
-        ({"budgets": "low"}, "two different budgets"),
+        ({"budgets": "low"}, r"use \['low'\]"),
         ({"budgets": [0, "lots"]}, "minimal, low, medium, high"),
         ({"parameters": {"charm": 1}}, "n_pairs"),
         ({"parameters": {"answer": "text"}}, "n_pairs"),

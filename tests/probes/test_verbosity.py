@@ -271,7 +271,7 @@ def test_trials_of_another_probe_are_refused(made):
         ({"scale": "1-7"}, "1-10"),
         ({"answer": "stars"}, "one of distribution, text, score"),
         ({"replicates": 3}, "text"),
-        ({"level": "system"}, "one of 'context', 'dataset'"),
+        ({"level": "system"}, "one of context, dataset"),
         ({"reliability": 0.1}, "from 0.3 to 1"),
     ],
 )

@@ -179,7 +179,7 @@ COMMANDS = {
 CALLS = {
     "a judge by its name": (
         lambda: bl.collect(position(), "simulated", data()),
-        *("judge", "'simulated'", "a judge", "create one: biaslab.load_judge('simulated', data)"),
+        *("judge", "'simulated'", "a judge", "biaslab.load_judge('simulated', data)"),
     ),
     "a probe by its class": (
         lambda: bl.collect(bl.probes.Position, judge(), data()),

@@ -102,7 +102,7 @@ def test_valid_replies_in_a_list_are_accepted(probe, data):
 def test_a_function_for_a_judge(probe, data):
     with pytest.raises(InputError) as caught:
         bl.collect(probe, lambda text: 0.5, data)
-    assert "one with the argument text', allowed: first and second, candidate, candidates, or prompt" in str(
+    assert "argument of the function is 'text', allowed: first and second, candidate, candidates, or prompt" in str(
         caught.value
     )
 
